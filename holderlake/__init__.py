@@ -1,10 +1,10 @@
-"""Holderlake: who holds a token and how holders are connected, for any past second, in Parquet and DuckDB.
+"""Holderlake: the holders of a token and the links between them, for any past second, in Parquet and DuckDB.
 
     import holderlake
 
     holderlake.open_warehouse().pandas("FROM latest_holders")
 
-This is the library. It imports no Dagster, except in ``holderlake.dagster``; names are loaded when they are first used.
+This package is the library. Only ``holderlake.dagster`` imports Dagster. Public names are imported at their first use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOMES: Final = {
     "open_lake": ("holderlake.warehouse.dataframes", "open_lake"),
     "open_warehouse": ("holderlake.warehouse.dataframes", "open_warehouse"),
 }
-"""The module of each public name, and its name there."""
+"""Module and attribute of each public name; an empty attribute means the module itself."""
 
 
 def __getattr__(name: str) -> Any:

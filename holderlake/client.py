@@ -1,4 +1,4 @@
-"""A client of the API for scripts and notebooks: blocking calls, typed answers."""
+"""A client of the ``/v0`` API for scripts and notebooks, with blocking calls and typed answers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from holderlake.provider.client import ProviderClient
 
 
 class Client:
-    """Sends requests to a provider; a context manager. It may be used from several threads.
+    """Client that sends requests to a provider; a context manager. Several threads may share one client.
 
         from holderlake.contract.requests import MapRequest
 
         with holderlake.Client("http://127.0.0.1:8014", key) as client:
             found = client.get(MapRequest(chain="eth", token_address="0x6ba6f2207e343923ba692e5cae646fb0f566db8d"))
 
-    It repeats refused and unanswered calls as the pipeline does. It has no ledger, no archive and no rate limit: every
-    call is charged, and a call that the provider's rate limit refuses waits. ``options`` are those of
-    ``ProviderClient``. Raises ``ValueError`` on a bad address or key.
+    The client retries refused and unanswered calls as the pipeline does. It has no ledger, no archive and no rate
+    limit: every call is charged, and a call that the provider's rate limit refuses waits. ``options`` are passed to
+    ``ProviderClient``. Raises ``ValueError`` for an invalid address or key.
     """
 
     def __init__(self, url: str, key: str | SecretStr | None = None, **options: Any) -> None:
@@ -48,7 +48,7 @@ class Client:
         self._opened.close()
 
     def get(self, request: Request) -> Any:
-        """Return the answer in the models of ``holderlake.contract.models``, amounts exact.
+        """Send a request and return its answer in the models of ``holderlake.contract.models``, with exact amounts.
 
         Raises ``ProviderError``, and ``ValueError`` outside the ``with`` block.
         """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PIPED_WIDTH = 500
-"""Width for pipes and files, which are not wrapped."""
+"""Characters in a line of output to pipes and files, which is hardly ever wrapped."""
 
 
 class _TextConsole(Console):
@@ -47,13 +47,13 @@ err = _TextConsole(stderr=True)
 
 _NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
 _SMALL = 0.001
-"""Smaller numbers are shown with four significant digits."""
+"""Floats below this value are shown with four significant digits."""
 _FEW_COLUMNS = 4
-"""Tables with more columns are printed as blocks if they are too wide."""
+"""Tables with more columns than this are printed as blocks if they are too wide."""
 
 
 def prepare_streams() -> None:
-    """Make standard output and error print every text: in any encoding, and warnings of libraries as plain text."""
+    """Make standard output and error accept any text in any encoding, and show library warnings as plain text."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             with suppress(OSError):  # a parent process replaced the stream's file by a pipe
@@ -70,7 +70,7 @@ class _TextFormatter(logging.Formatter):
 
 
 def as_json(value: Any) -> None:
-    """Print a value as JSON: exact decimals, NaN and infinity as text, times in ISO 8601."""
+    """Print a value as JSON: decimals, NaN and infinity as text, times in ISO 8601."""
     try:
         text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -79,7 +79,7 @@ def as_json(value: Any) -> None:
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Print an aligned table, numbers to the right; if it is wider than the terminal, a block for each row."""
+    """Print ``lines`` as a table; if it has over four columns and is too wide, print a block for each line."""
     texts = [[_text(value) for value in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     if title:
@@ -105,13 +105,13 @@ def _blocks(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def arrow(title: str, table: pa.Table) -> None:
-    """Print an Arrow table."""
+    """Print an Arrow table as ``rows`` does."""
     rows(title, table.column_names, (tuple(row.values()) for row in table.to_pylist()))
 
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Progress]:
-    """Show a progress bar on standard error with counts and times; ``total`` may be unknown."""
+    """Show a progress bar on standard error during the block. ``total`` is the number of steps, None if unknown."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -141,7 +141,7 @@ def _text(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return JSON with every character that is not printable escaped, as JSON escapes it."""
+    """Return JSON text with a ``\\u`` escape for every unprintable character."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else _escape(one) for one in text)
@@ -152,7 +152,7 @@ def _escape(letter: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value without NaN and infinity, which JSON does not have; they become texts."""
+    """Return a value with text for NaN and infinity, which JSON does not have."""
     if isinstance(value, Mapping):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

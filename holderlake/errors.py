@@ -1,7 +1,7 @@
-"""Every error that the library raises for its users, in one place; and those that end a command.
+"""Public errors of the library, in one place, and the errors that end a command.
 
-Their base classes: ``SettingsError`` (a setting is wrong), ``ProviderError`` (a call failed), ``LakeError``,
-``WarehouseError``, ``DatabaseError`` (files cannot be used), ``EngineError`` (the engine has no answer).
+Base classes of the public errors: ``SettingsError`` (a setting is wrong), ``ProviderError`` (a call failed),
+``LakeError``, ``WarehouseError``, ``DatabaseError`` (files cannot be used), ``EngineError`` (the engine has no answer).
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ __all__ = [
 
 
 class RunFailed(Exception):
-    """A run that committed nothing; the message is the first error's."""
+    """A run failed and committed nothing. The message is that of its first error."""
 
 
 class RunCancelled(RunFailed):
-    """A run that was cancelled."""
+    """A run was cancelled."""
 
 
 class SomeFailed(RunFailed):
-    """A command that did part of its work; the message gives the number of failures and where to look."""
+    """A command did only part of its work. The message gives the number of failures and where to see them."""
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Guard imports of an optional package. Raises ``SettingsError`` with the command that installs the extra."""
+    """Turn a failed import in the ``with`` block into ``SettingsError`` with the command that installs the extra."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: ``30s``, ``24h``, ``512MB``. Dates and times are in ``contract.times``."""
+"""Parsers of durations and sizes such as ``30s``, ``24h`` and ``512MB``. For dates and times see ``contract.times``."""
 
 from __future__ import annotations
 

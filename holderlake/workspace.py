@@ -1,7 +1,7 @@
-"""A run's workspace: the stores under ``HOLDERLAKE_HOME``, and the provider.
+"""Workspace of a run: lake, warehouse, ledger and archive under ``HOLDERLAKE_HOME``, and the provider.
 
-The caller gives an ``Endpoint`` (of the network or of the embedded service), so this module imports no service. With an
-embedded provider the caller may set its ``engine`` too.
+The caller passes the provider's ``Endpoint`` (remote or embedded), so this module imports no service. For an embedded
+service, the caller may set ``Workspace.engine`` too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holderlake.warehouse.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Address and key of a provider. ``provider_id`` names it in lake and archive."""
+    """Base URL and API key of a provider. ``provider_id`` is the provider's name in lake and archive."""
 
     base_url: str
     api_key: SecretStr | None
@@ -40,31 +40,31 @@ class Endpoint:
 
 
 class Workspace:
-    """Settings, lake, warehouse, ledger and archive of one home, opened when first used."""
+    """Settings, lake, warehouse, ledger and archive of one home folder, each opened at its first use."""
 
     def __init__(self, settings: Settings, endpoint: Callable[[], Endpoint]) -> None:
         self.settings = settings
         self._endpoint = endpoint
         self.on_result: Callable[[Any], None] = lambda _: None
-        """Called with the result of each finished partition; a command with a progress bar sets it."""
+        """Callback for the result of each finished partition, for example for a progress bar."""
         self.skipped: dict[str, str] = {}
-        """Streams that the key's plan does not include, with the provider's reason; commands print them at the end."""
+        """Provider's reason by stream, for streams that the key's plan excludes; commands print them at the end."""
         self.on_check: Callable[[Any], None] = lambda _: None
-        """Called with each asset check that failed outside of a check's own step."""
+        """Callback for each asset check that failed outside of a check's own step."""
         self.now = utc_now
-        """The clock (UTC) that decides whether an instant has passed and whether it is live."""
+        """Function that returns the time (naive UTC); it decides whether an instant has passed or is live."""
         self.import_day: Callable[[str, str], DayReport] | None = None
-        """Imports a chain's day (YYYY-MM-DD) from its nodes into the engine's store, if there is an engine."""
+        """Function (chain, YYYY-MM-DD) that imports a day's transfers from nodes into the engine's store, or None."""
         self.repair: Callable[..., None] | None = None
-        """Repairs damaged partitions of chains and timestamps; set by the definitions of Dagster's runs."""
+        """Function (chains, timestamps) that repairs damaged partitions, or None; set by the Dagster definitions."""
         self.prepared_run = ""
-        """The run that checked free space and repaired partitions; its later steps do not repeat that."""
+        """Id of the run that has checked free space and repaired partitions, so its later steps need not; or empty."""
         self.engine: Engine | None = None
-        """The provider's engine if it runs in this process; it answers without a call."""
+        """The engine of the embedded service, which computes answers without HTTP calls; None for another provider."""
 
     @property
     def provider_id(self) -> str:
-        """The name of the provider."""
+        """The provider's name in lake and archive."""
         return self._endpoint().provider_id
 
     @cached_property
@@ -93,24 +93,24 @@ class Workspace:
         return AnswerArchive(self.settings.archive)
 
     def check(self) -> None:
-        """Raise ``SettingsError`` without a provider, and ``LakeError`` if the lake is another provider's."""
+        """Raise ``SettingsError`` without a provider, and ``LakeError`` if the lake has another provider's data."""
         self.lake.check_provider(self.provider_id)
 
     def close(self) -> None:
-        """Close the ledger if it was opened."""
+        """Close the ledger if it is open."""
         if "ledger" in self.__dict__:
             self.ledger.close()
             del self.__dict__["ledger"]
 
     def plan_limits(self) -> PlanLimits:
-        """Open the list of endpoints that the key's plan excludes. Raises ``SettingsError`` without a provider."""
+        """Open the list of endpoints that the API key's plan excludes. Raises ``SettingsError`` without a provider."""
         endpoint = self._endpoint()
         key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
         return PlanLimits(self.settings.ledger, endpoint.provider_id, key)
 
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:
-        """Connect to the provider for one run; its calls are in the ledger and its answers in the archive."""
+        """Connect to the provider for one run. Calls are recorded in the ledger, and answers in the archive."""
         endpoint = self._endpoint()
         if endpoint.api_key is not None:
             self.ledger.use_account(endpoint.provider_id, endpoint.api_key.get_secret_value())
@@ -135,9 +135,10 @@ class Workspace:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Make the garbage collector run rarely: decoded answers have hardly any cycles, and it took 12 % of the CPU.
+    """Make the garbage collector run rarely in the block: it took 12 % of the CPU, and answers have hardly any cycles.
 
-    What is still frozen when the interpreter exits is never freed, and DuckDB's binding then prints a list of leaks.
+    The end of the block unfreezes all objects. Objects that are frozen at exit are never freed, and DuckDB's binding
+    then prints a list of leaks.
     """
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)

@@ -1,6 +1,7 @@
 """Delivery of alerts: evaluate the rules, add new alerts to the outbox, send them by log and webhook.
 
-Each alert is sent once. One that could not be sent is tried again later under the same key, until it is too old.
+Each alert is sent once to each destination. An alert that could not be sent is retried later under the same key, until
+it is older than ``alerts.max_age``.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ WEBHOOK: Final = "webhook"
 LOGGER: Final = logging.getLogger("holderlake.alerts")
 
 _LONGEST_SECONDS: Final = 30.0
-"""A delivery ends after this time; the remaining alerts are sent by the next one."""
+"""Seconds after which a delivery ends. The next delivery sends the remaining alerts."""
 
 
 @dataclass
 class DeliveryReport:
-    """Result of one delivery: new alerts, counts of sent ones by destination, and errors as text."""
+    """Result of one delivery: new alerts, number of sent alerts by destination, and errors as text."""
 
     new: list[Alert] = field(default_factory=list)
     sent: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     is_busy: bool = False
-    """Another process was delivering, so nothing was done."""
+    """True if another process was delivering alerts, so this delivery did nothing."""
 
     def __str__(self) -> str:
         if self.is_busy:
@@ -48,9 +49,9 @@ class DeliveryReport:
 
 
 def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names: Collection[str] = ()) -> list[Alert]:
-    """Return the alerts of all rules, or of those named, in a span of time, oldest first. Changes nothing.
+    """Return the alerts of the rules ``names`` (empty: all) from ``since`` to ``until`` (UTC), oldest first.
 
-    Raises ``ValueError`` for an unknown rule.
+    Adds nothing to the outbox. Raises ``ValueError`` for an unknown rule.
     """
     rules = workspace.settings.alerts.in_force
     unknown = sorted(set(names) - rules.keys())
@@ -67,11 +68,11 @@ def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names
 
 
 def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluate: bool = True) -> DeliveryReport:
-    """Evaluate all rules, add new alerts to the outbox, and send what is due.
+    """Evaluate all rules, add new alerts to the outbox, and send the alerts that are due.
 
-    A rule reports nothing as of an instant before its first evaluation, nor older than the settings' ``max_age``.
-    Without ``evaluate``, only send alerts that are in the outbox. Raises ``WarehouseError`` without a warehouse, and
-    ``SettingsError`` if the webhook's file cannot be read.
+    Instants before a rule's first evaluation, or older than the setting ``alerts.max_age``, give no alerts. Without
+    ``evaluate``, only send alerts that are in the outbox. ``now`` is naive UTC, by default the current time. Raises
+    ``WarehouseError`` without a warehouse, and ``SettingsError`` if the webhook's file cannot be read.
     """
     now = now or utc_now()
     outbox = Outbox(workspace.settings.alerts_book)
@@ -89,7 +90,7 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
 
 
 def webhook_of(settings: Settings) -> Webhook | None:
-    """Return the webhook of the settings, if there is one."""
+    """Return the webhook that the settings define; None if they define none."""
     url, chosen = settings.webhook(), settings.alerts
     if url is None:
         return None

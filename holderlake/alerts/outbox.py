@@ -1,7 +1,7 @@
 """Outbox of alerts with their delivery status, in an SQLite file.
 
-A delivery is recorded before it is tried and after it succeeded. If the process is killed in between, the alert is sent
-again under the same key.
+A delivery is recorded before the attempt and after its success. If the process is killed in between, the alert is sent
+again under the same key. All times are naive UTC.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ SELECT fingerprint, destination, state, attempts, error FROM deliveries JOIN ale
 
 @dataclass(frozen=True)
 class Due:
-    """A delivery to be made now; ``attempts`` counts earlier ones."""
+    """An alert to be sent now to a destination (``log`` or ``webhook``); ``attempts`` counts earlier attempts."""
 
     alert: Alert
     found_at: datetime
@@ -100,7 +100,7 @@ class Due:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Status of a delivery; ``error`` is that of the last attempt."""
+    """Status of an alert's delivery to one destination; ``error`` is the error of the last attempt, if it failed."""
 
     destination: str
     state: State
@@ -109,7 +109,7 @@ class Delivery:
 
 
 class OutboxBusy(Exception):
-    """Another process is delivering."""
+    """Another process is delivering alerts."""
 
 
 class Outbox:
@@ -119,7 +119,7 @@ class Outbox:
         self.path = path
 
     def began(self, name: str, rule: AlertRule, now: datetime) -> datetime:
-        """Return when this definition of a rule was first evaluated. Record ``now`` if it never was."""
+        """Return when this definition of a rule was first evaluated; if it never was, record and return ``now``."""
         definition = rule.model_dump_json()
         with self._db.transaction() as db:
             db.execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?)", [name, definition, now.isoformat()])
@@ -127,7 +127,7 @@ class Outbox:
             return datetime.fromisoformat(rows.fetchone()[0])
 
     def add(self, alerts: Iterable[Alert], destinations: Sequence[str], now: datetime) -> list[Alert]:
-        """Add alerts that are not in the outbox, to be sent to each destination, and return them."""
+        """Add the alerts that are not in the outbox, to be sent to each destination. Return the added alerts."""
         new = []
         with self._db.transaction() as db:
             for alert in alerts:
@@ -138,12 +138,12 @@ class Outbox:
         return new
 
     def due(self, now: datetime) -> list[Due]:
-        """Return the deliveries to be made now: new ones, failed ones after their wait, and interrupted ones."""
+        """Return the deliveries to be made now: new ones, failed ones whose wait is over, and interrupted ones."""
         with self._db.transaction() as db:
             return [_due(row) for row in db.execute(_DUE, [now.isoformat()]).fetchall()]
 
     def begin(self, due: Due, now: datetime) -> None:
-        """Record an attempt before it is made."""
+        """Record an attempt to send, before the caller makes it."""
         self._mark(due, "sending", 1, now, None)
 
     def finish(self, due: Due, now: datetime) -> None:
@@ -151,16 +151,16 @@ class Outbox:
         self._mark(due, "sent", 0, now, None)
 
     def postpone(self, due: Due, error: str, now: datetime) -> None:
-        """Record a failed attempt. The wait for the next one doubles, up to an hour."""
+        """Record a failed attempt. The wait before the next attempt doubles, from a minute up to an hour."""
         self._mark(due, "pending", 0, now + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(due.attempts, 10)), error)
 
     def give_up(self, before: datetime) -> None:
-        """Stop trying to send alerts that were found before an instant."""
+        """Give up unsent alerts that were found before an instant."""
         with self._db.transaction() as db:
             db.execute(_GIVE_UP, [before.isoformat()])
 
     def deliveries(self) -> dict[str, list[Delivery]]:
-        """Return all deliveries by the fingerprints of alerts; empty if there is no outbox yet."""
+        """Return all deliveries by the fingerprint of their alert; empty if the outbox has no file yet."""
         deliveries: dict[str, list[Delivery]] = {}
         if self.path.exists():
             with self._db.transaction() as db:
@@ -169,7 +169,7 @@ class Outbox:
         return deliveries
 
     def delivering(self) -> AbstractContextManager[None]:
-        """Hold the right to deliver. Raises ``OutboxBusy`` while another process delivers."""
+        """Lock the outbox during the ``with`` block. Raises ``OutboxBusy`` while another process delivers alerts."""
         return locked(self.path.with_name(f"{self.path.name}.lock"), OutboxBusy())
 
     def _mark(self, due: Due, state: State, attempts: int, next_at: datetime, error: str | None) -> None:

@@ -1,6 +1,6 @@
 """Evaluation of alert rules over the warehouse.
 
-A rule is a query in ``sql/`` over the warehouse's tables and the table ``watched`` of its tokens.
+Each kind of rule is a query in ``sql/`` over the warehouse's tables and ``watched``, a table of the rule's tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TABLE_OF: Final = {
     "new_top_holder": "holders",
     "data_late": "warehouse",
 }
-"""The asset that a rule examines."""
+"""The Dagster asset that each kind of rule examines."""
 
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 _SENTENCES: Final = {
@@ -64,22 +64,22 @@ class Alert:
 
     @property
     def fingerprint(self) -> str:
-        """Identifier, the same whenever a rule finds the same."""
+        """Identifier (32 hexadecimal digits) of the event: finding the event again gives the same fingerprint."""
         parts = (self.name, self.rule, self.chain, self.token_address, self.subject, self.occasion)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     @property
     def sentence(self) -> str:
-        """One sentence of numbers and addresses, without text of providers."""
+        """Description of the alert in one sentence of numbers and addresses, without texts of providers."""
         event = _SENTENCES[self.rule].format(subject=self.subject, measured=self.measured, threshold=self.threshold)
         return f"{self.name}: {self.token_address} on {self.chain} at {self.timestamp:%Y-%m-%d %H:%M} UTC: {event}"
 
 
 @dataclass(frozen=True)
 class Span:
-    """The instants to examine, ends included, and the ``interval`` in which new data is expected.
+    """The period to examine (UTC), ends included, and the schedule's ``interval`` between instants.
 
-    ``began``: the rule's first evaluation. The wait for a token without any data starts there.
+    ``began``: time of the rule's first evaluation. For a token without any data, lateness is measured from it.
     """
 
     since: datetime
@@ -89,12 +89,15 @@ class Span:
 
 
 def tokens_of(rule: AlertRule, watched: Tokens, chains: Collection[str] | None = None) -> dict[str, Sequence[str]]:
-    """Return the tokens of a rule: its own, or else all watched ones; only on ``chains``, if given."""
+    """Return the token addresses that a rule examines by chain: its own tokens, or else all watched tokens.
+
+    With ``chains``, only tokens on these chains.
+    """
     return {chain: tokens for chain, tokens in (rule.tokens or watched).items() if chains is None or chain in chains}
 
 
 def evaluate(warehouse: Warehouse, name: str, rule: AlertRule, tokens: Tokens, span: Span) -> list[Alert]:
-    """Return the alerts of a rule for some tokens, by time. Raises ``WarehouseError`` without a warehouse."""
+    """Return the alerts of the rule ``name`` for some tokens. Raises ``WarehouseError`` without a warehouse."""
     with warehouse.connect() as connection:
         connection.register("watched", _table_of(tokens))
         return list(_alerts(connection, name, rule, span))
@@ -122,7 +125,7 @@ def _alerts(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, s
 
 @cache
 def rule_sql(kind: str) -> str:
-    """Return the query of a kind of rule."""
+    """Return the SQL query of a kind of rule, for example ``score_fall``."""
     return files("holderlake.alerts").joinpath("sql", f"{kind}.sql").read_text()
 
 

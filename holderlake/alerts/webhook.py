@@ -1,6 +1,6 @@
-"""Webhooks after the Standard Webhooks specification: id, time and signature are in headers.
+"""Webhooks as the Standard Webhooks specification defines them: id, time and signature are in headers.
 
-The address may hold a secret, so no error and no log shows it.
+The webhook's address may contain a secret, so no error and no log shows it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from holderlake.http.client import MEGABYTE, HttpClient, HttpError, HttpResponse
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
 _LONGEST_WAIT: Final = 10.0
-"""Seconds. With a longer Retry-After there is no retry; the outbox tries later."""
+"""Seconds. After a longer ``Retry-After`` there is no retry; a later delivery sends the alert."""
 
 
 class NotDelivered(Exception):
-    """The webhook did not accept a message. The error gives the reason, without the address."""
+    """The webhook did not accept a message. The text gives the reason, without the webhook's address."""
 
     def __init__(self, reason: str, *, is_transient: bool, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """A body of JSON, and a key that stays the same in all attempts."""
+    """A JSON body to send, and an idempotency key that is the same in all attempts."""
 
     key: str
     body: bytes
@@ -48,7 +48,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Webhook:
-    """Address and options of a webhook. ``timeout`` of an attempt and ``first_wait`` before a retry are seconds."""
+    """Address and options of a webhook. ``timeout`` of an attempt and ``first_wait`` before a retry are in seconds."""
 
     url: SecretStr
     secret: SecretStr | None = None
@@ -68,7 +68,7 @@ class Webhook:
         await retry(_wait_before_retry, self._post, message)
 
     async def _post(self, message: Message) -> None:
-        """Make one attempt. Raises ``NotDelivered``, outside of handlers, whose errors hold the address."""
+        """Send a message once. Raises ``NotDelivered`` outside of ``except`` blocks: their errors hold the address."""
         failure: NotDelivered | None
         try:
             url = httpx.URL(self.url.get_secret_value())
@@ -111,7 +111,7 @@ class Webhook:
 
 
 def message_of(alert: Alert, found_at: datetime) -> Message:
-    """Return the message about an alert; the same alert gives the same bytes."""
+    """Return the webhook message about an alert; the same alert and ``found_at`` (UTC) give the same bytes."""
     content: dict[str, Any] = {
         "type": f"holderlake.alert.{alert.rule}",
         "timestamp": _utc(found_at),
@@ -133,13 +133,16 @@ def message_of(alert: Alert, found_at: datetime) -> Message:
 
 
 def test_message(now: datetime) -> Message:
-    """Return a message to test a webhook with."""
+    """Return a message that tests a webhook."""
     content = {"type": "holderlake.test", "timestamp": _utc(now), "text": "Holderlake: this is a test.", "data": {}}
     return Message(f"test-{now:%Y%m%dT%H%M%S%f}", json.dumps(content).encode())
 
 
 def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
-    """Return the HMAC-SHA256 of id, time and body. A secret with the prefix ``whsec_`` is base64, others are plain."""
+    """Return the signature header ``v1,…``: the HMAC-SHA256 of the message's key, timestamp and body, in base64.
+
+    A secret with the prefix ``whsec_`` is decoded from base64; any other is used as text.
+    """
     text = secret.get_secret_value()
     key = text.encode()
     if text.startswith(_SECRET_PREFIX):

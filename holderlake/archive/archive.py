@@ -1,7 +1,7 @@
-"""The archive of paid answers, each under a digest of its request and its as-of instant.
+"""The archive of paid answers. An answer's name, its ``digest``, is a hash of provider, request and as-of instant.
 
-Answers are kept as they came, before they are decoded, so decoding them again costs no credits. Each is checked against
-its hash when it is read. A superseded answer is kept too, because partitions of the lake may be made from it.
+Answers are kept undecoded, so decoding them again costs no credits. Each is checked against its hash when it is read.
+A superseded answer, which a later one of the same name replaced, is kept too: partitions may be made from it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ from holderlake.storage.sqlite import DatabaseError
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
 _LOST: Final = "lost.txt"
-"""File next to a damaged segment: the digests of its unreadable answers, one a line."""
+"""Name of the file next to a damaged segment that lists the digests of its unreadable answers, one a line."""
 _LOCKS: Final = "locks"
 
 
 @dataclass(frozen=True)
 class ArchivedAnswer:
-    """An answer as it came. ``digest`` is its name, ``sha256`` the hash of ``raw``."""
+    """An undecoded answer from the archive. ``digest`` is its name, ``sha256`` the hash of ``raw``.
+
+    ``as_of`` is a partition value such as ``20261120T000000Z``, another text, or empty for the latest data.
+    """
 
     raw: bytes = field(repr=False)
     fetched_at: datetime
@@ -48,7 +51,7 @@ class ArchivedAnswer:
 
 @dataclass(frozen=True)
 class NewAnswer:
-    """An answer to be archived under ``key``. ``fetched_at`` is naive UTC."""
+    """An answer to be archived under the digest ``key``. ``fetched_at`` is naive UTC."""
 
     key: str
     request: Request
@@ -60,7 +63,7 @@ class NewAnswer:
 
 @dataclass(frozen=True)
 class ArchiveSize:
-    """Number of answers, their bytes on disk, and number of damaged files that were moved away."""
+    """Number of current answers, their compressed bytes on disk, and number of damaged files that were moved away."""
 
     answers: int
     stored_bytes: int
@@ -69,7 +72,7 @@ class ArchiveSize:
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """Metadata of an archived answer. ``superseded``: a refreshed one replaced it."""
+    """Metadata of an archived answer. ``superseded`` is True if a later answer of the same name replaced it."""
 
     place: Place
     digest: str
@@ -89,7 +92,7 @@ class AnswerArchive:
         self._segments = Segments(self.root)
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
-        """Return the digest under which an answer is kept. A refreshed answer has the same one."""
+        """Return the digest that names the answer in the archive. The option ``refresh`` does not change it."""
         parts = _sent(request)
         parts["query"] = {name: value for name, value in parts["query"].items() if name != "refresh"}
         named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
@@ -105,18 +108,18 @@ class AnswerArchive:
         provider_id: str,
         as_of: datetime | str | None,
     ) -> ArchivedAnswer:
-        """Archive an answer; an earlier one becomes superseded. Raises ``OSError``, and then changes nothing."""
+        """Archive an answer; an earlier one of its key becomes superseded. Raises ``OSError``, then nothing changed."""
         (kept,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
         return kept
 
     def put_all(self, answers: Sequence[NewAnswer]) -> list[ArchivedAnswer]:
-        """Archive all answers or none, with one sync of the disk. Raises ``OSError``."""
+        """Archive all answers or none, with one sync to disk, and return them in order. Raises ``OSError``."""
         pieces = [Piece(_about(one), one.raw) for one in answers]
         self._segments.add(pieces)
         return [_answer(one.key, piece) for one, piece in zip(answers, pieces, strict=True)]
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
-        """Return the answer; None if it is missing, damaged or fetched before ``since``.
+        """Return the current answer of a key; None if it is missing, damaged or fetched before ``since`` (naive UTC).
 
         The segment of a damaged answer is moved away with a warning.
         """
@@ -124,32 +127,32 @@ class AnswerArchive:
         return self._at(place) if place and _is_since(place, since) else None
 
     def holds(self, key: str, since: datetime | None = None) -> bool:
-        """Return whether there is an answer, without reading it."""
+        """Return whether the archive has an answer of a key, fetched at or after ``since`` (naive UTC)."""
         place = self._segments.find(key)
         return place is not None and _is_since(place, since)
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        """Return the answer with a hash (and a time, naive UTC), superseded or not."""
+        """Return the answer of a key with this hash (and fetch time, naive UTC), superseded or not; None if missing."""
         at = fetched_at and fetched_at.isoformat()
         places = [place for place in self._segments.all_of(key) if place.sha256 == sha256]
         found = (self._at(place) for place in places if at in (None, place.fetched_at))
         return next((answer for answer in found if answer), None)
 
     def locked(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Hold the lock of one answer: one process fetches it, the others wait and then find it here."""
+        """Return the lock of one answer: one process fetches the answer, the others wait and then read it here."""
         return locked_for_task(self.root / _LOCKS / key)
 
     def __contains__(self, key: str) -> bool:
-        """Return whether there is an answer of that name, without reading it."""
+        """Return whether the archive has a current answer of this digest, without reading it."""
         return self._segments.find(key) is not None
 
     def __iter__(self) -> Iterator[ArchivedAnswer]:
-        """Iterate over the answers by digest. Segments of damaged ones are moved away."""
+        """Iterate over the current answers by digest. Segments with damaged answers are moved away."""
         places = (place for place in self._segments.places() if not place.superseded)
         return (answer for place in places if (answer := self._at(place)))
 
     def stored(self) -> Iterator[StoredAnswer]:
-        """Yield the metadata of all readable answers, superseded ones too."""
+        """Yield the metadata of all readable answers, including superseded ones."""
         for place in self._segments.places():
             with suppress(FileNotFoundError, DamagedPiece, KeyError):
                 request = self._segments.about(place)["request"]
@@ -157,16 +160,16 @@ class AnswerArchive:
                 yield StoredAnswer(place, place.name, place.sha256, at, request, place.length, bool(place.superseded))
 
     def remove(self, stored: Sequence[StoredAnswer]) -> None:
-        """Delete answers. To fetch them again costs credits."""
+        """Delete answers from the archive. To fetch them again costs credits."""
         self._segments.remove(one.place for one in stored)
 
     def newest_day(self) -> str | None:
-        """Return the day (YYYY-MM-DD) on which the newest answer was fetched; None if there is none."""
+        """Return the day (YYYY-MM-DD, UTC) on which the newest answer was fetched; None in an empty archive."""
         newest = self._segments.newest()
         return None if newest is None else newest[:10]
 
     def size(self) -> ArchiveSize:
-        """Return counts and bytes without reading the answers. Superseded ones are not counted."""
+        """Return the size of the archive without reading the answers. Superseded answers are not counted."""
         answers, stored_bytes = self._segments.sizes()
         return ArchiveSize(answers, stored_bytes, damaged=sum(1 for _ in (self.root / _DAMAGED).glob("*")))
 
@@ -181,7 +184,7 @@ class AnswerArchive:
         return None
 
     def _set_aside(self, place: Place, error: Exception) -> None:
-        """Move the segment of a damaged answer away. Its readable answers stay in the archive."""
+        """Move the segment of a damaged answer away. The readable answers of the segment stay in the archive."""
         folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.segment).stem}-", dir=_made(self.root / _DAMAGED)))
         lost = self._segments.set_aside(place.segment, folder)
         write_whole(folder / _LOST, "".join(f"{name}\n" for name in lost).encode())
@@ -194,7 +197,7 @@ class AnswerArchive:
         )
 
     def damage(self, *, every_byte: bool) -> Iterator[str]:
-        """Yield descriptions of damage in the index, and with ``every_byte`` in the segments. Changes nothing."""
+        """Yield texts that describe damage in the index, and with ``every_byte`` in the segments. Changes nothing."""
         try:
             self._segments.check_index()
             places = self._segments.places()
@@ -226,7 +229,7 @@ def _made(folder: Path) -> Path:
 
 
 def as_of_text(as_of: datetime | str | None) -> str:
-    """Return an as-of instant as text: a partition value, the caller's own text, or an empty text."""
+    """Return an as-of value as text: a datetime as a partition value, a text unchanged, None as an empty text."""
     return partition_text(as_of) if isinstance(as_of, datetime) else as_of or ""
 
 

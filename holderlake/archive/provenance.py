@@ -1,7 +1,7 @@
-"""Provenance of commits: the requests of each commit to the lake, and the archived answers that it was made from.
+"""Provenance: for each commit to the lake, its requests and the archived answers that its rows were made from.
 
-Each commit is a small file in the archive, so the lake can be rebuilt from the archive alone. It is recorded before the
-commit is made. If the process is killed in between, the commit is made again and recorded again.
+A small file in the archive records each commit, so the lake can be rebuilt from the archive alone. The file is written
+before the commit. If the process is killed in between, the commit is made again and recorded again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.names import BadName, chain_name, family_name, timestamp_name
 
 UNREADABLE: Final = "malformed_answer"
-"""The code of failures with a paid answer that could not be decoded; a later version may decode it."""
+"""Error code of a paid answer that could not be decoded. A later version may decode it."""
 
 _LEVEL: Final = 6
 _SUFFIX: Final = ".zst"
@@ -40,7 +40,7 @@ class Archived(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request by endpoint and fields, and its archived answer, if there is one."""
+    """A request (endpoint and fields), and the reference to its archived answer; None values if there is no answer."""
 
     endpoint: str
     fields: dict[str, Any]
@@ -61,7 +61,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Failed:
-    """A subject without rows: columns of the table ``failures``."""
+    """A subject whose request failed. The fields are columns of the table ``failures``."""
 
     subject: str
     code: str
@@ -71,7 +71,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Group:
-    """Subjects that were fetched together, their requests and failures. The local engine needs no request."""
+    """Subjects that were fetched together, their requests and failures. The local engine needs no requests."""
 
     subjects: tuple[str, ...]
     asked: tuple[Asked, ...]
@@ -80,7 +80,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of a partition. ``timestamp`` is the partition's text, ``at`` the time of the commit (naive UTC)."""
+    """A commit to a partition of the lake.
+
+    ``timestamp`` is the partition's instant as text (``20261120T000000Z``), ``at`` the time of the commit (naive UTC),
+    ``live`` True if the requests had no timestamp.
+    """
 
     family: str
     chain: str
@@ -90,18 +94,18 @@ class Commit:
     at: datetime
     groups: tuple[Group, ...]
     options: dict[str, Any] | None = None
-    """Options of its requests; None in commits of version 0.1.0, where each request has them."""
+    """Options of all its requests; None in commits of version 0.1.0, where the fields of each request hold them."""
     rules: str | None = None
-    """The provider's rules as JSON, if known."""
+    """The provider's rules (thresholds for maps) as JSON; None if not known."""
 
     @property
     def as_of(self) -> datetime:
-        """The partition's instant."""
+        """The partition's instant (naive UTC)."""
         return parse_partition(self.timestamp)
 
     @property
     def is_computed(self) -> bool:
-        """True if the local engine computed it, without requests."""
+        """True if the local engine computed the commit's rows, without requests."""
         return not any(group.asked for group in self.groups)
 
 
@@ -111,7 +115,10 @@ def group_of(
     answers: Sequence[Archived],
     failures: Sequence[Mapping[str, Any]],
 ) -> Group:
-    """Return the group of a fetch. ``answers`` belong to the first of the ``requests``, in their order."""
+    """Return the record of subjects that were fetched together.
+
+    ``answers[i]`` answers ``requests[i]``; further requests got no answer. ``failures`` are rows of that table.
+    """
     failed = tuple(Failed(row["subject"], row["code"], row["reason"], row["answer_hash"]) for row in failures)
     asked = []
     for place, request in enumerate(requests):
@@ -125,7 +132,7 @@ def group_of(
 
 
 def note(archive: AnswerArchive, commit: Commit) -> None:
-    """Record a commit. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
+    """Write the file that records a commit. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
     folder = _folder(archive).joinpath(*_place(commit))
     name = f"{commit.at:%Y%m%dT%H%M%S.%fZ}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
     text = msgspec.json.encode(commit, order="sorted")
@@ -133,19 +140,19 @@ def note(archive: AnswerArchive, commit: Commit) -> None:
 
 
 def records(archive: AnswerArchive) -> list[Path]:
-    """Return the files of all commits by chain, timestamp and family, and in order of time."""
+    """Return the files that record all commits, sorted by chain, timestamp, family and time of the commit."""
     return sorted(path for path in _folder(archive).glob(f"chain=*/timestamp=*/*/*{_SUFFIX}") if path.name[0] != ".")
 
 
 def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path]:
-    """Return the files of the commits of one partition (family, chain, timestamp) in order of time."""
+    """Return the files that record the commits of one partition (family, chain, timestamp), oldest first."""
     family, chain, timestamp = place
     folder = _folder(archive) / f"chain={chain_name(chain)}" / f"timestamp={timestamp_name(timestamp)}"
     return sorted(path for path in (folder / family_name(family)).glob(f"*{_SUFFIX}") if path.name[0] != ".")
 
 
 def read(path: Path) -> Commit | None:
-    """Return the commit in a file; None if it is damaged."""
+    """Return the commit that a file records; None if the file is damaged."""
     reader = zstandard.ZstdDecompressor().decompressobj()
     try:
         text = reader.decompress(path.read_bytes())
@@ -156,7 +163,7 @@ def read(path: Path) -> Commit | None:
 
 
 def commits(archive: AnswerArchive) -> Iterator[Commit]:
-    """Return all readable commits, in the order of ``records``."""
+    """Yield all commits whose files are readable, in the order of ``records``."""
     found = (read(path) for path in records(archive))
     return (commit for commit in found if commit)
 
@@ -166,7 +173,7 @@ def _folder(archive: AnswerArchive) -> Path:
 
 
 def _place(commit: Commit) -> tuple[str, str, str]:
-    """Return the folders of a commit's file. Raises ``BadName``."""
+    """Return the names of the folders that hold a commit's file. Raises ``BadName``."""
     return (
         f"chain={chain_name(commit.chain)}",
         f"timestamp={timestamp_name(commit.timestamp)}",

@@ -1,8 +1,8 @@
-"""Segments: files of many pieces, and the index of the pieces.
+"""Segments: files that hold many archived answers (pieces), and the index of the pieces.
 
-A segment is a sequence of zstd frames. Each frame is a piece: a line of JSON about it, then its bytes. A segment is
-written once, synced, and never changed. Many pieces share a file because each file costs time and space. The index
-(SQLite) can be rebuilt from the segments. When it is opened, it adds segments whose writer was killed before it could.
+A segment is a sequence of zstd frames. Each frame is a piece: a line of JSON (metadata), then the answer's bytes. A
+segment is written once, synced, and never changed. Pieces share files because each file costs time and space. The index
+(SQLite) can be rebuilt from the segments. Opening it adds segments whose writer was killed before it added them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SUFFIX: Final = ".zst"
 _log = logging.getLogger(__name__)
 _INDEX: Final = "index.sqlite"
 _CHECKED_BYTES: Final = 16 << 20
-"""An index up to this size is checked when it is opened, in less than a tenth of a second."""
+"""Bytes. An index up to this size is checked when it is opened, in less than a tenth of a second."""
 _REMEDY: Final = "move it away, and it is rebuilt from the archive's segments"
 _LEVEL: Final = 1
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -41,7 +41,7 @@ _TICK: Final = 2_000_000_000
 """Nanoseconds. Two changes of a folder within this time may have the same time stamp."""
 _SEGMENT: Final = re.compile(r"(packs/[0-9-]{10}|[0-9a-f]{2}|superseded/[0-9a-f]{2})/[0-9a-f-]+\.zst")
 _FOLDERS: Final = ("packs/*", "[0-9a-f][0-9a-f]", "superseded/??")
-"""Folders of segments. In the last two, version 0.1.0 kept each piece in a file named after it."""
+"""Folders of segments. In the last two, version 0.1.0 kept each piece in a file named after the piece."""
 
 _SCHEMA: Final = (
     """
@@ -65,7 +65,7 @@ _SCHEMA: Final = (
 _COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded"
 _SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
 _NEWEST: Final = "SELECT max(fetched_at) FROM (SELECT fetched_at FROM pieces ORDER BY id DESC LIMIT 64)"
-"""Only among the pieces that were added last: a scan of all pieces would be slow."""
+"""Latest fetch time among the 64 pieces that were added last: a scan of all pieces would be slow."""
 _KNOWN: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
 _SUPERSEDE: Final = """
     UPDATE pieces
@@ -92,7 +92,10 @@ class DamagedPiece(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a segment. ``about`` has its ``digest``, ``sha256`` (of ``raw``) and ``fetched_at``."""
+    """A piece of a segment: an answer's bytes (``raw``), and its metadata ``about``.
+
+    ``about`` has at least ``digest`` (the piece's name), ``sha256`` of ``raw``, and ``fetched_at`` (ISO 8601, UTC).
+    """
 
     about: Mapping[str, Any]
     raw: bytes = field(repr=False)
@@ -100,7 +103,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a piece. ``superseded`` (0 or 1): a later piece has the same name."""
+    """The location of a piece: segment, start and length in bytes. ``superseded`` is 1 if a later one replaced it."""
 
     id: int
     name: str
@@ -120,7 +123,7 @@ class Segments:
         self._inode: int | None = None
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Add pieces in one new segment. Earlier pieces of the same names become superseded. Raises ``OSError``."""
+        """Write pieces to one new segment. Earlier pieces of the same names become superseded. Raises ``OSError``."""
         compressor = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
         frames = [compressor.compress(_line(piece.about) + piece.raw) for piece in pieces]
         segment = self._new_segment(pieces[0].about["fetched_at"])
@@ -131,34 +134,34 @@ class Segments:
             raise OSError(str(error)) from error
 
     def find(self, name: str) -> Place | None:
-        """Return the place of the current piece of a name, or None."""
+        """Return the location of the current piece of a name; None if there is none."""
         found = self._select("WHERE name = ? AND superseded = 0", name)
         return found[0] if found else None
 
     def all_of(self, name: str) -> list[Place]:
-        """Return all pieces of a name: the current one, then the superseded ones, latest first."""
+        """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""
         return self._select("WHERE name = ? ORDER BY superseded, id DESC", name)
 
     def places(self) -> list[Place]:
-        """Return all pieces by name; superseded ones after all others."""
+        """Return the locations of all pieces by name; superseded pieces after all current ones."""
         return self._select("ORDER BY superseded, name, id")
 
     def sizes(self) -> tuple[int, int]:
-        """Return the number of current pieces, and their bytes on disk."""
+        """Return the number of current pieces, and their compressed bytes."""
         if not self._exists():
             return 0, 0
         ((count, stored),) = self._rows(_SIZES)
         return int(count), int(stored)
 
     def newest(self) -> str | None:
-        """Return the time at which the newest piece was fetched, as text; None without pieces."""
+        """Return the fetch time of the newest piece (ISO 8601 text, UTC); None if there are no pieces."""
         if not self._exists():
             return None
         ((newest,),) = self._rows(_NEWEST)
         return None if newest is None else str(newest)
 
     def check_index(self) -> None:
-        """Check the index for contradictions. Raises ``DatabaseError``."""
+        """Check the integrity of the index file. Raises ``DatabaseError``."""
         if self._exists():
             _check(self._index, self.root / _INDEX)
 
@@ -169,7 +172,7 @@ class Segments:
             return file.read(place.length)
 
     def about(self, place: Place) -> dict[str, Any]:
-        """Return the line about a piece; only this is decompressed. Raises ``DamagedPiece``, ``FileNotFoundError``."""
+        """Return the metadata of a piece, not its answer. Raises ``DamagedPiece`` and ``FileNotFoundError``."""
         reader = zstandard.ZstdDecompressor().stream_reader(self.stored(place))
         head = b""
         try:
@@ -180,7 +183,7 @@ class Segments:
             raise DamagedPiece(str(error)) from error
 
     def read(self, place: Place) -> Piece:
-        """Return a piece without checking its hash. Raises ``DamagedPiece``, ``FileNotFoundError``."""
+        """Read and return a piece, without checking its hash. Raises ``DamagedPiece`` and ``FileNotFoundError``."""
         try:
             text, _ = _decompressed(self.stored(place))
             return Piece(_about_of(text), text.partition(b"\n")[2])
@@ -188,11 +191,11 @@ class Segments:
             raise DamagedPiece(str(error)) from error
 
     def forget(self, place: Place) -> None:
-        """Remove a piece from the index, unless it was moved to another segment."""
+        """Remove a piece from the index, unless the piece was moved to another segment."""
         self._changed(lambda db: db.execute("DELETE FROM pieces WHERE id = ? AND pack = ?", (place.id, place.segment)))
 
     def remove(self, places: Iterable[Place]) -> None:
-        """Delete pieces. Segments that also hold other pieces are replaced by ones without them."""
+        """Delete pieces and their segments. Other pieces of these segments are first moved to new segments."""
         chosen = list(places)
         for segment in dict.fromkeys(place.segment for place in chosen):
             gone = [(place.id,) for place in chosen if place.segment == segment]
@@ -204,9 +207,9 @@ class Segments:
             (self.root / segment).unlink(missing_ok=True)
 
     def set_aside(self, segment: str, folder: Path) -> list[str]:
-        """Move a damaged segment into ``folder`` and its readable pieces into a new segment. Return the lost names.
+        """Move a damaged segment into ``folder``, copy its readable pieces to a new segment, and return the lost names.
 
-        The file is read, not the index, which may be damaged too.
+        The readable pieces are found in the file, not in the index, which may be damaged too.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with self._index.transaction() as db:
@@ -222,7 +225,7 @@ class Segments:
         return sorted(listed - {entry[0] for entry in entries})
 
     def _enter_readable(self, db: sqlite3.Connection, stored: bytes, entries: Sequence[tuple[Any, ...]]) -> None:
-        """Write the readable frames of a segment to a new one. Of each name, the piece fetched last is current."""
+        """Write the readable frames of a segment to a new segment. Of each name, the piece fetched last is current."""
         segment = self._new_segment(entries[0][2])
         frames = [stored[start : start + length] for _, _, _, start, length in entries]
         write_whole(self.root / segment, b"".join(frames))
@@ -233,7 +236,7 @@ class Segments:
             db.execute(_LATEST, (name,))
 
     def _move(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
-        """Move pieces to a new segment."""
+        """Copy pieces to one new segment, and point the index to it."""
         segment = self._new_segment(places[0].fetched_at)
         frames = [self.stored(place) for place in places]
         write_whole(self.root / segment, b"".join(frames))
@@ -261,7 +264,7 @@ class Segments:
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:
-        """Move a damaged index away, unless another process did. It is rebuilt from the segments."""
+        """Move a damaged index away, unless another process did. The next opening rebuilds it from the segments."""
         self.__dict__.pop("_index", None)
         with locked(self.root / f"{_INDEX}.lock"):
             path = self.root / _INDEX
@@ -275,7 +278,7 @@ class Segments:
             _log.warning("%s. It is rebuilt from the archive's segments; the damaged one is in %s", error, folder)
 
     def _changed(self, work: Callable[[sqlite3.Connection], Any]) -> None:
-        """Change the index in a transaction; if it is damaged, rebuild it and repeat."""
+        """Run ``work`` on the index in a transaction; if the index is damaged, rebuild it and repeat."""
         try:
             with self._index.transaction() as db:
                 work(db)
@@ -292,7 +295,7 @@ class Segments:
             return self._index.rows(query, values)
 
     def _add_unknown(self, db: sqlite3.Connection) -> None:
-        """Bring the index up to date with the folders, oldest pieces first, as after a crash or a rebuild."""
+        """Add segments that the index lacks, oldest pieces first, and remove entries of segments that are gone."""
         known = dict(db.execute("SELECT name, changed FROM folders").fetchall())
         found: list[tuple[str, str, int, tuple[Any, ...]]] = []
         for folder in (folder for pattern in _FOLDERS for folder in self.root.glob(pattern)):
@@ -318,7 +321,7 @@ class Segments:
         return _places(self._rows, clauses, *values)
 
     def _exists(self) -> bool:
-        """Return whether there may be pieces, without creating an index."""
+        """Return whether the archive may have pieces, without creating an index."""
         return "_index" in vars(self) or self.root.exists()
 
     @staticmethod
@@ -327,7 +330,7 @@ class Segments:
 
 
 def _check(index: Database, path: Path) -> None:
-    """Raise ``DamagedDatabase`` if the index contradicts itself."""
+    """Raise ``DamagedDatabase`` if SQLite's integrity check of the index fails."""
     ((found,),) = index.rows("PRAGMA integrity_check(1)")
     if found != "ok":
         raise DamagedDatabase(f"{path} is damaged ({found}); {_REMEDY}")
@@ -346,7 +349,7 @@ def _about_of(text: bytes) -> dict[str, Any]:
 
 
 def _decompressed(stored: bytes) -> tuple[bytes, int]:
-    """Return the text of the first frame and its length. Raises ``ZstdError``, ``ValueError``."""
+    """Return the decompressed first frame, and its compressed length in bytes. Raises ``ZstdError``, ``ValueError``."""
     reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
     text = reader.decompress(stored)
     if not reader.eof:
@@ -355,7 +358,7 @@ def _decompressed(stored: bytes) -> tuple[bytes, int]:
 
 
 def _rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
-    """Yield name, hash, time, start and length of pieces that follow each other."""
+    """Yield (name, SHA-256, fetch time, start, length) of the consecutive pieces of a segment."""
     start = 0
     for about, frame in zip(abouts, frames, strict=True):
         yield about["digest"], about["sha256"], about["fetched_at"], start, len(frame)
@@ -363,7 +366,7 @@ def _rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> It
 
 
 def _entries(path: Path) -> Iterator[tuple[Any, ...]]:
-    """Yield the same of the pieces in a file, without damaged ones."""
+    """Yield (name, SHA-256, fetch time, start, length) of the readable pieces in a segment's file."""
     stored, start = path.read_bytes(), 0
     default = {"digest": path.stem.partition("-")[0]}  # a file of a single piece is named after it
     while 0 <= start < len(stored):
@@ -376,7 +379,7 @@ def _entries(path: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def _enter(db: sqlite3.Connection, segment: str, entries: Iterable[tuple[Any, ...]]) -> None:
-    """Add the pieces of a segment to the index, unless they are in it."""
+    """Add the pieces of a segment to the index, unless it has them. For ``entries`` see ``_entries``."""
     (known,) = db.execute(_KNOWN, (segment,)).fetchone()
     there = set(json.loads(known))
     fresh = [entry for entry in entries if entry[3] not in there]
@@ -387,6 +390,6 @@ def _enter(db: sqlite3.Connection, segment: str, entries: Iterable[tuple[Any, ..
 
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
-    """Return the places of pieces, without rows that name no segment: files at such paths must never be removed."""
+    """Return locations of pieces, without rows whose path is no segment's: such files must never be removed."""
     found = (Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
     return [place for place in found if _SEGMENT.fullmatch(place.segment)]

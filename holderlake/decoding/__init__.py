@@ -1,8 +1,9 @@
-"""JSON answers to Arrow tables, in one way: bytes to structs to columns, with exact amounts.
+"""Decoding of JSON answers into Arrow tables: bytes to structs to columns, with exact amounts.
 
-The tables are those that the engine computes for the same request, without ``fetched_at``. A batch of answers is
-decoded by column. An answer with an odd value is decoded alone, item by item (``lenient``): every readable row is
-kept, and unreadable values are listed with their place. Fetching belongs to ``provider``, files to ``lake``.
+The tables equal those that the engine computes for the same request, without the column ``fetched_at``. A batch of
+answers is decoded by column. An answer with an invalid value is decoded alone, item by item (``lenient``): every
+readable row is kept, and unreadable values are listed with their JSON path. Fetching belongs to ``provider``, files to
+``lake``.
 """
 
 from __future__ import annotations
@@ -50,22 +51,22 @@ __all__ = [
 
 Tables = dict[str, pa.Table]
 _OfTokens = Callable[[Iterable[Any], Sequence[str], bool], Tables]
-"""Returns the tables of answers about some tokens. The flag is set for answers of the lenient mode."""
+"""Function (structs of answers, token of each answer, is lenient) that returns their tables by name."""
 
 _ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
-"""Errors of the fast decoder, after which the lenient mode decodes the answer."""
+"""Errors of the fast decoder after which the lenient mode decodes the answer again."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Rows by table, without ``fetched_at``, and the unreadable rows and values."""
+    """Tables by name, without the column ``fetched_at``, and the rows and values that could not be read."""
 
     tables: Tables
     unreadable: Sequence[Unreadable] = ()
 
 
 def parse(raw: bytes, shape: Any) -> Any:
-    """Return the structs of an answer of ``shape``, a struct or a list of structs.
+    """Decode an answer's JSON bytes as ``shape``, the type of a struct or of a list of structs.
 
     Raises ``msgspec.DecodeError`` or ``ValueError`` if a value has another type, or the bytes are not JSON.
     """
@@ -78,9 +79,9 @@ def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the maps of some tokens into one set of tables.
+    """Decode the map answers of some tokens, one for each of ``token_addresses``, into the five tables of maps.
 
-    Rows of a token keep their order; those of several tokens may be mixed. Many maps at once cost less than each alone.
+    Rows of a token keep their order; rows of several tokens may be mixed. Decoding many maps at once is faster.
     Raises ``MalformedAnswer`` if one of them cannot be parsed.
     """
     common = _common(as_of, chain=chain)
@@ -92,7 +93,7 @@ def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
 
 
 def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the holders of some tokens into the table ``holders``, as ``map_tables`` does."""
+    """Decode the holder lists of some tokens, one for each of ``token_addresses``, into the table ``holders``."""
     common = _common(as_of, chain=chain)
 
     def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
@@ -102,7 +103,10 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
 
 
 def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the answers about one address set, each relationship once. Raises ``MalformedAnswer``."""
+    """Decode the answers about one address set into the table ``subgraph_transfers``, each relationship once.
+
+    ``address_sets`` has one name. Raises ``MalformedAnswer``.
+    """
     (address_set,) = address_sets
     common = _common(chain=chain, as_of=as_of, address_set=address_set)
 
@@ -116,7 +120,7 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
 
 
 def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the metadata of addresses. Raises ``MalformedAnswer``."""
+    """Decode answers with the metadata of addresses into the table ``addresses``. Raises ``MalformedAnswer``."""
     common = _common(chain=chain, as_of=as_of)
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -126,7 +130,7 @@ def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as
 
 
 def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the metadata of the chain's tokens with these addresses. Raises ``MalformedAnswer``."""
+    """Decode the metadata of these tokens of a chain into the table ``tokens``. Raises ``MalformedAnswer``."""
     wanted = {normalise_address(address) for address in token_addresses}
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -142,7 +146,7 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
 
 
 def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the list of chains; only the row of ``chain`` if one is given. Raises ``MalformedAnswer``."""
+    """Decode the list of chains into the table ``chains``; with ``chain``, only its row. Raises ``MalformedAnswer``."""
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
         own = [one for answer in answers for one in answer if chain in (None, one.id)]
@@ -156,7 +160,7 @@ def _common(as_of: datetime, **texts: str) -> Common:
 
 
 def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens) -> Decoded:
-    """Decode an answer for each token, all together; if one of them is odd, each alone."""
+    """Decode one answer for each token, all together; if the fast decoder fails, decode each answer alone."""
     try:
         return Decoded(build((parse(raw, shape) for raw in raws), tokens, False))
     except _ODD:
@@ -174,7 +178,7 @@ def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: st
 
 
 def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
-    """Decode several answers into one set of tables."""
+    """Decode several answers about the same subject into one set of tables."""
     try:
         return Decoded(build([parse(raw, shape) for raw in raws], False))
     except _ODD:
@@ -196,7 +200,7 @@ def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], b
 
 
 def _leniently(decode: Callable[[], Decoded]) -> Decoded:
-    """Decode in the lenient mode. Any error rejects the answer, because no answer may end a run."""
+    """Call ``decode`` and turn any error into ``MalformedAnswer``, because an answer's content must not end a run."""
     try:
         return decode()
     except MalformedAnswer:

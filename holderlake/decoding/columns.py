@@ -1,7 +1,7 @@
-"""Values of an answer as Arrow columns: numbers, amounts, dates and addresses.
+"""Conversion of an answer's values to Arrow columns: numbers, amounts, dates and addresses.
 
-All functions raise ``ValueError`` for a value that a column cannot hold; the answer is then read in the lenient mode.
-The raw texts of a column are joined and split again by Arrow, which costs a fraction of reading them one by one.
+All functions raise ``ValueError`` for a value that a column cannot store; the answer is then decoded in the lenient
+mode. The raw JSON texts of a column are joined, and Arrow splits them, which is faster than reading them one by one.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ FIRST_SECOND: Final = -62_135_596_800
 LAST_SECOND: Final = 253_402_300_799
 """Unix seconds of the last second of year 9999."""
 LONGEST_AMOUNT: Final = 400
-"""Digits of an amount: written out, a longer one would fill the memory."""
+"""Most digits of an amount. The digits of an amount with a huge exponent would fill the memory."""
 
 _SEPARATOR: Final = b"\x1f"
-"""A byte that JSON does not contain."""
+"""Separator of joined texts: a byte that valid JSON does not contain."""
 _DIGITS_BEFORE: Final = 19
 _DIGITS_AFTER: Final = 18
 _SIMPLE_AMOUNT: Final = rf"^-?[0-9]{{1,{_DIGITS_BEFORE}}}(\.[0-9]{{1,{_DIGITS_AFTER}}})?$"
-"""Numbers that the decimal column certainly holds. Arrow's cast accepts others too, and wraps around silently."""
+"""Numbers that certainly fit the decimal column. Arrow's cast silently overflows on larger ones."""
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 
 
 def joined(raws: Iterable[Raw]) -> bytes:
-    """Join raw texts."""
+    """Join raw JSON texts with the separator."""
     return _SEPARATOR.join(raws)
 
 
 def split(pieces: Sequence[bytes], count: int) -> pa.Array:
-    """Split joined texts. Raises ``ValueError`` unless there are ``count`` texts."""
+    """Split texts of ``joined`` into one binary Arrow array. Raises ``ValueError`` unless it has ``count`` texts."""
     if not count:
         return pa.array([], pa.binary())
     values = pc.split_pattern(pa.scalar(_SEPARATOR.join(pieces), pa.binary()), _SEPARATOR).values
@@ -52,14 +52,14 @@ def split(pieces: Sequence[bytes], count: int) -> pa.Array:
 
 
 def texts_of(raws: Sequence[Raw]) -> pa.Array:
-    """Return raw texts as a column of texts."""
+    """Return raw JSON texts as an Arrow array of strings."""
     return split([joined(raws)], len(raws)).cast(pa.string())
 
 
 def normalised(addresses: list[str]) -> list[str]:
-    """Return addresses as the contract writes them. Most are already; one comparison of all of them shows it.
+    """Return addresses in the contract's form (``normalise_address``). One comparison finds lists that have it already.
 
-    Raises ``ValueError`` for an empty one.
+    Raises ``ValueError`` for an empty address.
     """
     text = "".join(addresses)
     if text != text.lower() or text.split() != [text]:
@@ -70,7 +70,7 @@ def normalised(addresses: list[str]) -> list[str]:
 
 
 def figure_of(raw: Raw) -> float | None:
-    """Return the number of a raw text; None for null. Raises ``ValueError`` for one that a double cannot hold."""
+    """Return the number in a raw JSON text; None for null. Raises ``ValueError`` if it is no finite 64-bit float."""
     text = bytes(raw)
     if text == b"null":
         return None
@@ -81,7 +81,10 @@ def figure_of(raw: Raw) -> float | None:
 
 
 def amounts_of(name: str, texts: pa.Array) -> dict[str, pa.Array]:
-    """Return the two columns of an amount (``contract.tables.amount_columns``) for a column of JSON numbers."""
+    """Return the columns ``name`` (decimal) and ``name_exact`` (text or null) of an Arrow array of JSON numbers.
+
+    See ``contract.tables.amount_columns``.
+    """
     simple = _are_simple(texts)
     decimals = (pc.if_else(simple, texts, None) if simple.false_count else texts).cast(AMOUNT_TYPE)
     exact = pa.nulls(len(texts), pa.string())
@@ -110,14 +113,14 @@ def _amount(text: str) -> Decimal | None:
 
 
 def is_amount(number: Decimal) -> bool:
-    """Return whether an amount can be written out exactly."""
+    """Return whether an amount is finite and has at most ``LONGEST_AMOUNT`` digits, written without exponent."""
     if not number.is_finite():
         return False
     return not number or max(abs(number.adjusted()), len(number.as_tuple().digits)) <= LONGEST_AMOUNT
 
 
 def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
-    """Return which amounts the decimal column certainly holds. Usually their lengths show that all are."""
+    """Return a mask of the amounts that certainly fit the decimal column. Usually lengths prove that all of them do."""
     characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9"):
         points = pc.find_substring(texts, ".").to_numpy()  # -1 without a point: 18 digits pass here, 19 the pattern
@@ -128,7 +131,7 @@ def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
 
 
 def integers_of(values: Sequence[int | None]) -> pa.Array:
-    """Return a column of integers. Raises ``ValueError`` for one beyond 64 bits."""
+    """Return an Arrow array of 64-bit integers and nulls. Raises ``ValueError`` for an integer beyond 64 bits."""
     try:
         return pa.array(np.fromiter(values, np.int64, len(values)))
     except TypeError:
@@ -136,7 +139,7 @@ def integers_of(values: Sequence[int | None]) -> pa.Array:
 
 
 def dates_of(seconds: pa.Array) -> pa.Array:
-    """Return instants of unix seconds. Raises ``ValueError`` outside the years 1 to 9999."""
+    """Return unix seconds as an Arrow array of instants. Raises ``ValueError`` outside the years 1 to 9999."""
     ends = pc.min_max(seconds).as_py()
     if ends["min"] is not None and not FIRST_SECOND <= ends["min"] <= ends["max"] <= LAST_SECOND:
         raise ValueError("a date outside the years 1 to 9999")
@@ -144,7 +147,7 @@ def dates_of(seconds: pa.Array) -> pa.Array:
 
 
 def date_times_of(texts: Sequence[str | None]) -> pa.Array:
-    """Return instants of ISO 8601 texts. Raises ``ValueError``."""
+    """Return ISO 8601 texts as an Arrow array of instants (UTC). Raises ``ValueError`` for any other text."""
     array = pa.array(texts, pa.string())
     if pc.match_substring_regex(array, _SIMPLE_INSTANT).false_count:
         return pa.array([None if text is None else instant_of(text) for text in texts], INSTANT_TYPE)
@@ -152,7 +155,7 @@ def date_times_of(texts: Sequence[str | None]) -> pa.Array:
 
 
 def instant_of(text: str) -> datetime:
-    """Return the instant of an ISO 8601 text, UTC without zone; without a zone it is UTC. Raises ``ValueError``."""
+    """Return an ISO 8601 text as a naive UTC datetime. A text without a time zone is in UTC. Raises ``ValueError``."""
     try:
         instant = datetime.fromisoformat(text.strip())
         return instant.astimezone(UTC).replace(tzinfo=None) if instant.tzinfo else instant

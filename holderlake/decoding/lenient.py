@@ -1,7 +1,7 @@
-"""The lenient mode of the decoder: an answer with odd values becomes the same structs, item by item.
+"""The lenient mode of the decoder: it reads an answer with invalid values into the same structs, item by item.
 
 Each value is converted to the type of its field without loss (``"1.0"`` is the integer 1). A value that cannot be
-converted is null, and an item without the fields that identify it is left out; both are reported with their place.
+converted becomes null, and an item without the fields that identify it is left out; both are reported with their path.
 Only bytes that are not JSON, or JSON of another kind of answer, are rejected.
 """
 
@@ -37,9 +37,9 @@ from holderlake.decoding.structs import (
 )
 
 UNREADABLE_ROW: Final = "unreadable_row"
-"""The code of an item of an answer that was left out."""
+"""Code of ``Unreadable`` for an item of an answer that was left out."""
 UNREADABLE_VALUE: Final = "unreadable_value"
-"""The code of a value that became null, or of a text with replaced characters."""
+"""Code of ``Unreadable`` for a value that became null, or a text with replaced characters."""
 
 _MOST_NOTES: Final = 100
 _LONGEST_VALUE: Final = 60
@@ -50,10 +50,10 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A row or value (``code``) that could not be read, its JSON ``path`` and the reason.
+    """A row or value that could not be read (which of them: ``code``), its JSON path, and the reason.
 
-    ``answer`` is the position of its answer among those that were decoded together. ``subject`` is the address that the
-    answer's item names, if it names one.
+    ``answer`` is the position of the answer among the answers that were decoded together. ``subject`` is the address of
+    the item in the answer; None if it has none.
     """
 
     code: str
@@ -64,26 +64,26 @@ class Unreadable:
 
 
 class _Unfit(ValueError):
-    """A value is not of the type of its field. The message describes the value."""
+    """A value cannot be converted to the type of its field. The message describes the value."""
 
 
 class _NoRow(Exception):
-    """An item cannot be identified. The arguments are a path and the reason."""
+    """An item lacks a field that identifies it, so it is left out. The arguments are the JSON path and the reason."""
 
 
 @dataclass(frozen=True)
 class _Field:
     name: str
     kind: Any
-    """The name of a reader, a struct, or a list of one of them."""
+    """A key of ``_READERS``, the type of a struct, or a list with one of these."""
     identifies: bool
 
 
 def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Unreadable]]:
-    """Return the structs of an answer of ``shape`` (a struct or a list of structs), and its unreadable values.
+    """Return an answer as ``shape`` (the type of a struct or of a list of structs), and its unreadable rows and values.
 
-    ``chain`` is the chain of a native token that an older answer names without one. Raises ``MalformedAnswer`` if the
-    bytes are not JSON, or nothing in them has the shape.
+    ``chain`` is the chain of native tokens that an older answer names without a chain. Raises ``MalformedAnswer`` if
+    the bytes are not JSON, or nothing in them has the shape.
     """
     try:
         return _read(raw, shape, chain)
@@ -108,9 +108,9 @@ def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadab
 
 
 def _parsed(raw: bytes) -> Any:
-    """Return plain data of JSON bytes, with exact numbers. Of repeated keys the last one counts.
+    """Parse JSON bytes into Python data, with numbers as ``Decimal``. Of repeated keys the last one counts.
 
-    Bytes that are not UTF-8 become lone surrogates, which JSON texts may hold too; ``_cleaned`` replaces both.
+    Bytes that are not UTF-8 become lone surrogates, which JSON escapes may contain too; ``_cleaned`` replaces them.
     """
     text = raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     try:
@@ -135,7 +135,7 @@ def _expected(kind: type[list[Any] | dict[str, Any]], plain: Any, path: str) -> 
 
 
 class _Reading:
-    """Reads one answer: its items become structs, and unreadable values become notes."""
+    """Reader of one answer: items become structs, and unreadable rows and values are collected in ``notes``."""
 
     def __init__(self, chain: str | None) -> None:
         self.notes: list[Unreadable] = []
@@ -143,7 +143,7 @@ class _Reading:
         self._chain = chain
 
     def all_notes(self) -> list[Unreadable]:
-        """Return up to a hundred notes, and one with the number of further ones."""
+        """Return up to a hundred notes, and a last note with the number of omitted notes."""
         more = f"{self._omitted:,} more rows or values of this answer cannot be read"
         return self.notes + ([Unreadable(UNREADABLE_ROW, "$", more)] if self._omitted else [])
 
@@ -154,7 +154,7 @@ class _Reading:
             self._omitted += 1
 
     def list_of(self, kind: Any, items: list[Any], path: str) -> list[Any]:
-        """Return the items that can be read."""
+        """Return the items of the type ``kind`` that can be read; note the others."""
         found = []
         for place, item in enumerate(items):
             before = len(self.notes)
@@ -185,7 +185,7 @@ class _Reading:
         return UnknownTransfer(known.from_address, known.to_address, TransferData(NULL), rel_type, data)
 
     def struct(self, kind: type[Struct], plain: Mapping[str, Any], path: str) -> Any:
-        """Return an object as a struct. Raises ``_NoRow`` if a field that identifies it cannot be read."""
+        """Return a JSON object as a struct. Raises ``_NoRow`` if a field that identifies the object cannot be read."""
         given = (one for one in _fields(kind) if one.identifies or one.name in plain)
         return kind(**{one.name: self._field(one, plain.get(one.name), f"{path}.{one.name}") for one in given})
 
@@ -202,14 +202,14 @@ class _Reading:
         return self.value(one, value, path)
 
     def _nested(self, one: _Field, value: Any, path: str) -> Any:
-        """Return a struct within a struct, without values if it must exist and cannot be read."""
+        """Return the struct of a nested object; an unreadable one is empty in a required field, else None."""
         if value is not None and not isinstance(value, dict):
             self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
             value = None
         return self.struct(one.kind, value or {}, path) if one.identifies or value is not None else None
 
     def value(self, one: _Field, value: Any, path: str) -> Any:
-        """Return a value as its field's type; an unreadable value is noted, and null."""
+        """Return a value as the type of its field. Note an unreadable value, and return null for it."""
         try:
             if one.kind == "scores":
                 return self._scores(value, path)
@@ -225,7 +225,7 @@ class _Reading:
         return found
 
     def _scores(self, value: Any, path: str) -> Raw:
-        """Return the scores with numbers that a column holds; those of other names may be of any type."""
+        """Return a map's scores as JSON. Scores that have columns are numbers or null; all others stay unchanged."""
         if not isinstance(value, dict):
             if value is not None:
                 self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
@@ -252,7 +252,7 @@ def _fields(kind: type[Struct]) -> tuple[_Field, ...]:
 
 
 def _kind(hint: Any) -> Any:
-    """Return the name of the reader of a field's type, the struct that it is, or a list of one of them."""
+    """Return the kind of a field's type: a key of ``_READERS``, the type of a struct, or a list with one of these."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return parts[1].title
@@ -265,7 +265,7 @@ def _kind(hint: Any) -> Any:
 
 
 def _subject(item: Any) -> str | None:
-    """Return the address that an item of a list names, if it can be read."""
+    """Return the address in an item of an answer's list, None if it cannot be read."""
     named = item.get("token_key", item) if isinstance(item, dict) else None
     address = named.get("address") if isinstance(named, dict) else None
     return normalise_address(address) if isinstance(address, str) else None
@@ -363,11 +363,11 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "key": _key,
 }
 _RAW: Final = frozenset({"amount", "figure", "key", "scores"})
-"""Kinds that keep a null as JSON."""
+"""Kinds whose values stay raw JSON text, so that their null is ``NULL`` and not None."""
 
 
 def _described(value: Any) -> str:
-    """Return a value in a few words, for a reason."""
+    """Describe a value in a few words, for the reason of an ``Unreadable``."""
     if isinstance(value, dict):
         return f"an object with {', '.join(map(repr, list(value)[:5]))}" if value else "an empty object"
     if isinstance(value, list):
@@ -379,7 +379,7 @@ def _described(value: Any) -> str:
 
 
 def _cleaned(plain: Any) -> Any:
-    """Return plain data that can be written as JSON: texts are Unicode, and NaN is null."""
+    """Return parsed JSON data that can be written as JSON again: texts are valid Unicode, and NaN is None."""
     if isinstance(plain, str):
         return plain if plain.isascii() else plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(plain, Decimal):

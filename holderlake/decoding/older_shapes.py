@@ -1,7 +1,7 @@
-"""Converts older shapes of answers to the current one before they are decoded.
+"""Conversion of answers in older shapes to the current shape, before they are decoded.
 
 The removed map endpoint had ``decentralization_score`` and ``metadata.identified_supply`` instead of ``metrics``, and
-named tokens ``token_ref``; of a native token that held ``chain`` and ``id``.
+``token_ref`` instead of ``token_key``; a native token's ``token_ref`` had ``chain`` and ``id``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from holderlake.decoding.structs import Map, Struct, Token, Transfer
 
 
 def current(plain: Any, kind: type[Struct], chain: str | None) -> Any:
-    """Return plain data of a ``kind`` in the current shape; data of the current shape unchanged.
+    """Return the parsed JSON of a ``kind`` of struct in the current shape; unchanged if it has that shape already.
 
-    ``chain`` is the chain of a native token that names none.
+    ``chain`` is the chain of a native token whose key has none.
     """
     if not isinstance(plain, dict):
         return plain

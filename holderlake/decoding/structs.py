@@ -1,8 +1,8 @@
-"""Answers of the API as msgspec structs, with the fields that the tables need.
+"""Msgspec structs of the API's answers, with the fields that the tables need.
 
-Numbers stay text (``msgspec.Raw``) until their column is built, so that none passes through a float. Values that repeat
-in most rows (the ends and the token of a relationship) stay text too: they are read once for all rows that share them.
-A field without a default identifies its row. Every other field may be absent or null, and is then null in the table.
+Exact numbers stay JSON text (``msgspec.Raw``) until their column is built, so that none becomes a float. Values that
+repeat in most rows (the two addresses and the token of a relationship) stay text too: each distinct value is decoded
+once. A field without a default identifies its row. Other fields may be absent or null, and are then null in the table.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from holderlake.contract.models import GROUPED_TRANSFER
 NULL: Final = Raw(b"null")
 
 Amount: TypeAlias = Annotated[Raw, Meta(title="amount")]
-"""A number of token units, exact."""
+"""Raw JSON number: an exact amount in units of the token."""
 Figure: TypeAlias = Annotated[Raw, Meta(title="figure")]
-"""A number that a double holds."""
+"""Raw JSON number that fits a 64-bit float."""
 Text: TypeAlias = Annotated[Raw, Meta(title="raw text")]
-"""A JSON string."""
+"""Raw JSON string, with its quotes."""
 Key: TypeAlias = Annotated[Raw, Meta(title="key")]
-"""A ``TokenKey``, or null."""
+"""Raw JSON of a ``TokenKey``, or null."""
 Scores: TypeAlias = Annotated[Raw, Meta(title="scores")]
-"""An object of figures, whose names differ between providers."""
+"""Raw JSON object of scores by name. The names differ between providers."""
 Seconds: TypeAlias = Annotated[int | None, Meta(title="unix seconds")]
+"""Unix time in seconds."""
 Instant: TypeAlias = Annotated[str | None, Meta(title="instant")]
-"""An ISO 8601 date-time."""
+"""ISO 8601 date-time as text."""
 
 
 class Struct(msgspec.Struct, gc=False):
-    """Base of all: structs hold no cycles."""
+    """Base of all structs. ``gc=False``, because structs form no reference cycles."""
 
 
 class TokenKey(Struct):
@@ -43,7 +44,7 @@ class TokenKey(Struct):
 
 
 class AddressDetails(Struct):
-    """Details of an address."""
+    """Details of an address: number of counterparties, flags, label, entity and first activity."""
 
     degree: int | None = None
     inward_relations: int | None = None
@@ -59,7 +60,7 @@ class AddressDetails(Struct):
 
 
 class HolderData(Struct):
-    """The holding of a token by an address."""
+    """Holding of a token by an address: amount, rank from 1, and share of the supply (0 to 1)."""
 
     amount: Amount = NULL
     rank: int | None = None
@@ -67,7 +68,7 @@ class HolderData(Struct):
 
 
 class Node(Struct):
-    """An item of the holders list, a top holder or a magic node of a map, or an address with its details."""
+    """An address with its holding or its details: an item of a holder list, or a top holder or magic node of a map."""
 
     address: str
     holder_data: HolderData | None = None
@@ -76,7 +77,7 @@ class Node(Struct):
 
 
 class TransferData(Struct):
-    """All transfers of one token from one address to another."""
+    """Sum, number and first and last date of all transfers of one token from one address to another."""
 
     token_key: Key
     total_value: Amount = NULL
@@ -86,7 +87,7 @@ class TransferData(Struct):
 
 
 class Transfer(Struct):
-    """A relationship made by transfers."""
+    """A relationship of the type grouped transfer between two addresses."""
 
     from_address: Text
     to_address: Text
@@ -95,7 +96,7 @@ class Transfer(Struct):
 
 
 class UnknownTransfer(Struct):
-    """A relationship of a type that this version does not know; ``unknown_data`` is its data as JSON."""
+    """A relationship of a type that this version does not know. ``unknown_data`` is its ``data`` as JSON text."""
 
     from_address: Text
     to_address: Text
@@ -105,14 +106,14 @@ class UnknownTransfer(Struct):
 
 
 class TimeNode(Struct):
-    """An exchange or allow-listed contract in one time window."""
+    """An exchange or allow-listed contract in one time window, and its relationships in that window."""
 
     address: str
     relationships: list[Transfer] | None = None
 
 
 class Nodes(Struct):
-    """The nodes of a map."""
+    """The nodes of a map, by kind."""
 
     top_holders: list[Node] | None = None
     magic_nodes: list[Node] | None = None
@@ -120,7 +121,7 @@ class Nodes(Struct):
 
 
 class Cluster(Struct):
-    """A cluster of a map."""
+    """A cluster of a map. ``holders`` and ``magic_nodes`` are addresses, ``share`` is from 0 to 1."""
 
     share: Figure = NULL
     amount: Amount = NULL
@@ -131,7 +132,7 @@ class Cluster(Struct):
 
 
 class SupplyStats(Struct):
-    """Shares of the total supply."""
+    """Shares of the total supply (0 to 1), by kind of holder."""
 
     cexs: Figure = NULL
     dexs: Figure = NULL
@@ -149,13 +150,13 @@ class Metrics(Struct):
 
 
 class MapMetadata(Struct):
-    """The time at which the provider computed the map."""
+    """Metadata of a map: the time at which the provider computed it, as text."""
 
     dt_update: str | None = None
 
 
 class Map(Struct):
-    """A token's map."""
+    """The map of a token: its nodes, relationships, clusters and metrics."""
 
     metadata: MapMetadata
     metrics: Metrics
@@ -182,13 +183,13 @@ class TokenStats(Struct):
 
 
 class Token(Struct):
-    """A token."""
+    """A token with its metadata and statistics."""
 
     token_key: TokenKey
     metadata: TokenMetadata
     stats: TokenStats | None = None
     token_stats: TokenStats | None = None
-    """The name of ``stats`` before version 0.3.0."""
+    """Former name of ``stats``, before version 0.3.0."""
 
 
 class Chain(Struct):

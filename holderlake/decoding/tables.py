@@ -1,7 +1,7 @@
-"""Arrow tables of decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
+"""Arrow tables from decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
 
-A block that a map leaves out is a table without rows. A time node is numbered from 1 in the answer's order, and its
-relationships carry that number. A cluster is numbered from 1, the largest first.
+If a map lacks a block, its table has no rows. Time nodes are numbered from 1 in the answer's order, and their
+relationships have that number in ``time_node``. Clusters are numbered from 1, the largest first.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from holderlake.decoding.structs import (
 )
 
 Columns = dict[str, Any]
-"""By name: an Arrow array or a sequence of values."""
+"""Columns by name: Arrow arrays or sequences of values."""
 Common = dict[str, pa.Scalar]
-"""The values that all rows of a table share."""
+"""Values that all rows of a table share, by column."""
 
 _NO_DETAILS: Final = AddressDetails(is_paid_label=None)
 _NO_HOLDING: Final = HolderData()
@@ -52,20 +52,20 @@ _details: Final = attrgetter(*DETAIL_COLUMNS)
 
 
 class TokenColumn:
-    """The column ``token_address``: the tokens of some answers, in the order of the answers."""
+    """The column ``token_address`` of some answers: ``token_addresses`` has the token of each answer, in order."""
 
     def __init__(self, token_addresses: Sequence[str]) -> None:
         self._tokens = pa.array([normalise_address(address) for address in token_addresses], pa.string())
 
     def repeat(self, counts: Sequence[int]) -> pa.Array:
-        """Return the column for ``counts`` rows of each answer."""
+        """Return an Arrow array that repeats the token of the i-th answer ``counts[i]`` times."""
         if len(counts) == 1:
             return pa.repeat(self._tokens[0], counts[0])
         return self._tokens.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
 
 
 def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``holders``, by rank."""
+    """Return the table ``holders`` of holder lists, one for each token; rows of a token by rank."""
     listed = [holder for answer in answers for holder in _ranked(answer)]
     columns = {
         "token_address": tokens.repeat([len(answer) for answer in answers]),
@@ -77,7 +77,7 @@ def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common:
 
 
 def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``addresses``, in the answer's order."""
+    """Return the table ``addresses``, with rows in the answer's order."""
     columns = {
         "address": normalised([item.address for item in answer]),
         **_details_columns([item.address_details for item in answer]),
@@ -86,7 +86,7 @@ def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
 
 
 def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``tokens``. Statistics that were not requested are null."""
+    """Return the table ``tokens``. Statistics that the answer lacks are null."""
     stats = [token.stats or token.token_stats for token in answer]
     columns = {
         "chain": [token.token_key.chain for token in answer],
@@ -103,7 +103,7 @@ def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
 
 
 def chains_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``chains``, each chain under its own id."""
+    """Return the table ``chains``: one row for each chain, with its id in the column ``chain``."""
     columns = {
         "chain": [chain.id for chain in answer],
         "name": [chain.name for chain in answer],
@@ -127,7 +127,7 @@ def _rank(holder: Any) -> float:
 
 
 def _holding_columns(held: Sequence[Any], others: int = 0) -> Columns:
-    """Return the columns of holdings, followed by ``others`` nulls."""
+    """Return the columns rank, share and amount of holdings, followed by ``others`` rows of nulls."""
     held = [each or _NO_HOLDING for each in held]
     nulls = [None] * others
     amounts = amounts_of("amount", texts_of([each.amount for each in held]))
@@ -139,7 +139,7 @@ def _holding_columns(held: Sequence[Any], others: int = 0) -> Columns:
 
 
 def _details_columns(details: Sequence[Any]) -> Columns:
-    """Return the columns of address details."""
+    """Return the columns of address details (``DETAIL_COLUMNS``), one row for each of ``details``."""
     columns: Columns = dict.fromkeys(DETAIL_COLUMNS, ())
     if details:
         rows = [_details(each or _NO_DETAILS) for each in details]
@@ -156,21 +156,21 @@ _read_key: Final = msgspec.json.Decoder(TokenKey | None).decode
 
 
 class Transfers:
-    """The relationships of some answers, as columns.
+    """Builder of the columns of the relationships of some answers.
 
-    An answer's structs are read once and may be freed then. The texts of a column are joined and split by Arrow for all
-    answers at once, and only the distinct ones are decoded.
+    ``add`` reads an answer's structs once, so they may be freed afterwards. ``columns`` splits the texts of all answers
+    at once with Arrow, and decodes only distinct texts.
     """
 
     def __init__(self) -> None:
         self._sizes: list[list[int]] = []
-        """Sizes for each answer: relationships outside time nodes, and in each time node."""
+        """For each answer: the number of relationships outside time nodes, then the number in each time node."""
         self._texts: dict[str, list[bytes]] = {name: [] for name in _TEXTS}
         self._numbers: dict[str, list[pa.Array]] = {name: [] for name in _NUMBERS}
         self._unknown: dict[int, UnknownTransfer] = {}
 
     def add(self, outside: Sequence[Any], time_nodes: Sequence[Any] = (), lenient: bool = False) -> None:
-        """Add the relationships of an answer. Only a ``lenient`` one holds relationships of unknown types."""
+        """Add an answer's relationships outside and in time nodes. Only ``lenient`` answers have unknown types."""
         groups = [outside, *(node.relationships or () for node in time_nodes)]
         links = [link for group in groups for link in group]
         if lenient:
@@ -191,19 +191,19 @@ class Transfers:
 
     @property
     def counts(self) -> list[int]:
-        """The number of relationships of each answer."""
+        """The number of relationships of each answer, including those in time nodes."""
         return [sum(sizes) for sizes in self._sizes]
 
     @property
     def windows(self) -> Integers:
-        """The number of the time node of each relationship; 0 outside time nodes."""
+        """An array with the time node's number of each relationship; 0 outside time nodes."""
         numbers = [number for sizes in self._sizes for number in range(len(sizes))]
         return np.repeat(np.array(numbers, np.int64), [size for sizes in self._sizes for size in sizes])
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return all columns except the token and the time node.
+        """Return all columns of the relationships except ``token_address`` and ``time_node``.
 
-        Raises ``ValueError`` or ``msgspec.DecodeError`` for a value that a column cannot hold.
+        Raises ``ValueError`` or ``msgspec.DecodeError`` for a value that a column cannot store.
         """
         count = sum(self.counts)
         ends, (senders, receivers) = _dictionary([*self._texts["from_address"], *self._texts["to_address"]], count, 2)
@@ -244,7 +244,7 @@ def _token(raw: bytes) -> tuple[str | None, str | None]:
 
 
 def distinct(answers: Sequence[Sequence[Any]]) -> Sequence[Any]:
-    """Return the relationships of some answers without those that an earlier answer holds.
+    """Return the relationships of all answers, without those that an earlier answer has too.
 
     Repetitions within one answer stay. Relationships of unknown types are equal if their data are equal.
     """
@@ -271,13 +271,13 @@ def _address_of(raw: msgspec.Raw) -> bytes:
 
 
 def _dictionary(pieces: Sequence[bytes], count: int, columns: int = 1) -> tuple[list[bytes], list[pa.Array]]:
-    """Return the distinct texts of columns of ``count`` rows, and each column as positions in them."""
+    """Return the distinct texts of columns of ``count`` rows, and each column as indices into these texts."""
     texts = split(pieces, columns * count).dictionary_encode()
     return texts.dictionary.to_pylist(), [texts.indices.slice(count * column, count) for column in range(columns)]
 
 
 def _strings(raws: Sequence[bytes]) -> list[str]:
-    """Return the texts of JSON strings. Raises ``msgspec.DecodeError`` if one of them is not a string."""
+    """Decode JSON strings. Raises ``msgspec.DecodeError`` if one of them is not a string."""
     return _read_strings(b"[%b]" % b",".join(raws))
 
 
@@ -289,7 +289,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, lenient: bool) -> dict[str, pa.Table]:
-    """Return the five tables of some maps."""
+    """Return the five tables of maps by name, one map for each token. Frees the relationships of ``answers``."""
     transfers, kept = Transfers(), []
     for answer in answers:
         time_nodes = (answer.nodes or _NO_NODES).time_nodes or ()
@@ -329,13 +329,13 @@ def _map_row(answer: Any) -> Columns:
 
 
 def _largest_first(clusters: Sequence[Any]) -> list[tuple[float | None, Any]]:
-    """Return clusters with their shares; those without a share last."""
+    """Return (share, cluster) of clusters, the largest share first; clusters without a share last."""
     shares = [figure_of(cluster.share) for cluster in clusters]
     return sorted(zip(shares, clusters, strict=True), key=lambda one: float("inf") if one[0] is None else -one[0])
 
 
 def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return all top holders, then all magic nodes, then all time nodes."""
+    """Return the table ``map_nodes``: all top holders, then all magic nodes, then all time nodes."""
     windows = [own.time_nodes or () for own in nodes]
     top = [_ranked(own.top_holders or ()) for own in nodes]
     magic = [own.magic_nodes or () for own in nodes]
@@ -357,7 +357,7 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
 
 
 def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return for each answer the relationships outside time nodes, then those of its time nodes."""
+    """Return the table ``grouped_transfers``: for each map the relationships outside time nodes, then those in them."""
     windows = transfers.windows
     columns = transfers.columns() | {
         "token_address": tokens.repeat(transfers.counts),

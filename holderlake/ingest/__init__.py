@@ -1,4 +1,4 @@
-"""Ingest: fetch or compute what a partition of the lake lacks, decode it and commit it.
+"""Ingest: fetch or compute the subjects that a partition of the lake lacks, decode the answers and commit the rows.
 
 Which partitions to fill, and when, belongs to ``backfill`` and to Dagster's schedules.
 """

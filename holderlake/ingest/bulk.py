@@ -1,6 +1,6 @@
-"""Bulk ingest with the local engine: it computes many partitions in one pass, without a request.
+"""Bulk ingest: the local engine computes many partitions in one pass, without a request.
 
-Each partition is committed on its own, as if its answers had been fetched.
+Each partition gets its own commit, as if its answers had been fetched.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from holderlake.ingest.stream import IngestContext, Missing, Partition, Partitio
 from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 
 _FIRST: Final = 512
-"""Answers of the first pass, before their size is known."""
+"""Number of answers in the first pass, before their size is known."""
 _BYTES: Final = 64 << 20
-"""Memory of a pass's rows, unless one partition needs more; two passes are in memory at a time."""
+"""Most bytes of a pass's rows, unless one partition has more. Two passes are in memory at a time."""
 
 _NONE_MISSING: Final = Missing([], {})
 
@@ -39,9 +39,10 @@ async def ingest_bulk(
     only: Sequence[str] | None,
     on_result: Callable[[PartitionResult], None] = lambda _: None,
 ) -> list[PartitionResult]:
-    """Compute what the partitions of a chain lack, and commit each partition.
+    """Compute the missing subjects of a chain's partitions, commit each partition, and return all results.
 
-    The next pass runs while the partitions of one pass are committed, which mostly waits for the disk.
+    ``only`` names the tokens to consider (None: all). ``on_result`` is called with the result of each partition.
+    The engine computes the next pass during the commits of a pass, because these mostly wait for the disk.
     """
     size = _PassSize()
     passes = _passes(context, stream, partitions, only, size)
@@ -73,7 +74,7 @@ async def ingest_bulk(
 def _passes(
     context: IngestContext, stream: Stream, partitions: Sequence[Partition], only: Sequence[str] | None, size: _PassSize
 ) -> Iterator[tuple[Sequence[Partition], Missing]]:
-    """Yield consecutive partitions that lack the same subjects, with these subjects."""
+    """Yield the partitions of each pass: consecutive ones that lack the same subjects, and these subjects."""
     for missing, alike in groupby(partitions, lambda partition: context.missing(stream, partition, only)):
         left = list(alike)
         while left:
@@ -90,7 +91,7 @@ def _compute(
     size: _PassSize,
     partitions: Sequence[Partition],
 ) -> dict[Partition, Batch]:
-    """Compute one pass."""
+    """Compute the missing subjects of a pass's partitions, and return the batch to commit of each partition."""
     subjects = missing.subjects
     if not subjects or stream.compute is None:
         return {partition: Batch() for partition in partitions}
@@ -103,7 +104,7 @@ def _compute(
 
 
 def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
-    """Return a partition's batch, as if its answers had been fetched."""
+    """Return the batch to commit of a partition, as if its answers had been fetched."""
     batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(subjects))
     for one in refused:
         batch.fail(endpoint, one.token_address, one.error.code, one.error)
@@ -113,23 +114,23 @@ def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequ
 
 
 class _PassSize:
-    """The number of answers in a pass, from the size of earlier answers."""
+    """Number of answers to compute in the next pass, estimated from the bytes of earlier answers."""
 
     def __init__(self) -> None:
         self._answers = _FIRST
 
     def partitions(self, subjects: int) -> int:
-        """Return how many partitions of ``subjects`` each make a pass: at least one."""
+        """Return the number of partitions in the next pass, at least one; each has this number of ``subjects``."""
         return max(1, self._answers // max(1, subjects))
 
     def update(self, result: BulkResult, answers: int) -> None:
-        """Adapt to the size of a pass. The next pass at most doubles, because answers may grow."""
+        """Adapt to the bytes of a pass's answers. The number of answers at most doubles, because answers may grow."""
         size = sum(rows.nbytes for rows in result.tables.values())
         self._answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
 
 
 def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
-    """Return the tables of each instant, with ``fetched_at``, and the refused tokens."""
+    """Return for each instant its tables, with the column ``fetched_at``, and its missing answers."""
     found: dict[datetime, tuple[Tables, list[MissingAnswer]]] = {as_of: ({}, []) for as_of in instants}
     for one in result.refused:
         found[one.as_of][1].append(one)
@@ -140,7 +141,7 @@ def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[dateti
 
 
 def _split(rows: pa.Table, instants: Sequence[datetime]) -> Mapping[datetime, pa.Table]:
-    """Return the rows of each of the sorted instants, in their order."""
+    """Return the rows of each instant, in their original order. ``instants`` must be sorted."""
     keys = pa.array(instants, INSTANT_TYPE).cast(pa.int64()).to_numpy()
     at = rows["as_of"].cast(pa.int64()).to_numpy()
     order = np.argsort(at, kind="stable")

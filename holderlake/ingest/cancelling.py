@@ -16,7 +16,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def cancelling(provider: Provider) -> Iterator[None]:
-    """Cancel the provider on the first signal, and interrupt on the second. For the running event loop."""
+    """During the block, cancel the provider on the first signal, and raise ``KeyboardInterrupt`` on the second.
+
+    Needs a running event loop. Outside of the main thread it does nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

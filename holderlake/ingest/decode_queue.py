@@ -1,4 +1,4 @@
-"""Decodes answers in a thread of their own, many at once.
+"""Decoding of answers in a separate thread, many at once.
 
 Decoding 32 answers together costs less than decoding each alone. An answer waits at most 0.2 seconds for others, and
 not at all if no other answer is expected.
@@ -29,19 +29,19 @@ Result = TypeVar("Result")
 
 _BATCH: Final = 32
 _LONGEST_WAIT: Final = 0.2
-"""Seconds."""
+"""Most seconds that an answer waits for others to be decoded with it."""
 
 Tables: TypeAlias = dict[str, pa.Table]
 Decode: TypeAlias = Callable[[Sequence[bytes], str, Sequence[str], datetime], Decoded]
-"""Decodes answers, given the chain, the subjects and the instant."""
+"""Function (raw answers, chain, subjects, as-of instant) that decodes answers into tables."""
 
 
 @dataclass(frozen=True)
 class PendingDecode:
     """The answers about some subjects of a partition, and the function that decodes them.
 
-    With a ``subject_column`` the item has one subject, which this column names in the rows, and one answer. Such items
-    of a partition are decoded together; others alone.
+    With a ``subject_column`` there is one subject and one answer, and this column of the rows has the subject. Such
+    answers of a partition are decoded together; those without a ``subject_column`` are decoded alone.
     """
 
     decode: Decode
@@ -53,13 +53,13 @@ class PendingDecode:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The key of the items to decode together."""
+        """The key by which pending decodes are grouped: equal keys are decoded together."""
         alone = () if self.subject_column else tuple(self.subjects)
         return (self.decode.__qualname__, self.chain, self.as_of.isoformat(), *alone)
 
 
 class DecodeQueue:
-    """Decodes answers into tables with ``fetched_at``; for one event loop."""
+    """Queue that decodes answers into tables, with the column ``fetched_at``; for one event loop."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[PendingDecode, asyncio.Future[Decoded]]] = []
@@ -70,9 +70,10 @@ class DecodeQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
-        """Return the rows of an item. If several items are decoded together, the first one gets all rows.
+        """Return the decoded rows of an item. If several items are decoded together, the first one gets all rows.
 
-        ``slots`` counts the answers that may come soon. Raises ``MalformedAnswer`` for an answer of this item.
+        ``slots.used`` is the number of answers that are expected or wait. Raises ``MalformedAnswer`` for an answer of
+        this item.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Decoded] = loop.create_future()
@@ -84,7 +85,7 @@ class DecodeQueue:
         return await future
 
     async def run(self, work: Callable[[Argument], Result], argument: Argument) -> Result:
-        """Run work on tables in the decoding thread."""
+        """Return ``work(argument)``, called in the decoding thread."""
         self._running += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
@@ -93,11 +94,11 @@ class DecodeQueue:
 
     @property
     def is_busy(self) -> bool:
-        """True while answers wait or work is running."""
+        """True while answers wait to be decoded, or the decoding thread works."""
         return bool(self._waiting or self._tasks or self._running)
 
     async def finish(self) -> None:
-        """Wait for the batches that were started, also after an error."""
+        """Wait until the started batches are decoded. Errors stay in the futures of ``decode``."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -130,7 +131,7 @@ def _decode_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 
 
 def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
-    """Return all rows in the first result; after an error, decode each item alone."""
+    """Decode items of one group together. The first result has all rows; after an error, decode each item alone."""
     try:
         subjects = [subject for item in items for subject in item.subjects]
         answers = [fetched.raw for item in items for fetched in item.answers]
@@ -147,12 +148,12 @@ def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 
 
 def named(fetched: Response, error: MalformedAnswer) -> errors.MalformedAnswer:
-    """Return the error with the hash of its answer and without the API key."""
+    """Return a decoding error as ``provider.errors.MalformedAnswer``, with the answer's hash, without the API key."""
     return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
 
 
 def _with_fetched_at(rows: Tables, items: Sequence[PendingDecode]) -> Tables:
-    """Add the column ``fetched_at``: the time of an item's last answer."""
+    """Add the column ``fetched_at`` to tables: the fetch time of the last answer of the row's item."""
     at = [max(fetched.fetched_at for fetched in item.answers) for item in items]
     if len(items) == 1:
         return {name: with_fetched_at(TABLES[name], table, at[0]) for name, table in rows.items()}

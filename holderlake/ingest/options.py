@@ -1,7 +1,7 @@
-"""Request options that change an answer's content: chosen for a partition.
+"""Request options that change an answer's content, and their choice for a partition.
 
-A partition has one set of options. Further subjects are requested with the partition's own options, even if the
-settings have changed; only a refresh replaces them, for all subjects of the partition.
+A partition has one set of options. Further subjects are requested with the partition's options, even if the settings
+have changed; only a refresh replaces the options, for all subjects of the partition.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from holderlake.settings import Settings
 
 Options: TypeAlias = Mapping[str, Any]
-"""Values by the name of their setting; empty for a stream whose requests have no options."""
+"""Options by the name of their setting, for example ``limit``; empty for a stream whose requests have none."""
 
 FIRST_OPTIONS: Final[Mapping[str, Options]] = {
     "maps": {"limit": 80, "use_magic_nodes": True, "use_time_nodes": True},
     "holders": {"limit": 80, "with_metadata": False},
 }
-"""The defaults of version 0.1.0, which recorded no options."""
+"""Default options of version 0.1.0, which recorded none in its partitions."""
 
 
 def options_of(stream: str, settings: Settings) -> Options:
-    """Return the options of a stream in the settings."""
+    """Return the request options of a stream (``maps``, ``holders``, …) in the settings."""
     return {name: getattr(getattr(settings, stream), name) for name in FIRST_OPTIONS.get(stream, ())}
 
 
 def with_options(stream: str, settings: Settings, options: Options) -> Settings:
-    """Return the settings with other options for a stream."""
+    """Return a copy of the settings with these request options for a stream."""
     if not options or options == options_of(stream, settings):
         return settings
     section = getattr(settings, stream).model_copy(update=dict(options))
@@ -39,20 +39,20 @@ def with_options(stream: str, settings: Settings, options: Options) -> Settings:
 
 
 def chosen_options(stream: str, settings: Settings, held: Manifest | None, refresh: bool) -> Options:
-    """Return the options for requests of a partition: those that it holds, unless it is refreshed."""
+    """Return the options for a partition's requests: those in its manifest ``held``, else those in the settings."""
     if held is None or held.options is None or refresh:
         return options_of(stream, settings)
     return held.options
 
 
 def has_other_options(stream: str, settings: Settings, held: Manifest) -> bool:
-    """Return whether a partition holds other options than the settings."""
+    """Return whether the options in a partition's manifest differ from those in the settings."""
     recorded = FIRST_OPTIONS.get(stream, {}) if held.options is None else held.options
     return recorded != options_of(stream, settings)
 
 
 def requested_options(request: Request) -> Options:
-    """Return the options of a request by the names of their settings."""
+    """Return the options of a request, by the names of their settings."""
     match request:
         case MapRequest(options=own):
             return {"limit": own.limit, "use_magic_nodes": own.use_magic_nodes, "use_time_nodes": own.use_time_nodes}

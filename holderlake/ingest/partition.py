@@ -1,4 +1,4 @@
-"""Ingest of one partition: fetch the missing subjects, decode the answers, commit the tables.
+"""Ingest of one partition: fetch its missing subjects, decode the answers, commit the tables.
 
 A subject whose request fails becomes a row of ``failures``; the other subjects are committed.
 """
@@ -41,41 +41,45 @@ from holderlake.settings import Settings
 T = TypeVar("T")
 
 _IDLE_SECONDS: Final = 1.0
-"""Time without a call, a decode or a commit after which the remaining tasks are cancelled."""
+"""Seconds without a call, a decode or a commit after which a stopping run cancels the remaining tasks."""
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
-"""Codes about the token itself: another request for the same instant gives the same answer."""
+"""Error codes that state a fact about the token: a later request for the same instant gets the same error."""
 
 
 _OPTION_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
     "holders": {"holder_limit": "limit"},
 }
-"""Columns of options and their settings, by table."""
+"""For each table, its columns that record request options, with the name of the option."""
 
 
 @dataclass
 class Batch:
-    """Tables, failures and cost of some subjects of a partition."""
+    """Rows to commit, failures and cost of some subjects of a partition.
+
+    ``tables`` are parts by table name, ``covered`` the subjects that need no further request, ``credits`` hundredths of
+    a credit, ``computed`` the number of subjects that the local engine computed.
+    """
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     failures: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    """Rows and values that could not be read. The rest of their answers is in ``tables``."""
+    """Rows of ``failures`` for rows and values that could not be read. The rest of their answers is in ``tables``."""
     groups: list[provenance.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
     computed: int = 0
     skipped: str | None = None
-    """The provider's reason if the key's plan excludes the endpoint."""
+    """The provider's reason if the key's plan excludes the endpoint, else None."""
     outage: TransientError | None = None
     refused: PermanentError | None = None
-    """An error with which the provider refuses every request."""
+    """The error with which the provider refuses every request, else None."""
 
     def fail(
         self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
     ) -> None:
-        """Add a failed subject. A final failure counts as covered."""
+        """Add a failed subject. With a code of ``FINAL_FAILURES`` the subject is covered: it is not requested again."""
         self.failures.append(
             {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
         )
@@ -83,7 +87,7 @@ class Batch:
             self.covered.add(subject)
 
     def merge(self, other: Batch) -> None:
-        """Add another batch of the same partition."""
+        """Add the content of another batch of the same partition."""
         for name, tables in other.tables.items():
             self.tables.setdefault(name, []).extend(tables)
         self.covered |= other.covered
@@ -98,16 +102,17 @@ class Batch:
 
 
 def worst(outages: Sequence[TransientError]) -> TransientError | None:
-    """Return the first outage that may have cost credits, else the first."""
+    """Return the first outage that may have cost credits, else the first outage; None if there is none."""
     return next((one for one in outages if one.maybe_charged), next(iter(outages), None))
 
 
 async def gather_until_stopped(
     works: Iterable[Coroutine[Any, Any, T]], context: IngestContext
 ) -> list[T | BaseException]:
-    """Return the results or errors of all, in order. After an error or a cancelled run, the others are cancelled.
+    """Run all ``works`` concurrently, and return the result or exception of each, in order.
 
-    After a ``PermanentError`` or a cancelled run nothing more is sent, and the others first commit paid answers.
+    After an error or a cancelled run, the other works are cancelled. After a ``PermanentError`` or a cancelled run they
+    send no more requests, and first commit paid answers.
     """
     tasks = [asyncio.ensure_future(work) for work in works]
     all_done = asyncio.gather(*tasks)
@@ -125,7 +130,7 @@ async def gather_until_stopped(
 
 
 async def _wait_until_idle(tasks: Collection[asyncio.Task[Any]], context: IngestContext) -> None:
-    """Wait until no call is under way and all answers are committed."""
+    """Wait until all tasks are done, or no call, decode or commit was under way for a second."""
     pending = set(tasks)
     while pending:
         _, left = await asyncio.wait(pending, timeout=_IDLE_SECONDS)
@@ -137,9 +142,9 @@ async def _wait_until_idle(tasks: Collection[asyncio.Task[Any]], context: Ingest
 async def fetch_partition(
     context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None
 ) -> PartitionResult:
-    """Fetch the missing subjects and commit them. Raises as ``commit`` does, and the error that stops a run.
+    """Fetch a partition's missing subjects and commit their rows. ``only`` names the tokens to consider (None: all).
 
-    After such an error the answers that are paid are committed first.
+    Raises the errors of ``commit``, and the error that stops a run, after a commit of the answers paid until then.
     """
     missing = context.missing(stream, partition, only)
     batch = Batch()
@@ -172,7 +177,7 @@ async def _commit_paid(
 async def _fetch_group(
     context: IngestContext, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]
 ) -> Batch:
-    """Fetch and decode one group of subjects. An error that concerns only them becomes their failure."""
+    """Fetch and decode one group of subjects. An error about only these subjects becomes their failure."""
     batch = Batch()
     requests = stream.requests(settings, partition, subjects, context.refresh)
     answers: list[Response] = []
@@ -207,7 +212,7 @@ async def _fetch(
 
 
 def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str], error: ProviderError) -> None:
-    """Record an error of these subjects, or one with which the provider refuses every request. Raise any other."""
+    """Record an error in the batch if it concerns these subjects or refuses every request; raise any other error."""
     match error:
         case PlanRequired():
             batch.skipped = error.detail
@@ -228,7 +233,7 @@ def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str
 def _add_rows(
     stream: Stream, subjects: Sequence[str], answers: Sequence[Response], decoded: Decoded, batch: Batch
 ) -> None:
-    """Add the rows of a group's answers, its unreadable values, and a failure for each subject without rows."""
+    """Add to a batch: a group's rows, its unreadable values, and a failure for each subject without rows."""
     batch.tables = {name: [rows] for name, rows in decoded.tables.items()}
     covered = {one for one in subjects if stream.together or stream.contains(decoded.tables, one)}
     batch.covered |= covered
@@ -255,7 +260,7 @@ def _add_rows(
 async def commit(
     context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
 ) -> PartitionResult:
-    """Commit a batch to the lake, and return the partition's state.
+    """Commit a batch to the lake, and return the partition's state after it.
 
     Raises the error with which the provider refused every request, and ``TransientError`` if no subject got an answer.
     """
@@ -287,7 +292,7 @@ async def commit(
 def _write(
     context: IngestContext, stream: Stream, partition: Partition, missing: Missing, rules: str | None, batch: Batch
 ) -> None:
-    """Record the commit's provenance in the archive, then write the tables to the lake."""
+    """Record in the archive from which answers the commit is made, then write its tables to the lake."""
     at = utc_now() if context.replay is None else context.replay.at
     if context.replay is None:
         record = provenance.Commit(
@@ -328,7 +333,7 @@ def _failures(partition: Partition, rows: Iterable[Mapping[str, Any]], at: datet
 
 
 def with_option_columns(tables: Mapping[str, pa.Table], options: Options, rules: str | None) -> dict[str, pa.Table]:
-    """Return the tables with the request options and the provider's rules filled in."""
+    """Return the tables with their columns of request options, and the column ``rules`` of ``maps``, filled in."""
     return {name: _with_option_columns(name, rows, options, rules) for name, rows in tables.items()}
 
 

@@ -13,11 +13,11 @@ from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 
 LEAST_FREE: Final = 200 << 20
-"""Bytes that must be free for any run."""
+"""Bytes that must be free on the disk for any run."""
 _PARTITION_BYTES: Final = 150_000
-"""A stream's partition in archive, lake and warehouse, if the lake has none to measure."""
+"""Estimated bytes of a partition in archive, lake and warehouse together, if the lake has none to measure."""
 _COPIES: Final = 3
-"""A row is in the archive, in the lake and in the warehouse."""
+"""Number of copies of a row: in the archive, in the lake and in the warehouse."""
 _SAMPLE: Final = 200
 
 
@@ -26,9 +26,9 @@ def prepare_run(
 ) -> None:
     """Check the provider and the free disk space, and repair damaged partitions from the archive at no cost.
 
-    ``instants`` are those of each chain, ``streams`` the number of streams to fill. The first step of a run does this
-    for all its steps. ``every_byte`` reads the files of these partitions; otherwise their sizes are compared. Raises
-    ``SettingsError`` if the disk has too little room, and ``LakeError`` if the lake is another provider's.
+    ``instants`` are the run's as-of instants by chain, ``streams`` the number of streams to fill. Only the first step
+    of a run does this. With ``every_byte``, read the files of these partitions, else only compare their sizes. Raises
+    ``SettingsError`` if the disk has too little space, and ``LakeError`` if the lake has another provider's data.
     """
     if workspace.prepared_run == run_id:
         return
@@ -41,10 +41,10 @@ def prepare_run(
 
 
 def check_free_space(workspace: Workspace, partitions: int) -> None:
-    """Raise ``SettingsError`` if the disk has too little room for a run of ``partitions``.
+    """Raise ``SettingsError`` if the disk has too little free space for a run that fills this number of partitions.
 
-    The estimate is the average size of partitions in the lake, once for each copy of their rows, and a second copy of
-    the warehouse, which a load writes next to the published file.
+    The estimate is the average size of the lake's partitions, times the copies of a row, plus the warehouse's size,
+    because a load writes a second warehouse file before it replaces the first.
     """
     home = workspace.settings.home
     home.mkdir(parents=True, exist_ok=True)

@@ -18,9 +18,9 @@ from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, 
 from holderlake.provider.errors import PermanentError, TransientError
 
 ANSWERS_AT_ONCE: Final = 512
-"""Answers of the partitions that are started and not committed yet. ``provider`` limits the calls under way."""
+"""Most answers of partitions that are started and not yet committed. ``provider`` limits the open calls."""
 OUTAGE: Final = 16
-"""Consecutive partitions without an answer after which the provider counts as down."""
+"""Number of consecutive partitions without an answer after which the provider counts as down."""
 
 
 async def ingest(
@@ -31,12 +31,13 @@ async def ingest(
     only: Sequence[str] | None = None,
     on_result: Callable[[PartitionResult], None] = lambda _: None,
 ) -> list[PartitionResult]:
-    """Fetch and commit partitions of a stream. ``on_result`` is called with each finished one.
+    """Fetch and commit a stream's partitions of a chain, and return the result of each finished one.
 
-    ``only`` names the tokens to consider. Raises the errors that stop a run: a wrong key, exhausted credits, a ceiling;
-    and ``TransientError`` if no partition or 16 consecutive ones got no answer. Finished partitions stay in the lake;
-    one without an answer among others is left out. If the local engine can compute the stream, no request is sent.
-    Raises ``InstantAhead`` before anything is fetched.
+    ``instants`` are UTC; ``only`` names the tokens to consider (None: all); ``on_result`` is called with each result.
+    Raises the errors that stop a run (a wrong key, exhausted credits, a ceiling), and ``TransientError`` if no
+    partition got an answer, or 16 consecutive ones got none. Finished partitions stay in the lake; a single partition
+    without an answer is not in the results. If the local engine can compute the stream, no request is sent. Raises
+    ``InstantAhead`` for an instant in the future, before anything is fetched.
     """
     instants = list(dict.fromkeys(instants))
     _check_passed(context, instants)
@@ -75,9 +76,9 @@ async def ingest(
 async def ingest_partition(
     context: IngestContext, stream: Stream, partition: Partition, only: Sequence[str] | None = None
 ) -> PartitionResult:
-    """Fetch or compute what one partition lacks, and commit it.
+    """Fetch or compute the missing subjects of one partition, and commit their rows.
 
-    Raises ``TransientError`` if no subject got an answer, and ``InstantAhead``.
+    Raises ``TransientError`` if no subject got an answer, and ``InstantAhead`` for an instant in the future.
     """
     _check_passed(context, [partition.as_of])
     engine = engine_for(context.workspace, stream)
@@ -88,7 +89,7 @@ async def ingest_partition(
 
 
 def _check_passed(context: IngestContext, instants: Iterable[datetime]) -> None:
-    """Raise ``InstantAhead`` for an instant in the future. A replay fetches nothing, so it may have any."""
+    """Raise ``InstantAhead`` for an instant in the future, except in a replay, which fetches nothing."""
     if context.replay is None:
         check_passed(instants, context.workspace.now())
 

@@ -1,7 +1,8 @@
-"""Types that all streams share, and the choice of the subjects that a partition lacks.
+"""Types that all streams share, and the selection of the subjects that a partition lacks.
 
-A stream is plain data and pure functions: its tables, its subjects (tokens, address sets, …), the requests for some
-subjects, and the rows of their answers. Fetching and committing belong to ``partition`` and ``bulk``.
+A stream is the plan for one family of tables, as data and pure functions: its tables, its subjects (tokens, address
+sets, …), the requests for some subjects, and the decoding of their answers. Fetching and committing belong to
+``partition`` and ``bulk``.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 Compute: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
-"""Computes subjects of a chain at instants with the local engine, with the options of the settings."""
+"""Function (engine, settings, chain, subjects, instants) that computes answers with the local engine."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One chain at one instant. Requests for ``live`` instants carry no timestamp, at no surcharge."""
+    """One chain at one as-of instant (UTC). Requests for ``live`` instants have no timestamp, so no surcharge."""
 
     chain: str
     as_of: datetime
@@ -37,23 +38,23 @@ class Partition:
 
     @property
     def timestamp(self) -> int | None:
-        """The timestamp for endpoints with history mode; None for a live instant."""
+        """The unix seconds to request from endpoints with history mode; None for a live instant."""
         return None if self.live else to_unix(self.as_of)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Tables that are fetched and committed together.
+    """A family of tables that are fetched and committed together, with the functions to do so.
 
     ``by``: kind of the subjects: chain, token, address_set or address.
     ``historic``: the endpoint answers as of a past instant; otherwise one answer a day serves all past instants.
     ``batch``: the largest number of subjects in one group of requests.
     ``requests(settings, partition, subjects, refresh)``: requests for a group of subjects.
     ``decode(answers, chain, subjects, as_of)``: rows of the answers.
-    ``contains(tables, subject)``: whether the rows hold the subject; if not, the subject failed.
-    ``endpoint``: without it in the key's plan, no table can be fetched.
+    ``contains(tables, subject)``: whether the rows include the subject; if not, the subject failed.
+    ``endpoint``: the endpoint of the requests, which the key's plan must include.
     ``together``: each subject has its own answer, and ``decode`` takes many of them at once.
-    ``compute``: the local engine computes many partitions in one pass.
+    ``compute``: computes many partitions in one pass with the local engine; None if it cannot.
     """
 
     name: str
@@ -74,13 +75,13 @@ class Stream:
         return [subjects[start : start + self.batch] for start in range(0, len(subjects), self.batch)]
 
     def archive_as_of(self, partition: Partition) -> datetime | str:
-        """Return what an answer is archived under: the partition's instant, or the day of the request."""
+        """Return the as-of part of an answer's name in the archive: the partition's instant, or today's date."""
         return partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A commit that is repeated from the archive: its instant, options and rules. Provenance has it already."""
+    """A commit to repeat from archived answers: its time (UTC), request options and rules. It is not recorded again."""
 
     at: datetime
     options: Options | None
@@ -89,10 +90,11 @@ class Replay:
 
 @dataclass(frozen=True)
 class IngestContext:
-    """A provider, a workspace, and which existing subjects to request again.
+    """A provider, a workspace, and options that select covered subjects to request again.
 
-    ``refresh`` fetches all subjects again, except in partitions written since ``refresh_since``.
-    ``again`` requests covered subjects too, and takes archived answers.
+    ``refresh``: fetch all subjects again, except in partitions written since ``refresh_since`` (UTC).
+    ``again``: request covered subjects too, with archived answers where they exist.
+    ``replay``: repeat this commit from the archive; None for a normal ingest.
     """
 
     provider: Provider
@@ -104,14 +106,14 @@ class IngestContext:
     decoder: DecodeQueue = field(default_factory=DecodeQueue)
 
     async def rules(self) -> str | None:
-        """Return the provider's rules in force as JSON; None if they are unknown."""
+        """Return the provider's current rules (thresholds for maps) as JSON; None if they are unknown."""
         if self.replay is not None:
             return self.replay.rules
         engine = self.workspace.engine
         return await self.provider.rules() if engine is None else rules_text(engine.rules)
 
     def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
-        """Return ``missing`` for this ingest. A replay repeats the options of its commit."""
+        """Return the subjects that a partition lacks, and their options: see the function ``missing``."""
         found = missing(
             self.workspace,
             stream,
@@ -128,7 +130,7 @@ class IngestContext:
 
 @dataclass(frozen=True)
 class Missing:
-    """Subjects that a partition lacks, and the options to request them with."""
+    """Subjects that a partition lacks, and the request options for them."""
 
     subjects: list[str]
     options: Options
@@ -136,7 +138,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class PartitionResult:
-    """A stream's partition after an ingest, and the cost of the ingest in hundredths of a credit."""
+    """State of a stream's partition after an ingest, and the cost of the ingest.
+
+    ``rows`` are row counts by table, ``credits`` hundredths of a credit, ``calls`` the requests that the archive did
+    not answer.
+    """
 
     family: str
     chain: str
@@ -146,23 +152,23 @@ class PartitionResult:
     credits: int
     calls: int
     skipped: str | None = None
-    """The provider's reason if the key's plan excludes the stream."""
+    """The provider's reason if the key's plan excludes the stream's endpoint, else None."""
     is_new: bool = True
-    """True if subjects were missing before."""
+    """True if the partition lacked subjects before the ingest."""
     revisions: int = 0
-    """Number of times that a table's rows of a subject changed."""
+    """Number of revisions: a later answer changed a table's rows of a subject."""
     computed: int = 0
     """Number of subjects that the local engine computed, without a call."""
 
 
 def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:
-    """Return the partition of a chain at an instant: live within the tolerance of now, else history."""
+    """Return the partition of a chain at an instant (UTC). It is live from ``live_tolerance_seconds`` before now on."""
     tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
     return Partition(chain, as_of, live=as_of >= workspace.now() - tolerance)
 
 
 def engine_for(workspace: Workspace, stream: Stream) -> Engine | None:
-    """Return the local engine if there is one and it can compute the stream."""
+    """Return the workspace's local engine if it can compute the stream, else None."""
     return workspace.engine if stream.compute is not None else None
 
 
@@ -176,10 +182,10 @@ def missing(
     refresh_since: datetime | None = None,
     again: bool = False,
 ) -> Missing:
-    """Return the subjects that a partition lacks, and the options to request them with.
+    """Return the subjects that a partition lacks, and the request options for them.
 
     ``only`` names the tokens to consider; for ``refresh``, ``refresh_since`` and ``again`` see ``IngestContext``. A
-    refresh with other options than the partition has replaces all subjects that the partition holds.
+    refresh with options other than the partition's returns all covered subjects of the partition too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
     held = workspace.lake.manifest(stream.name, partition.chain, partition.as_of)

@@ -11,11 +11,14 @@ from typing import Final
 from holderlake.provider.errors import CreditsExhausted, ProviderError, RateLimited, RateLimitPersists
 
 LONGEST_WAIT: Final = 300.0
-"""Seconds. A longer Retry-After ends the retries."""
+"""Longest ``Retry-After`` that a call waits for, in seconds. A longer one ends the retries."""
 
 
 class Backoff:
-    """The refusals of one call. ``window``: seconds of the rate limit; ``first_wait``: before the first repetition."""
+    """Waits of one call after its HTTP 429 refusals.
+
+    ``window`` is the period of the rate limit, ``first_wait`` the wait before the first retry; both are seconds.
+    """
 
     def __init__(self, window: float, first_wait: float, rate_per_minute: int) -> None:
         self._window = window
@@ -25,8 +28,9 @@ class Backoff:
         self._count = 0
 
     def wait(self, error: RateLimited, now: float, answered_at: float) -> float:
-        """Return the seconds until the next try; ``answered_at`` is the time of the last answer to any call.
+        """Return the seconds until the next attempt.
 
+        ``now`` and ``answered_at``, the time of the last answer to any call, are seconds of the event loop's clock.
         Raises ``RateLimitPersists``, ``CreditsExhausted`` or ``RateLimited`` if another attempt cannot succeed.
         """
         self._since = now if self._since is None else self._since

@@ -1,4 +1,4 @@
-"""Detection of answers that break one after another in the same way, although each may have been charged."""
+"""Detection of consecutive broken answers: incomplete or useless ones, each of which may have been charged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
 
 _FULL: Final = frozenset({"page", "empty", "error"})
 BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items() if how not in _FULL}
-"""Descriptions of the ways in which incomplete answers break."""
+"""Descriptions of incomplete answers by their kind (``errors.Broken``), such as "did not arrive in time"."""
 
 
 class BrokenStreak:
@@ -63,11 +63,14 @@ class BrokenStreak:
         self._credits = 0
 
     def intact(self) -> None:
-        """Note a complete answer."""
+        """Count a complete answer: the series of broken answers ends."""
         self._how, self._count, self._credits = None, 0, 0
 
     def broke(self, how: Broken, credits: int) -> AnswersBreak | None:
-        """Note a broken answer and its possible cost. Return the error that stops the run, or None."""
+        """Count a broken answer and its possible cost in hundredths of a credit.
+
+        Return the error that stops the run after five answers that broke in the same way, else None.
+        """
         if how != self._how:
             self.intact()
         self._how = how

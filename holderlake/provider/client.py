@@ -42,13 +42,13 @@ from holderlake.provider.errors import (
 from holderlake.provider.ledger.entries import MOST_CREDITS
 
 _DEAREST: Final = 100
-"""A cost of more than this multiple of the list price is implausible."""
+"""A cost in a header of more than this multiple of the list price is implausible."""
 _LONGEST_REASON: Final = 300
 _ERROR_KEYS: Final = frozenset(
     {"detail", "code", "error", "errors", "message", "status", "statusCode", "title", "type"}
 )
 _SETTING_OF: Final = {"timeout": " (provider.timeout_seconds)", "too_large": " (provider.answer_megabytes)"}
-"""The setting that bounds a call, by the failure that it causes."""
+"""Text that names the setting which limits a call, by the kind of failure when the limit is exceeded."""
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRet
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """A 2xx answer before it is decoded. Credits are hundredths, None if the provider does not name them."""
+    """A 2xx answer before it is decoded. Credits are in hundredths, None if no header names them."""
 
     raw: bytes = field(repr=False)
     status: int
@@ -68,14 +68,14 @@ class RawAnswer:
     credits_remaining: int | None
     dt_update: str | None
     disbelieved: str | None = None
-    """Implausible headers about credits, as text; they count as missing."""
+    """The headers with implausible credits, as text; they count as missing. None if there are none."""
 
 
 @dataclass(frozen=True)
 class CallOptions:
-    """Options of all calls. ``rate_window``: seconds of the provider's rate limit; a call that is refused with a 429 is
-    repeated for two of them. ``charged_repeats``: repeats of a call that may have been charged. ``answer_bytes``: size
-    of an answer at most, on the wire and after decompression."""
+    """Options of all calls. ``rate_window``: period of the provider's rate limit in seconds; a call that is refused
+    with HTTP 429 is repeated for two such periods. ``charged_repeats``: most repeats of a call that may have been
+    charged. ``answer_bytes``: most bytes of an answer, on the wire and after decompression."""
 
     rate_window: float = 60.0
     charged_repeats: int = 1
@@ -84,11 +84,12 @@ class CallOptions:
 
 
 class ProviderClient:
-    """Sends requests to one provider; an asynchronous context manager, for one event loop.
+    """Client that sends requests to one provider; an asynchronous context manager, for one event loop.
 
-    ``timeout``: seconds for one complete attempt. ``concurrency``: open calls at most; ``limit`` adapts their number to
-    the provider's latency. ``first_wait``: seconds before the first retry; it doubles. ``rate_per_minute`` is only for
-    messages here: the ledger limits the rate. Raises ``ValueError`` for an invalid base address or key.
+    ``timeout``: seconds for one complete attempt. ``concurrency``: most calls at a time; ``limit`` adapts their number
+    to the provider's latency. ``first_wait``: seconds before the first retry; each further wait doubles.
+    ``rate_per_minute`` is only quoted in error messages: the ledger limits the rate. Raises ``ValueError`` for an
+    invalid base address or key.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class ProviderClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send nothing more, wait for work that must not be cut short, and close the connections."""
+        """Refuse new requests, wait for the work of ``to_the_end``, and close the connections."""
         http, self._http = self._http, None
         try:
             while self._under_way:
@@ -148,19 +149,19 @@ class ProviderClient:
                 await http.close()
 
     async def ask(self, request: Request) -> Any:
-        """Return the answer as an object of ``request.answer``. Raises ``ProviderError``."""
+        """Send a request and return its answer, decoded as the type ``request.answer``. Raises ``ProviderError``."""
         answer = await self.send(request)
         return self.read(request, answer.raw)
 
     async def send(self, request: Request) -> RawAnswer:
-        """Return the answer as it came, with retries. Raises ``ProviderError``."""
+        """Send a request, with retries, and return its answer undecoded. Raises ``ProviderError``."""
         return await self.retried(lambda: self.exchange(request))
 
     async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run ``work``, one ``exchange``, within the concurrency limit; retry it after a ``TransientError``.
 
-        A call that may have been charged is repeated at most ``charged_repeats`` times. One that a rate limit refuses
-        is repeated for two rate windows.
+        A call that may have been charged is repeated at most ``charged_repeats`` times. A call that is refused with
+        HTTP 429 is repeated for two periods of the rate limit.
         """
         broken = 0
 
@@ -188,13 +189,13 @@ class ProviderClient:
 
     @property
     def is_busy(self) -> bool:
-        """True while work of ``to_the_end`` is running."""
+        """True while any coroutine passed to ``to_the_end`` is running."""
         return bool(self._under_way)
 
     async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run paid work to its end, even if the caller is cancelled or the client is closed.
+        """Run a coroutine that makes a paid call to its end, even if the caller is cancelled or the client is closed.
 
-        After a second cancellation the caller does not wait for it.
+        After a second cancellation the caller no longer waits for the coroutine.
         """
         task = asyncio.create_task(work)
         self._under_way.add(task)
@@ -211,7 +212,7 @@ class ProviderClient:
             task.exception()  # otherwise asyncio reports an unread exception after a cancellation
 
     async def exchange(self, request: Request) -> RawAnswer:
-        """Make one call, neither delayed nor repeated. Raises ``ProviderError``."""
+        """Send a request once, without waiting or retrying, and return its 2xx answer. Raises ``ProviderError``."""
         response = await self._send(request)
         if not 200 <= response.status < 300:
             headers = {name: self.redacted(value) for name, value in response.headers.items()}
@@ -229,7 +230,10 @@ class ProviderClient:
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:
-        """Return cost and balance of an answer's headers, and implausible headers as text."""
+        """Return cost and balance of an answer's headers (hundredths of a credit), and implausible headers as text.
+
+        Each is None if there is none.
+        """
         found: list[int | None] = []
         wrong = []
         most = {"x-credits-cost": _DEAREST * max(request.cost, CREDIT), "x-credits-remaining": MOST_CREDITS}
@@ -243,7 +247,10 @@ class ProviderClient:
         return found[0], found[1], ", ".join(wrong) or None
 
     def read(self, request: Request, raw: bytes, digest: str | None = None) -> Any:
-        """Decode an answer's bytes into ``request.answer``. Raises ``MalformedAnswer`` with their hash."""
+        """Decode an answer's bytes as the type ``request.answer``; ``digest`` is the answer's name in the archive.
+
+        Raises ``MalformedAnswer`` with the SHA-256 of the bytes.
+        """
         try:
             return exact_json.decode(raw, request.answer)
         except (exact_json.MalformedAnswer, RecursionError, ArithmeticError) as error:
@@ -252,12 +259,12 @@ class ProviderClient:
         raise MalformedAnswer(reason, hashlib.sha256(raw).hexdigest(), digest)
 
     def redacted(self, text: str) -> str:
-        """Return the text without the key: providers and proxies may repeat a request's headers."""
+        """Return the text with ``***`` for the API key: providers and proxies may repeat a request's headers."""
         key = self._key.get_secret_value()
         return text.replace(key, "***") if key else text
 
     def redacted_bytes(self, raw: bytes) -> bytes:
-        """Return the bytes without the key."""
+        """Return the bytes with ``***`` for the API key."""
         key = self._key.get_secret_value().encode()
         return raw.replace(key, b"***") if key else raw
 
@@ -278,7 +285,7 @@ class ProviderClient:
         raise failure
 
     def _failure(self, request: Request, error: HttpError) -> Unreachable:
-        """The provider's error for a call without a complete answer."""
+        """Return the exception for a call that got no complete answer."""
         reason = f"{error}{_SETTING_OF.get(error.cause, '')}"
         if error.cause == "unsent":
             return Unreachable(self._described("cannot be reached", reason))
@@ -294,7 +301,7 @@ class ProviderClient:
         return plain(self.redacted(f"{self.base_url} {what}: {reason}"))[:_LONGEST_REASON]
 
     def _headers(self, request: Request) -> dict[str, str]:
-        """The headers of one request. Those of the client never hold the key."""
+        """Return the headers of one request, with the API key. The client's default headers never hold the key."""
         key = self._key.get_secret_value()
         typed = {} if request.body is None else {"Content-Type": "application/json"}
         return typed | ({"X-ApiKey": key} if key else {})
@@ -305,7 +312,7 @@ class ProviderClient:
             await asyncio.sleep(seconds)
 
     def _wait_before_retry(self, error: Exception) -> bool | float:
-        """Return whether to retry, or the seconds to wait if the provider names them."""
+        """Return whether to retry after an error, or the seconds to wait first if the provider names them."""
         if not isinstance(error, TransientError) or isinstance(error, RateLimited) or error.is_final:
             return False
         if error.retry_after is None:
@@ -316,9 +323,9 @@ class ProviderClient:
 
 
 def no_answer_in(raw: bytes) -> Literal["page", "empty", "error"] | None:
-    """Return why a body with a 2xx status cannot be an answer of the API; None if it may be one.
+    """Return the reason why a body with a 2xx status cannot be an answer of the API; None if it may be one.
 
-    Such bodies mean that something else answers in the provider's place. The decoder examines all others.
+    Such a body means that another server answered in the provider's place. The decoder checks all other bodies.
     """
     start = raw[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:

@@ -1,7 +1,7 @@
 """Concurrency limit that adapts to the provider's latency.
 
 A provider whose latency stays the same gets more calls at a time; one that becomes slower gets fewer, before answers
-that are paid time out. The mean latency of as many answers as the limit is compared, because single ones vary.
+that are paid time out. After each ``limit`` answers, their mean latency is compared, because single latencies vary.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 _FIRST: Final = 40
-"""Enough for the largest rate if an answer takes a fifth of a second."""
+"""First limit of open calls: enough for 12,000 calls a minute if an answer takes a fifth of a second."""
 _FEWEST: Final = 4
-"""This number of calls cannot make a provider slow: its latency counts as usual."""
+"""Lowest limit. Four calls cannot make a provider slow, so their latency counts as its usual latency."""
 _GROWTH: Final = 1.5
 _STILL_USUAL: Final = 1.3
 _TOO_SLOW: Final = 2.0
 _QUICK: Final = 0.2
-"""Seconds: a latency below this is never too slow."""
+"""Seconds. A latency below this is never too slow."""
 _AFTER_FAILURE: Final = 0.7
 _NEARLY_FULL: Final = 0.8
-"""The limit grows only if at least this part of it was in use."""
+"""The limit grows only if more than this part of its calls were open at once."""
 
 
 class Slots:
-    """A semaphore whose ``limit`` may change, first come, first served; for one event loop."""
+    """A first-in, first-out semaphore for one event loop. ``limit`` returns its size, which may change."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self.used = 0
@@ -38,7 +38,7 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Hold a slot; wait for one if all are in use."""
+        """Wait until a slot is free, and use it inside the ``async with`` block."""
         await self._acquire()
         try:
             yield
@@ -68,7 +68,7 @@ class Slots:
 
 
 class AdaptiveLimit:
-    """Number of calls that may be open at a time, at most ``most``; for one event loop."""
+    """Limit of calls that may be open at a time (``value``), at most ``most``; for one event loop."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.value = min(most, _FIRST)
@@ -81,7 +81,7 @@ class AdaptiveLimit:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Measure one call from the request to the complete answer. Calls that fail are not counted."""
+        """Measure the latency of the call in the ``with`` block. A call that raises an error is not counted."""
         began = self._clock()
         self._open += 1
         self._most_open = max(self._most_open, self._open)
@@ -92,7 +92,7 @@ class AdaptiveLimit:
         self._count(self._clock() - began)
 
     def _count(self, seconds: float) -> None:
-        """Count an answer. After as many as the limit, adapt the limit to their mean latency."""
+        """Count an answer and its latency. After ``value`` answers, adapt ``value`` to their mean latency."""
         self._answers += 1
         self._seconds += seconds
         if self._answers < self.value:

@@ -1,6 +1,7 @@
-"""Errors between us and a provider, and the one function that turns an error answer into an exception.
+"""Exceptions of calls to a provider, and the function that turns an error answer into an exception.
 
-``client`` retries, ``provider`` decides when a run stops, ``assets`` turns errors into rows of ``failures``. The tree::
+``client`` retries calls, ``fetcher`` decides when a run stops, ``ingest`` turns errors into rows of the table
+``failures``. The tree::
 
     ProviderError
     ├── NoAnswer              a fact about the token, which never fails a run
@@ -43,29 +44,32 @@ from holderlake.contract.requests import AddressesMetadataRequest, AddressMetada
 from holderlake.provider.rate_limit_answers import limit_of, retry_after, seconds_until_reset
 
 CUSTOM_PLAN_ENDPOINTS: Final = frozenset({AddressMetadataRequest.endpoint, AddressesMetadataRequest.endpoint})
-"""Only here a 403 without a code of the contract means that the key's plan lacks the endpoint."""
+"""Endpoints of custom plans. Only for these, HTTP 403 without an error code of the contract means ``plan_required``."""
 _LONGEST_DETAIL: Final = 500
 _READ_BYTES: Final = 1 << 20
-"""Of an error answer."""
+"""Number of bytes of an error answer that are read."""
 _LONGEST_PAGE: Final = 20_000
 
 Broken = Literal["timeout", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "error"]
-"""Ways in which an answer that may have been charged is of no use."""
+"""Kinds of broken answers: the answer cannot be used, but the call may have been charged."""
 
 
 class ProviderError(Exception):
-    """Base of all: the contract's ``code``, a ``detail`` in words, and the HTTP ``status`` where one came."""
+    """Base of all errors of a call: the contract's error ``code``, a ``detail`` in words, and the HTTP ``status``.
+
+    ``status`` is None if no answer came.
+    """
 
     code: str = "unexpected_status"
     retryable: ClassVar[bool] = False
     stops: ClassVar[Literal["provider", "endpoint"] | None] = None
-    """Later requests that fail too after this error."""
+    """Scope of later requests that would fail too and are not sent: all, those to the endpoint, or none."""
     maybe_charged: bool = False
     """The provider may have charged the call although no answer came."""
     broken: Broken | None = None
-    """The way in which an answer broke that may have been charged."""
+    """Kind of the broken answer; None if the answer was not broken."""
     request: Any = None
-    """The request that was refused."""
+    """The request that caused the error; set only if the error stops all requests."""
 
     def __init__(self, detail: str, code: str | None = None, status: int | None = None) -> None:
         super().__init__(detail, code, status)
@@ -84,19 +88,19 @@ class NoAnswer(ProviderError):
 
 
 class UnsupportedToken(NoAnswer):
-    """No map can be made for the token."""
+    """The provider cannot make a map of the token."""
 
     code = "unsupported_token"
 
 
 class NoHolders(NoAnswer):
-    """The token has no holders at that time."""
+    """The token has no holders at the requested instant."""
 
     code = "no_holders"
 
 
 class UnknownToken(NoAnswer):
-    """The token is not known."""
+    """The provider does not know the token."""
 
     code = "unknown_token"
 
@@ -127,14 +131,14 @@ class Forbidden(PermanentError):
 
 
 class Redirected(PermanentError):
-    """The provider answers with a redirect. It is not followed, because the key would go along."""
+    """The provider answers with a redirect, which is not followed, because that would send the key to its target."""
 
     code = "redirected"
     stops = "provider"
 
 
 class RateLimitPersists(PermanentError):
-    """Every call was refused for two rate windows because of a rate limit."""
+    """Every call was refused for two periods of the rate limit (``provider.rate_window_seconds``)."""
 
     code = "rate_limited"
     stops = "provider"
@@ -148,7 +152,10 @@ class AnswersBreak(PermanentError):
 
 
 class BudgetExceeded(PermanentError):
-    """The call would exceed one of our own ceilings; it was not made. Amounts in hundredths of a credit."""
+    """The call was not made, because it would exceed a ceiling of the user's settings.
+
+    ``limit``, ``spent`` and ``asked`` (the call's cost) are in hundredths of a credit.
+    """
 
     code = "budget_exceeded"
     stops = "provider"
@@ -174,7 +181,7 @@ class Cancelled(PermanentError):
 
 
 class AnswerNotKept(PermanentError):
-    """A paid answer could not be written to the archive, and neither would the next be."""
+    """A paid answer could not be written to the archive. No request follows: its answer would be lost too."""
 
     code = "answer_not_kept"
     stops = "provider"
@@ -201,16 +208,16 @@ class InvalidRequest(PermanentError):
 
 
 class TransientError(ProviderError):
-    """The same request may be answered later. ``retry_after``: the seconds that the provider asks to wait."""
+    """The same request may be answered later. ``retry_after``: seconds that the provider asks to wait, or None."""
 
     retryable = True
     retry_after: float | None = None
     is_final: bool = False
-    """Another try would risk paying once more."""
+    """True if there must be no further attempt, because it could be charged once more."""
 
 
 class RateLimited(TransientError):
-    """Too many calls a minute; with the code ``limit_reached`` possibly used-up credits instead."""
+    """HTTP 429: too many calls a minute. With the code ``limit_reached``, used-up credits may be the reason instead."""
 
     code = "rate_limited"
 
@@ -222,13 +229,16 @@ class Unavailable(TransientError):
 
 
 class Unreachable(TransientError):
-    """No answer came; ``maybe_charged`` is False where the request was never sent."""
+    """No answer came. ``maybe_charged`` is False if the request was never sent."""
 
     code = "unreachable"
 
 
 class BrokenAnswer(Unreachable):
-    """An answer began and did not arrive in full. Status and credits are those of its headers, where they came."""
+    """An answer began and did not arrive in full.
+
+    ``cost_billed`` and ``credits_remaining`` come from its headers, in hundredths of a credit; None if not in them.
+    """
 
     code = "broken_answer"
     maybe_charged = True
@@ -237,7 +247,10 @@ class BrokenAnswer(Unreachable):
 
 
 class MalformedAnswer(ProviderError):
-    """An answer that cannot be decoded. ``answer_hash``: its SHA-256; ``digest``: its name in the archive, if kept."""
+    """An answer that cannot be decoded. ``answer_hash`` is the SHA-256 of its bytes.
+
+    ``digest`` is its name in the archive; None if it is not archived.
+    """
 
     code = "malformed_answer"
 
@@ -272,11 +285,11 @@ _BY_CODE: Final[Mapping[str, type[ProviderError]]] = {
 }
 _BY_STATUS: Final = {408: "unavailable", 425: "unavailable"} | dict.fromkeys((301, 302, 303, 307, 308), "redirected")
 _GATEWAY_GAVE_UP: Final = frozenset({504, 524})
-"""A gateway stopped waiting; the provider behind it may have continued, answered and charged."""
+"""Statuses of a gateway that stopped waiting. The provider behind it may have answered and charged the call."""
 
 
 def error_of(status: int, raw: bytes, headers: Mapping[str, str], endpoint: str = "") -> ProviderError:
-    """Return the exception for an answer that is not a 2xx. Header names are in lower case."""
+    """Return the exception for an answer with a status other than 2xx. The names in ``headers`` are in lower case."""
     text = raw[:_READ_BYTES].decode("utf-8", "replace")
     body = _json(text)
     code = _code(status, body, text, headers, endpoint)
@@ -290,12 +303,12 @@ def error_of(status: int, raw: bytes, headers: Mapping[str, str], endpoint: str 
 
 
 def plain(text: str) -> str:
-    """Return text from outside as one line without control, escape or direction characters."""
+    """Return untrusted text as one line, with U+FFFD for control, escape and direction characters."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
 
 
 def _code(status: int, body: Any, text: str, headers: Mapping[str, str], endpoint: str) -> str:
-    """The contract's code: the body's own where the contract knows it, else the meaning of the bare status."""
+    """Return the contract's error code: the body's own code if the contract has it, else the code of the status."""
     own = error_code(status, body)
     if own in ERROR_KINDS and isinstance(body, dict) and body.get("code") == own:
         return own
@@ -310,7 +323,7 @@ def _code(status: int, body: Any, text: str, headers: Mapping[str, str], endpoin
 
 
 def _is_about_the_token(body: Any, text: str) -> bool:
-    """False for web pages, and for the text with which frameworks answer unknown paths."""
+    """Return False for web pages and for the text with which web frameworks answer unknown paths, else True."""
     if isinstance(body, dict):
         return body.get("detail") != "Not Found"
     return not _is_page(text)
@@ -335,7 +348,7 @@ def _detail(status: int, body: Any, text: str, headers: Mapping[str, str], code:
 
 
 def _page_words(page: str) -> str:
-    """The title or the first words of a web page."""
+    """Return the title or the first words of a web page."""
     title = re.search(r"<(title|h1)[^>]*>([^<]*)<", page[:_LONGEST_PAGE], re.IGNORECASE)
     words = title[2] if title and title[2].strip() else re.sub(r"<[^>]*>", " ", page[:_LONGEST_DETAIL])
     return f"a web page, {html.unescape(words).strip()[:200]!r}"

@@ -52,17 +52,17 @@ from holderlake.storage.batches import Batches
 _log = logging.getLogger(__name__)
 
 _TICK: Final = 0.1
-"""Seconds. Calls that wait for the rate limit are sent at the next multiple: to wake for each alone costs more CPU."""
+"""Seconds. Calls that wait for the rate limit are sent at multiples of this time: one timer a call costs more CPU."""
 _UNREAD: Final = 32
 """Answers that may wait to be decoded, in addition to twice the concurrency limit."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """An answer as it came. ``fetched_at`` is naive UTC; ``cost`` is what this fetch paid, in hundredths of a credit.
+    """An undecoded answer. ``fetched_at`` is naive UTC; ``cost`` is what this fetch paid, in hundredths of a credit.
 
-    ``digest`` is its name in the archive. Reading ``answer`` decodes it; for tables of many answers, decode the ``raw``
-    bytes with ``holderlake.decoding``.
+    ``digest`` is its name in the archive, ``sha256`` the hash of ``raw``. The property ``answer`` decodes it; to make
+    tables, decode the ``raw`` bytes with ``holderlake.decoding``.
     """
 
     request: Request
@@ -76,7 +76,7 @@ class Response:
 
     @cached_property
     def answer(self) -> Any:
-        """The answer as an object of ``request.answer``. Raises ``MalformedAnswer``."""
+        """The decoded answer, of the type ``request.answer``. Raises ``MalformedAnswer``."""
         return self.reader.read(self.request, self.raw, self.digest)
 
 
@@ -93,7 +93,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class _Fetch:
-    """One fetch. An archived answer from before ``since`` does not count: the instant had not passed yet."""
+    """A request, and the archive's ``key`` of its answer. Archived answers from before ``since`` (UTC) are not used."""
 
     key: str
     request: Request
@@ -104,7 +104,7 @@ class _Fetch:
 
 @dataclass(frozen=True)
 class _Paid:
-    """A paid answer: to be archived, and then its entry settled."""
+    """A paid answer to archive, and the operation that then settles its entry in the ledger."""
 
     answer: NewAnswer
     settle: Settle
@@ -120,7 +120,7 @@ class _Flight:
 
 
 class _Stopped(Exception):
-    """An earlier ``error`` stopped such requests. It is not retried, whatever its kind."""
+    """The request was not sent, because the earlier ``error`` stopped requests like it. Never retried."""
 
     def __init__(self, error: ProviderError) -> None:
         super().__init__(str(error))
@@ -128,7 +128,7 @@ class _Stopped(Exception):
 
 
 class Provider:
-    """Fetches answers for one run, for one event loop. ``provider_id`` names the source of the answers."""
+    """Fetches answers for one run, in one event loop. ``provider_id`` is the provider's name in archive and lake."""
 
     def __init__(
         self,
@@ -143,9 +143,9 @@ class Provider:
         self.run_id = run_id
         self.counters = Counters()
         self.slots = Slots(lambda: 2 * client.limit.value + _UNREAD)
-        """One slot for each answer that is fetched or not yet decoded. They bound the memory of a run."""
+        """Slots that limit the answers which are being fetched or wait to be decoded, and so the memory of a run."""
         self.cancelled = asyncio.Event()
-        """Set by ``cancel``."""
+        """Event that ``cancel`` sets."""
         self._client = client
         self._ledger = ledger
         self._archive = archive
@@ -160,10 +160,10 @@ class Provider:
         self._flights: dict[tuple[str, bool], _Flight] = {}
 
     async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Response:
-        """Return the answer to a request as of an instant (or a text), from the archive if it is kept there.
+        """Return the answer to a request as of an instant or a text, from the archive if it has one.
 
-        ``refresh``, as an argument or an option of the request, fetches it in any case and replaces the archived one.
-        Raises ``ProviderError``. After one that ``stops`` the provider, nothing is sent any more.
+        With ``refresh``, as an argument or an option of the request, fetch a new answer that supersedes the archived
+        one. Raises ``ProviderError``. After an error whose ``stops`` is "provider", no request is sent any more.
         """
         self.check_running()
         text = as_of_text(as_of)
@@ -187,7 +187,7 @@ class Provider:
 
     @asynccontextmanager
     async def _flight(self, fetch: _Fetch) -> AsyncIterator[_Flight]:
-        """Yield the flight of a fetch. It ends with its last caller: a later one fetches again."""
+        """Yield the flight that concurrent callers of a fetch share. It ends when the last of them leaves."""
         name = (fetch.key, fetch.refresh)
         flight = self._flights.setdefault(name, _Flight())
         flight.callers += 1
@@ -218,7 +218,7 @@ class Provider:
             return error
 
     async def _attempt(self, fetch: _Fetch) -> Response:
-        """Reserve the cost, wait for the rate limit and make one call.
+        """Reserve the cost, wait for the rate limit, make one call and return the archived answer.
 
         If the outcome of the call stays unknown, the cost stays reserved and counts as spent.
         """
@@ -242,7 +242,7 @@ class Provider:
             return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
 
     async def _paid_call(self, fetch: _Fetch, entry: int) -> Response:
-        """Send the request, archive the answer and settle the entry. This must not be cut short: it is charged."""
+        """Send the request, archive the answer and settle its ledger entry. Never cancel this: the call is charged."""
         request = fetch.request
         self.counters.calls += 1
         try:
@@ -259,7 +259,7 @@ class Provider:
         return self._response(fetch, cast(ArchivedAnswer, kept), cost)
 
     async def _close_failed(self, request: Request, error: ProviderError, entry: int) -> None:
-        """Release the entry of a call that was not charged; settle it or leave it reserved if it may have been."""
+        """Release the ledger entry of a failed call; if it may have been charged, settle it or leave it reserved."""
         if error.maybe_charged:
             await self._writes.submit(self._broken(request, error, entry))
         else:
@@ -279,13 +279,13 @@ class Provider:
         return MarkBroken(entry, how)
 
     async def _release(self, reserving: asyncio.Future[Any]) -> None:
-        """Release what is being reserved, after it is, even if the caller was cancelled twice."""
+        """Wait until an entry is reserved, then release it, even if the caller was cancelled twice."""
         await asyncio.wait([reserving])
         if reserving.exception() is None:
             await self._writes.submit(Release(cast(Reservation, reserving.result()).entry))
 
     def _write(self, items: Sequence[Operation | _Paid]) -> list[Reservation | ArchivedAnswer | Exception | None]:
-        """Archive the paid answers, then write the ledger. A crash in between leaves the entries reserved."""
+        """Archive the paid answers, then write the ledger. Return the result or error of each item, in order."""
         results: list[Reservation | ArchivedAnswer | Exception | None] = [None] * len(items)
         paid = {place: item.answer for place, item in enumerate(items) if isinstance(item, _Paid)}
         if paid:
@@ -327,7 +327,7 @@ class Provider:
 
     @property
     def is_cancelled(self) -> bool:
-        """True after ``cancel``."""
+        """True after ``cancel`` was called."""
         return self.cancelled.is_set()
 
     @property
@@ -342,7 +342,7 @@ class Provider:
 
     @property
     def stopped(self) -> ProviderError | None:
-        """The error after which nothing is sent any more."""
+        """The error after which no request is sent any more; None if there was none."""
         return self._stopped.get("")
 
     def check_running(self) -> None:
@@ -351,7 +351,7 @@ class Provider:
             raise self._stopped[""].with_traceback(None)
 
     def _stop(self, error: ProviderError | None) -> None:
-        """Refuse all later requests; the first error is the one that they raise."""
+        """Refuse all later requests with ``error``, or with an earlier error. With None, do nothing."""
         if error is not None:
             self._stopped.setdefault("", error)
 
@@ -364,7 +364,7 @@ class Provider:
         return self._stopped.get("") or self._stopped.get(request.endpoint)
 
     def _remember(self, request: Request, error: ProviderError) -> None:
-        """Stop later requests that would fail too: after a permanent failure, or if no retry reached the provider."""
+        """Stop later requests that would fail too: after a permanent error, or if no attempt reached the provider."""
         if isinstance(error, PlanRequired) and self._plan_limits is not None:
             self._plan_limits.refused(request.endpoint, error.detail)
         is_out_of_reach = type(error) is Unreachable and not error.maybe_charged
@@ -375,7 +375,7 @@ class Provider:
             self._stopped.setdefault(request.endpoint, error)
 
     async def rules(self) -> str | None:
-        """Return the provider's rules as JSON, None if it publishes none. They are fetched once."""
+        """Return the provider's rules (thresholds for maps) as JSON, fetched once; None if it publishes none."""
         if self._rules is None and self.is_cancelled:
             return None
         if self._rules is None:
@@ -384,7 +384,7 @@ class Provider:
 
 
 async def _wait_for_turn(seconds: float) -> None:
-    """Wait until the rate limit allows the call."""
+    """Wait at least ``seconds``, until the next multiple of ``_TICK``."""
     now = asyncio.get_running_loop().time()
     await asyncio.sleep(math.ceil((now + seconds) / _TICK) * _TICK - now if seconds else 0)
 

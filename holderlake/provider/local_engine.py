@@ -1,6 +1,6 @@
 """Protocol of an engine in this process, which computes many answers at once without HTTP or JSON.
 
-The implementation is ``holderlake.local.engine``; a workspace gets it from outside, as it gets its ``Endpoint``.
+The implementation is ``holderlake.local.engine``. The caller that opens a workspace sets it there.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class MissingAnswer:
 
 @dataclass(frozen=True)
 class BulkResult:
-    """The lake's tables of many tokens and instants by name, without ``fetched_at``, and the answers that are missing.
+    """The rows of many tokens and instants: the lake's tables by name, without the column ``fetched_at``.
 
-    The rows of a token at an instant equal those of a single answer, in its order. ``endpoint`` is the HTTP endpoint of
-    these answers; ``computed_at`` is naive UTC.
+    The rows of a token at an instant equal, in content and order, those of its HTTP answer from ``endpoint``.
+    ``refused`` are tokens and instants without an answer; ``computed_at`` is naive UTC.
     """
 
     endpoint: str
@@ -40,23 +40,24 @@ class BulkResult:
 
 
 class Engine(Protocol):
-    """An engine in this process. It raises only faults of itself or its store; ``refused`` has missing answers.
+    """An engine in this process. ``chain`` and ``tokens`` select the tokens, ``instants`` are naive UTC.
 
+    A token without an answer is in ``BulkResult.refused``; only faults of the engine or its store raise exceptions.
     ``options.timestamp`` is ignored: each answer is as of one of the instants.
     """
 
     @property
     def provider_id(self) -> str:
-        """The provider whose answers these are."""
+        """The provider's name in archive and lake."""
 
     @property
     def rules(self) -> Mapping[str, Any]:
-        """The rules that all maps follow, as plain data; equal to the body of ``GET /v0/x/rules``."""
+        """The thresholds that all maps follow, as plain data; equal to the JSON of ``GET /v0/x/rules``."""
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
-        """Return the five tables of maps of every token at every instant."""
+        """Return the maps of every token at every instant, in the five tables of the family ``maps``."""
 
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
-        """Return the table ``holders`` of every token at every instant."""
+        """Return the holders of every token at every instant, in the table ``holders``."""

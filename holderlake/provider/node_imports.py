@@ -1,6 +1,6 @@
-"""Result of an import of a chain's day from its nodes, for assets.
+"""Result of importing one day of a chain's transfers from the chain's nodes.
 
-``Workspace.import_day`` does the import, so this room does not import the engine.
+``Workspace.import_day`` does the import, so this package does not import the engine.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DayReport:
-    """Import of one chain and day. Blocks ``first_block`` to ``last_block`` are stored; ``is_whole`` if these are all
-    blocks of the day. ``blocks``, ``logs``, ``rows`` and ``requests`` count new ones, ``removed`` the rows that
-    reorganisations removed."""
+    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
+    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
+    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
 
     first_block: int
     last_block: int

@@ -1,7 +1,7 @@
-"""Endpoints that a key's plan does not include, learned from refusals and stored in the ledger's file.
+"""Endpoints that the API key's plan does not include, known from refusals and stored in the ledger's file.
 
-Runs leave out the tables of these endpoints. A limit expires after some days, when the endpoint answers, and with
-another key. The key is not stored, only a fingerprint.
+Runs leave out the tables of these endpoints. Such a plan limit ends after seven days, when the endpoint answers, or
+with another key. The key is not stored, only a fingerprint of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holderlake.contract.times import utc_now
 from holderlake.storage.sqlite import Database
 
 VALID_FOR: Final = timedelta(days=7)
-"""After this time the endpoint is tried again: the plan may have changed."""
+"""Time after which a refused endpoint is requested again, because the plan may have changed."""
 _SCHEMA: Final = (
     """
     CREATE TABLE IF NOT EXISTS plan_limits (
@@ -34,7 +34,7 @@ _SCHEMA: Final = (
 
 @dataclass(frozen=True)
 class PlanLimit:
-    """An endpoint that the plan does not include, the provider's reason, and when it was given (naive UTC)."""
+    """An endpoint that the plan does not include, the provider's reason, and the time of the refusal (naive UTC)."""
 
     endpoint: str
     reason: str
@@ -42,12 +42,12 @@ class PlanLimit:
 
     @property
     def until(self) -> datetime:
-        """The time at which the limit expires."""
+        """The time (naive UTC) at which the limit expires."""
         return self.at + VALID_FOR
 
 
 class PlanLimits:
-    """The limits of one provider and key."""
+    """The plan limits of one provider and API key, in the SQLite file at ``path``."""
 
     def __init__(self, path: Path, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now) -> None:
         self._db = Database(path, _SCHEMA, "NORMAL")
@@ -56,17 +56,17 @@ class PlanLimits:
         rows = self._db.rows("SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._whose)
         found = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
         self.limits = {one.endpoint: one for one in found if self._now() < one.until}
-        """Known limits by endpoint."""
+        """Plan limits that have not expired, by endpoint."""
 
     def refused(self, endpoint: str, reason: str) -> None:
-        """Remember that the plan lacks an endpoint."""
+        """Store that the plan does not include an endpoint, with the provider's reason."""
         self.limits[endpoint] = PlanLimit(endpoint, reason, self._now())
         with self._db.transaction() as db:
             values = (*self._whose, endpoint, reason, self._now().isoformat())
             db.execute("INSERT OR REPLACE INTO plan_limits VALUES (?, ?, ?, ?, ?)", values)
 
     def answered(self, endpoint: str) -> None:
-        """Remove the limit of an endpoint that answered, if there is one."""
+        """Remove the plan limit of an endpoint that answered, if there is one."""
         if self.limits.pop(endpoint, None):
             with self._db.transaction() as db:
                 sql = "DELETE FROM plan_limits WHERE provider = ? AND key = ? AND endpoint = ?"

@@ -1,6 +1,6 @@
 """Reading of HTTP 429 answers: a rate limit that ends soon, used-up credits, or neither for certain.
 
-The contract names a code for each, but other providers and the gateways in front of them use text and headers only.
+The contract has an error code for each case, but other providers and gateways use only text and headers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final, Literal
 from holderlake.contract.times import utc_now
 
 Limit = Literal["rate_limited", "credits_exhausted", "limit_reached"]
-"""``limit_reached``: the answer does not say which of the two it is."""
+"""Meaning of a refusal. ``limit_reached``: the answer does not say whether rate or credits are the reason."""
 
 _LONGEST_WINDOW: Final = 3600.0
-"""Seconds. A limit that resets within them is a rate limit; a month's credits take longer."""
+"""Seconds. A limit that resets within this time is a rate limit; monthly credits take longer to renew."""
 _READ_CHARACTERS: Final = 4_000
 _OLDEST_CLOCK: Final = 1_000_000_000
-"""A reset of this many seconds or more is a unix time."""
+"""A number in a reset header from this value on is a unix time in seconds, not a wait."""
 _PER_TIME: Final = re.compile(
     r"(\b(per|a|each|every)\s+|/\s*)(\d+\s*)?(sec(ond)?s?|min(ute)?s?|hours?|hrs?)\b|(\d|requests?|calls?)\s*/\s*[smh]\b",
     re.I,
@@ -38,7 +38,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def limit_of(text: str, headers: Mapping[str, str]) -> Limit:
-    """Return what a 429 without one of the contract's codes means. Header names are in lower case.
+    """Return the meaning of an HTTP 429 that has no error code of the contract. Header names are in lower case.
 
     The order matters: "monthly rate limit of credits" is about credits, "quota of requests per minute" about the rate.
     """
@@ -55,12 +55,12 @@ def limit_of(text: str, headers: Mapping[str, str]) -> Limit:
 
 
 def seconds_until_reset(headers: Mapping[str, str]) -> float | None:
-    """Return the longest wait that the headers ask for, in seconds; None where they name none that can be read."""
+    """Return the longest wait in the headers of a refusal, in seconds; None if no header has a readable wait."""
     return max((seconds for seconds in _waits(headers)), default=None)
 
 
 def retry_after(text: str | None) -> float | None:
-    """Return the seconds of a ``Retry-After``, given in seconds or as a date; None where it is neither."""
+    """Return the wait of a ``Retry-After`` header (seconds or a date) in seconds; None if it cannot be read."""
     if text is None:
         return None
     seconds = _number(text)
@@ -84,7 +84,10 @@ def _waits(headers: Mapping[str, str]) -> Iterator[float]:
 
 
 def _reset(text: str) -> float | None:
-    """Seconds of a reset header: seconds, a unix time in seconds or milliseconds, a date, or text such as ``1m30s``."""
+    """Return the wait in a reset header, in seconds; None if it cannot be read.
+
+    Headers hold seconds, a unix time in seconds or milliseconds, a date, or a text such as ``1m30s``.
+    """
     number = _number(text)
     if number is not None:
         if number >= 1_000 * _OLDEST_CLOCK:
@@ -111,7 +114,7 @@ def _number(text: str) -> float | None:
 
 
 def _seconds_until(text: str) -> float | None:
-    """Seconds from now until an HTTP date; None where the text is none."""
+    """Return the seconds from now until an HTTP date; None if the text is not one."""
     try:
         return (_naive(parsedate_to_datetime(text)) - utc_now()).total_seconds()
     except (ValueError, TypeError, IndexError, OverflowError):

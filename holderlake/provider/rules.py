@@ -1,4 +1,4 @@
-"""Rules by which a provider makes its maps, as far as it publishes them."""
+"""Rules (thresholds for classifying addresses) by which a provider makes its maps, if it publishes them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from holderlake.provider.client import ProviderClient
 from holderlake.provider.errors import ProviderError
 
 _SECONDS: Final = 10.0
-"""The longest wait for rules, which most providers do not publish."""
+"""Seconds to wait for the rules at most: most providers publish none."""
 _CHARACTERS: Final = 100_000
-"""The longest rules that are kept; each map has a copy."""
+"""Most characters of rules that are kept, because each row of ``maps`` has a copy."""
 
 
 def rules_text(rules: Mapping[str, Any]) -> str:
-    """Return rules as JSON, the same text for equal rules."""
+    """Return rules as canonical JSON, so that equal rules give the same text."""
     return json.dumps(rules, sort_keys=True, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""Files, locks, SQLite databases and batched writes that several rooms share.
+"""Atomic files, locks, SQLite databases and batched writes, for several packages.
 
-What the files mean belongs in the room that writes them.
+The content of the files belongs in the package that writes them.
 """

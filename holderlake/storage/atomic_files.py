@@ -16,15 +16,15 @@ from typing import Final
 from holderlake.storage.locks import locked
 
 SPILL_LOCK: Final = ".lock"
-"""The file in a spill folder that the process using it locks."""
+"""File in a spill folder (for temporary data of a query) that the process using the folder locks."""
 _PART: Final = re.compile(r"\..{1,80}\.[0-9a-f]{32}(\.\w+){0,2}")
 _OLD_SECONDS: Final = 3_600.0
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, sync it and rename it, so that it is never seen incomplete.
+    """Write a file under a temporary name, sync it and rename it, so that no reader sees an incomplete file.
 
-    Only its owner may read it. Raises ``OSError``; an earlier file is then unchanged.
+    Only the file's owner may read it. Raises ``OSError``; an earlier file at ``path`` is then unchanged.
     """
     if not path.parent.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,9 +44,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path``, which replaces it at the end if there was no error.
+    """Yield a temporary path for the caller to write. If the block raises no error, its file then replaces ``path``.
 
-    Others may read the file, unlike one of ``write_whole``. The suffixes stay, because some libraries depend on them.
+    Other users may read the file, unlike a file of ``write_whole``. The temporary name has the suffixes of ``path``,
+    because some libraries depend on them.
     """
     part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
     with locked(part):  # ``remove_leftovers`` sees by the lock that our process lives
@@ -60,7 +61,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_SECONDS) -> None:
-    """Remove temporary files of ``whole_file`` and spill folders with a prefix that killed processes left in a folder.
+    """Remove files of ``whole_file`` and folders named ``spill_prefix…`` that killed processes left in ``folder``.
 
     Files younger than ``older_than`` seconds and files that a process has locked stay.
     """
@@ -75,7 +76,7 @@ def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_S
 
 
 def set_aside(path: Path, root: Path, folder: str) -> Path:
-    """Move a file below ``root`` into a new folder under ``folder``, with the same relative path. Return its path."""
+    """Move a file below ``root`` to a new subfolder of ``root / folder``, and return its new path."""
     moved = root / folder / uuid.uuid4().hex[:12] / path.relative_to(root)
     moved.parent.mkdir(parents=True)
     path.replace(moved)
@@ -83,7 +84,7 @@ def set_aside(path: Path, root: Path, folder: str) -> Path:
 
 
 def _sync(folder: Path) -> None:
-    """Sync a folder, so that new names in it survive a power cut."""
+    """Sync a folder to disk, so that new file names in it survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Batched work of many callers: while one batch runs, the next one is collected.
+"""Batched work of many callers: while one batch runs, the items of the next one are collected.
 
 Under load, one transaction of a database serves many callers. A single caller waits for no others.
 """
@@ -19,9 +19,9 @@ _MOST = 1_000
 class Batches(Generic[Item, Result]):
     """Runs ``work`` on batches of items and returns each result to the caller who submitted the item.
 
-    It runs in a thread of ``executor``, by default the event loop's. ``work`` returns one result an item, in order; an
-    exception among them is raised in its caller. An error that ``work`` raises reaches all callers of the batch. For
-    one event loop.
+    ``work`` runs in a thread of ``executor`` (None: the event loop's) and returns one result for each item, in order.
+    A result that is an exception is raised in that item's caller; an error that ``work`` raises, in all callers of the
+    batch. For one event loop.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Batches(Generic[Item, Result]):
         return future
 
     async def flush(self) -> None:
-        """Wait until all submitted items are done."""
+        """Wait until the work on all submitted items has ended."""
         while self._running is not None:
             await asyncio.wait([self._running])
 
@@ -72,7 +72,7 @@ class Batches(Generic[Item, Result]):
 
 
 def hand_out(futures: Sequence[asyncio.Future[Result]], results: Sequence[Result | Exception]) -> None:
-    """Set results or exceptions of futures, except for those that were cancelled."""
+    """Set each future's result or exception, in order. Futures that were cancelled stay unchanged."""
     for future, result in zip(futures, results, strict=True):
         if future.done():
             continue

@@ -1,4 +1,4 @@
-"""Locks between tasks, threads and processes of a host, each on a file of its own. A lock ends with its process."""
+"""Locks between tasks, threads and processes of a host. Each lock has its own file and ends with its process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 _SECONDS: Final = 0.02
-"""Between two attempts to take a lock that is held."""
+"""Seconds between two attempts to take a lock that another task or process has."""
 
 
 @contextmanager
 def locked(path: Path, if_held: Exception | None = None) -> Iterator[None]:
-    """Hold the lock on a file, which is created if it is missing and stays.
+    """Lock a file during the ``with`` block. The file is created if it is missing, and stays afterwards.
 
-    While someone else holds the lock, wait for it; with ``if_held``, raise that instead.
+    If another thread or process has the lock, raise ``if_held``; without ``if_held``, wait for the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _lock(path)
@@ -36,7 +36,7 @@ def locked(path: Path, if_held: Exception | None = None) -> Iterator[None]:
 
 @asynccontextmanager
 async def locked_for_task(path: Path) -> AsyncIterator[None]:
-    """Hold the lock on a file while others in the event loop continue. The file is removed with the lock."""
+    """Lock a file during the block; waiting does not block the event loop. The file is removed with the lock."""
     lock = _lock(path)
     while True:
         try:
@@ -47,7 +47,7 @@ async def locked_for_task(path: Path) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # Before the release: who waits for the removed file then sees that it has no name, and opens a new one.
+        # Before the release: a waiter for the removed file then sees that it has no name, and opens a new one.
         path.unlink(missing_ok=True)
         lock.release()
 

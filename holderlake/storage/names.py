@@ -19,21 +19,21 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.\-]+")
 
 
 class BadName(ValueError):
-    """A name that cannot be part of a path. The message says what is allowed."""
+    """The name is unsafe in a path. The message says which names are allowed."""
 
 
 def chain_name(text: str) -> str:
-    """Return a chain id that can be part of a path."""
+    """Return the chain id if it is safe in a path, else raise ``BadName``."""
     return _matching(_CHAIN, text, "chain id: letters, digits, '_', '.' and '-' only")
 
 
 def family_name(text: str) -> str:
-    """Return the name of a table family that can be part of a path."""
+    """Return the name of a table family if it is safe in a path, else raise ``BadName``."""
     return _matching(_FAMILY, text, "family of tables: lower-case letters and underscores only")
 
 
 def timestamp_name(text: str) -> str:
-    """Return a partition's timestamp such as 20261120T000000Z."""
+    """Return the text if it is a partition's timestamp such as 20261120T000000Z, else raise ``BadName``."""
     try:
         same = partition_text(parse_partition(text)) == text
     except ValueError:
@@ -44,17 +44,17 @@ def timestamp_name(text: str) -> str:
 
 
 def commit_name(text: str) -> str:
-    """Return the id of a commit: 32 hexadecimal digits."""
+    """Return the text if it is a commit's id (32 hexadecimal digits), else raise ``BadName``."""
     return _matching(_COMMIT, text, "commit id: 32 hexadecimal digits")
 
 
 def digest_name(text: str) -> str:
-    """Return a SHA-256 digest: 64 hexadecimal digits."""
+    """Return the text if it is a SHA-256 digest (64 hexadecimal digits), else raise ``BadName``."""
     return _matching(_DIGEST, text, "SHA-256 digest: 64 hexadecimal digits")
 
 
 def file_name_part(text: str) -> str:
-    """Return a text with every character that is unsafe in a file's name replaced by '-'."""
+    """Return the text with '-' for each run of characters that are unsafe in a file name."""
     return _UNSAFE.sub("-", text)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 _BUSY_SECONDS: Final = 30.0
 _LOST: Final = "malformed"
-"""SQLite reports an invalid schema by this word, under a general error code."""
+"""Word by which SQLite reports an invalid schema, under a general error code."""
 
 
 class DatabaseError(Exception):
@@ -21,14 +21,14 @@ class DatabaseError(Exception):
 
 
 class DamagedDatabase(DatabaseError):
-    """A file is damaged, or not an SQLite database."""
+    """The file is damaged, or not an SQLite database."""
 
 
 class Database:
-    """The database at ``path``, created by the statements of ``schema``, which must be idempotent.
+    """The SQLite database at ``path``. Opening it runs the statements of ``schema``, which must be idempotent.
 
-    With ``FULL`` each commit survives a power cut; with ``NORMAL`` the last commits may be lost. ``remedy`` is advice
-    for the message about a damaged file. Every method raises ``DatabaseError``.
+    With ``synchronous`` FULL each commit survives a power cut; with NORMAL the last commits may be lost. ``remedy`` is
+    the advice in the error about a damaged file. Every method raises ``DatabaseError``.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Database:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the system into ``DatabaseError``."""
+        """Turn errors of SQLite in the ``with`` block into ``DatabaseError``."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -59,7 +59,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
-        """Run a transaction. One that writes locks the database at once, so that what it reads stays valid."""
+        """Run the ``with`` block in a transaction. With ``write``, lock the database first, so that rows stay valid."""
         with self._lock, self._explained():
             self._db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
@@ -71,7 +71,7 @@ class Database:
                 raise
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one query."""
+        """Run a query with its parameters ``values``, and return all rows."""
         with self._lock, self._explained():
             return self._db.execute(query, values).fetchall()
 
@@ -82,7 +82,7 @@ class Database:
 
 
 def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -> DatabaseError:
-    """Return the error as one sentence with the file, the reason and what to do."""
+    """Return a ``DatabaseError`` whose message has the file, the reason and what to do."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _LOST in str(error):
@@ -95,7 +95,7 @@ def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -
 
 
 def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Turn on write-ahead logging. While another process creates the same file, SQLite fails at once, so repeat."""
+    """Turn on write-ahead logging. Retry for 30 seconds: SQLite fails while another process creates the file."""
     give_up_at = time.monotonic() + _BUSY_SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Streams: one module for each set of tables that is fetched together. ``all`` lists them.
+"""Streams: one module for each family of tables that is fetched together. The module ``all`` lists the streams.
 
-A stream holds requests and decoding functions; how they are carried out belongs to ``ingest``.
+A stream defines requests and decoding functions; sending and committing belong to ``ingest``.
 """

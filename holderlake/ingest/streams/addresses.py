@@ -1,6 +1,6 @@
-"""Metadata of addresses: the top holders in the lake's partition, and the named address sets.
+"""Stream of address metadata: of the top holders in the partition's table ``holders``, and of the address sets.
 
-The endpoint needs a custom plan; on any other the stream is skipped at no cost, and reported. It has no history mode:
+The endpoint needs a custom plan; with any other plan the stream is skipped at no cost, and reported. It has no history:
 rows of a past instant hold the metadata of the time when they were fetched (``fetched_at``).
 """
 
@@ -31,7 +31,7 @@ def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
 
 
 def most_subjects(workspace: Workspace, partition: Partition) -> int:
-    """Return the largest number of addresses that a partition may request, before its holders are known."""
+    """Return the most addresses that a partition may request; an upper bound for plans, before holders are known."""
     chosen = workspace.settings.addresses
     watched = len(watched_tokens(workspace, partition))
     return chosen.top * watched + len(_named(workspace, partition)) if chosen.enabled else 0

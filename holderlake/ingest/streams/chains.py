@@ -1,4 +1,4 @@
-"""The supported chains: one call a day lists them all, and each partition keeps its own."""
+"""Stream of the provider's chains: one call a day lists all chains, and each partition keeps its chain's row."""
 
 from __future__ import annotations
 

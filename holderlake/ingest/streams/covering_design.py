@@ -1,6 +1,6 @@
-"""Covering designs: blocks of at most 1,000 addresses such that some block contains each pair of a larger set.
+"""Covering designs: blocks of at most 1,000 addresses such that each pair of a larger set is in some block.
 
-A subgraph request takes at most 1,000 addresses and costs 10 credits and 1 for each of them. The addresses are dealt
+A subgraph request takes at most 1,000 addresses and costs 10 credits plus 1 for each. The addresses are divided
 into equal groups, and a block is the union of some groups. Known optimal or near-optimal designs are tried (all pairs
 of groups; five groups in four triples; projective planes of prime order), and the cheapest that fits is used.
 Source for the small cases: W. H. Mills, "Covering designs I", Ars Combinatoria 8 (1979).
@@ -15,13 +15,13 @@ from holderlake.contract.prices import SUBGRAPH_ADDRESS, SUBGRAPH_BASE
 from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES
 
 Design = list[tuple[int, ...]]
-"""Blocks of group numbers; some block contains each pair of groups."""
+"""Blocks of group numbers. Each pair of groups is in at least one block."""
 
 _FIVE_IN_FOUR: Design = [(0, 1, 2), (0, 3, 4), (1, 2, 3), (1, 2, 4)]
 
 
 def covering_blocks(addresses: Sequence[str], most: int = MAX_SUBGRAPH_ADDRESSES) -> list[list[str]]:
-    """Return blocks of at most ``most`` addresses; some block contains each pair of the distinct addresses."""
+    """Return blocks of at most ``most`` addresses; each pair of the distinct addresses is in at least one block."""
     distinct = list(dict.fromkeys(addresses))
     if len(distinct) <= most:
         return [distinct]
@@ -36,7 +36,10 @@ def blocks_cost(blocks: Sequence[Sequence[str]]) -> int:
 
 
 def _designs(count: int, most: int) -> Iterator[Design]:
-    """Yield the designs to compare. Of the planes only the first that fits: each address is in (order + 1) blocks."""
+    """Yield the designs to compare, for ``count`` addresses and at most ``most`` in a block.
+
+    Only the smallest projective plane that fits is among them: a larger order puts each address in more blocks.
+    """
     groups = max(3, -(-count // (most // 2)))
     yield list(combinations(range(groups), 2))
     yield list(combinations(range(groups + 1), 2))
@@ -49,7 +52,7 @@ def _designs(count: int, most: int) -> Iterator[Design]:
 
 
 def _projective_plane(order: int) -> Design:
-    """Return the lines of the projective plane over the integers modulo a prime: two points share one line."""
+    """Return the lines of the projective plane of a prime order as point numbers: any two points share one line."""
     points = [(1, y, z) for y, z in product(range(order), repeat=2)]
     points += [(0, 1, z) for z in range(order)] + [(0, 0, 1)]
     return [

@@ -1,4 +1,4 @@
-"""The largest holders of the watched tokens: one request a token."""
+"""Stream of the largest holders of the watched tokens: one request a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps of the watched tokens: one request a token fills maps, nodes, grouped transfers, clusters and their members."""
+"""Stream of maps of the watched tokens: one request a token fills all five tables of maps."""
 
 from __future__ import annotations
 

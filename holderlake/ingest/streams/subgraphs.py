@@ -1,4 +1,4 @@
-"""Grouped transfers within the named address sets of the settings. Large sets are requested in covering blocks.
+"""Stream of grouped transfers within the address sets of the settings. Large sets need several requests.
 
 The endpoint has no history mode: rows of a past instant hold the transfers known when they were fetched
 (``fetched_at``).
@@ -17,7 +17,7 @@ from holderlake.workspace import Workspace
 
 
 def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
-    """Return the address sets of the partition's chain, and those of no chain."""
+    """Return the names of the address sets of the partition's chain, and of those without a chain."""
     sets = workspace.settings.address_sets
     return [name for name, members in sets.items() if members.chain in (None, partition.chain)]
 

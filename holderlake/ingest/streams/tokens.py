@@ -1,4 +1,4 @@
-"""Metadata and statistics of the watched tokens, up to a thousand in one call."""
+"""Stream of metadata and statistics of the watched tokens, up to a thousand tokens in one call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holderlake.workspace import Workspace
 
 
 def watched_tokens(workspace: Workspace, partition: Partition) -> list[str]:
-    """Return the watchlist's tokens on the partition's chain, as the contract writes them."""
+    """Return the normalised addresses of the watchlist's tokens on the partition's chain, without duplicates."""
     watched = workspace.settings.watchlist.get(partition.chain, [])
     return list(dict.fromkeys(normalise_address(token) for token in watched))
 

@@ -11,24 +11,24 @@ from typing import Final, TypeAlias
 MOST_CREDITS: Final = 10**15
 """Hundredths of a credit. A larger cost or balance is implausible."""
 IMPLAUSIBLE: Final = "implausible_cost"
-"""The problem of an answer whose header has an implausible cost or balance."""
+"""Name of the problem that a header of the answer has an implausible cost or balance."""
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """Reserve the cost of a call, and its place in the queue of the rate limit."""
+    """Reserve the cost of a call, and its time in the queue that the rate limit imposes."""
 
     run_id: str
     endpoint: str
     subject: str | None
     cost: int
     rate_per_minute: int | None = None
-    """None for a call without rate limit."""
+    """Calls a minute that the rate limit allows; None for a call without a rate limit."""
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """The id of a reserved entry, and the seconds until the rate limit allows its call."""
+    """Result of ``Reserve``: the id of the ledger entry, and the seconds until the rate limit allows the call."""
 
     entry: int
     wait: float
@@ -36,7 +36,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Settle:
-    """Settle a reserved call with its charge. ``problem`` is the problem of its answer, if there was one."""
+    """Record the charge of the reserved call ``entry``. ``problem`` names the fault of its answer, if any."""
 
     entry: int
     cost: int
@@ -46,7 +46,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class MarkBroken:
-    """Note the problem of a broken answer. The call may have been charged, so it stays reserved."""
+    """Record that the answer of the call ``entry`` broke. The call stays reserved, because it may have been charged."""
 
     entry: int
     problem: str
@@ -54,14 +54,14 @@ class MarkBroken:
 
 @dataclass(frozen=True)
 class Release:
-    """Release a reserved call that was not charged."""
+    """Release the reservation of the call ``entry``, which was not charged."""
 
     entry: int
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Delay all later calls of this host by at least this time, as the provider demands."""
+    """Delay all later calls of all processes on this host by at least ``seconds``, as the provider demands."""
 
     seconds: float
 

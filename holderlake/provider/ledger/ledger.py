@@ -38,13 +38,13 @@ from holderlake.storage.sqlite import Database
 
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
 _LATE_ANSWERS: Final = 512
-"""More calls than this are never open at a time; their answers arrive in any order."""
+"""Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
 _GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A ceiling and the credits that count towards it; ``limit`` and ``left`` are None if none is set."""
+    """A ceiling, and the spent and reserved credits (``used``). ``limit`` and ``left`` are None if it is not set."""
 
     name: Literal["per_run", "per_day", "per_month"]
     limit: int | None
@@ -57,10 +57,10 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums of the current month (from renewal to renewal), and the last balance that the provider named, if any.
+    """Credits of the current month (from renewal to renewal), and ``credits_remaining``, the provider's last balance.
 
-    ``charged`` is the provider's count since its first balance of the month, ``known`` the sum settled here since then.
-    If ``charged`` exceeds ``known`` and ``reserved``, another client uses the key, or the allowance was reduced.
+    ``charged`` is the decrease of that balance since its first value of the month, ``known`` what this ledger settled
+    since then. If ``charged`` exceeds ``known + reserved``, another client uses the key, or the allowance was reduced.
     """
 
     spent: int
@@ -74,13 +74,13 @@ class Totals:
 
     @property
     def unexplained(self) -> int:
-        """Credits in the provider's count that no call of this ledger explains."""
+        """Hundredths of a credit that the provider charged and no call of this ledger explains."""
         return max(0, (self.charged or 0) - (self.known or 0) - self.reserved)
 
 
 @dataclass(frozen=True)
 class ReportRow:
-    """Cost of the calls of one endpoint, day, run or token. ``calls`` counts those that were or may be charged."""
+    """Cost of the calls of one endpoint, day, run or token. ``calls`` counts calls that were or may be charged."""
 
     name: str
     calls: int
@@ -91,7 +91,7 @@ class ReportRow:
 
 @dataclass(frozen=True)
 class Problem:
-    """Calls whose answers had the same problem. ``spent`` was charged, ``reserved`` may have been."""
+    """Calls whose answers had the same problem. ``spent`` was charged, ``reserved`` may have been charged."""
 
     name: str
     calls: int
@@ -101,7 +101,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Restored:
-    """A call that is missing in the ledger, and its cost."""
+    """A call that the ledger lost, with its cost as computed from the archive."""
 
     endpoint: str
     subject: str | None
@@ -149,12 +149,15 @@ class CreditLedger:
             upgrade(db)
 
     def newest_day(self) -> str | None:
-        """Return the day of the newest entry; None in an empty ledger."""
+        """Return the day (YYYY-MM-DD) of the newest entry; None in an empty ledger."""
         ((day,),) = self._db.rows("SELECT max(day) FROM entries")
         return None if day is None else str(day)
 
     def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None) -> bool:
-        """Add settled entries that were lost, unless the newest day has changed: then another process did."""
+        """Add lost calls as settled entries and return True; return False if another process restored them.
+
+        ``newest_day`` is the newest day of the ledger that the caller saw. If it changed, another process did the work.
+        """
         rows = [(run_id, one.endpoint, one.subject, one.day.isoformat(), one.cost) for one in entries]
         with self._db.transaction() as db:
             if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
@@ -223,7 +226,7 @@ class CreditLedger:
         return errors
 
     def use_account(self, provider_id: str, key: str) -> None:
-        """Note which account is charged. With another key, the comparison with the provider's balance starts again."""
+        """Record which API key is charged. With another key, the comparison with the provider's balance restarts."""
         with self._db.transaction() as db:
             salt, mark = db.execute("SELECT salt, mark FROM account").fetchone() or (secrets.token_hex(16), None)
             own = hashlib.blake2b(f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8).hexdigest()
@@ -244,7 +247,7 @@ class CreditLedger:
             db.execute("INSERT OR REPLACE INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
 
     def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[Reservation | BudgetExceeded]:
-        """Add the entries that fit below the ceilings, and give them places in the queue."""
+        """Add the entries that fit below the ceilings. Return a reservation or an error for each of ``reserving``."""
         today = self._now().date()
         ceilings = {run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(one.run_id for one in reserving)}
         added: Counter[str | None] = Counter()  # by run, and by None for all
@@ -269,7 +272,7 @@ class CreditLedger:
         return [error or next(reserved) for error in errors]
 
     def _waits(self, db: sqlite3.Connection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
-        """Return the seconds until each call is allowed, after a pause. Calls without a rate never wait."""
+        """Return the seconds until the rate limit allows each call, at least ``pause``; 0 for a call without a rate."""
         now = self._seconds()
         updated_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
         # If the clock was set back, the queue starts again.
@@ -285,7 +288,7 @@ class CreditLedger:
         return self._now().replace(tzinfo=UTC).timestamp()
 
     def totals(self, run_id: str | None = None) -> Totals:
-        """Return the sums of the month and all ceilings, including that of a run, if given."""
+        """Return the credits of the current month and all ceilings, including the ceiling of ``run_id`` if given."""
         with self._db.transaction(write=False) as db:
             today = self._now().date()
             start, renewal = self._period(today)
@@ -299,7 +302,7 @@ class CreditLedger:
         return Totals(spent, reserved, ceilings, renewal, told, at and datetime.fromisoformat(at), charged, known)
 
     def left_this_month(self) -> int | None:
-        """Return the credits left below the month's ceiling and the provider's balance; None if neither is known."""
+        """Return the lower of the monthly ceiling's rest and the provider's balance; None if neither is known."""
         totals = self.totals()
         known = [ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_month"]
         start, _ = self._period(self._now().date())
@@ -308,7 +311,7 @@ class CreditLedger:
         return min((left for left in known if left is not None), default=None)
 
     def report(self, by: Literal["endpoint", "day", "run", "token"], since: date | None = None) -> list[ReportRow]:
-        """Return calls and credits by endpoint, day, run or token, from ``since`` on: days in order, others by cost."""
+        """Return calls and credits by endpoint, day, run or token since a day; days by date, others by cost."""
         name = _GROUPS[by]
         order = "1" if by == "day" else "sum(cost) DESC, 1"
         with self._db.transaction(write=False) as db:
@@ -322,7 +325,7 @@ class CreditLedger:
         return [ReportRow(*row) for row in rows]
 
     def problems(self) -> list[Problem]:
-        """Return the calls whose answers had a problem, by problem."""
+        """Return the number and cost of calls whose answers had a problem, one row for each kind of problem."""
         with self._db.transaction(write=False) as db:
             rows = db.execute(
                 "SELECT problem, count(*), coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
@@ -370,7 +373,7 @@ def _used(db: sqlite3.Connection, where: str, value: str) -> int:
 
 
 def _spent_since(db: sqlite3.Connection, day: str) -> tuple[int, int]:
-    """Return the settled and the reserved credits from a day on."""
+    """Return the settled and the reserved hundredths of a credit since a day (YYYY-MM-DD)."""
     settled, reserved = db.execute(
         "SELECT coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
         "coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0) FROM entries WHERE day >= ?",
@@ -380,7 +383,7 @@ def _spent_since(db: sqlite3.Connection, day: str) -> tuple[int, int]:
 
 
 def _was_raised(db: sqlite3.Connection, start: str, allowance: int, credits_remaining: int) -> bool:
-    """Return whether the balance is too high for the known allowance, even if late answers arrived in another order."""
+    """Return whether the allowance was raised: the balance is too high even if answers arrived in another order."""
     (spent,) = db.execute("SELECT coalesce(sum(cost), 0) FROM days WHERE name >= ?", (start,)).fetchone()
     recent = f"SELECT coalesce(sum(cost), 0) FROM (SELECT cost FROM entries ORDER BY id DESC LIMIT {_LATE_ANSWERS})"
     (late,) = db.execute(recent).fetchone()
@@ -388,7 +391,7 @@ def _was_raised(db: sqlite3.Connection, start: str, allowance: int, credits_rema
 
 
 def _day_of_month(year: int, month: int, day: int) -> date:
-    """Return a day of a month, or its last day. Months 0 and 13 belong to the neighbouring years."""
+    """Return the date of ``day`` in a month, or the month's last day. Months 0 and 13 are in the neighbouring years."""
     first = date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
     last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
     return first.replace(day=min(day, last.day))

@@ -32,7 +32,7 @@ _REPAIR: Final = f"""
     )
     WHERE {_ABSURD}
 """
-"""Replace an implausible cost by the usual one of the endpoint."""
+"""SQL that replaces each implausible cost by the most frequent cost of its endpoint."""
 _TOTALS: Final = (
     "DELETE FROM days",
     "INSERT INTO days SELECT day, sum(cost) FROM entries GROUP BY day",
@@ -48,7 +48,7 @@ _BALANCES: Final = (
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Add missing columns and indexes, and replace implausible amounts. Idempotent."""
+    """Add columns and indexes that an older ledger lacks, and replace implausible amounts. Idempotent."""
     if "problem" not in {row[1] for row in db.execute("PRAGMA table_info(entries)")}:
         db.execute("ALTER TABLE entries ADD COLUMN problem TEXT")
     for statement in _INDEXES:

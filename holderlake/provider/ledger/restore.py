@@ -19,7 +19,7 @@ RESTORED_RUN: Final = "restored from the archive"
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive, path: Path) -> None:
-    """Add the cost of archived answers if the archive has answers of later days than the ledger."""
+    """Add calls from the archive to the ledger (at ``path``) if the archive's newest answer is of a later day."""
     if not archive.root.exists():
         return
     newest, known = archive.newest_day(), ledger.newest_day()

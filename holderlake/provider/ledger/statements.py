@@ -65,4 +65,4 @@ ADD: Final = """
     FROM json_each(?)
     ORDER BY key
 """
-"""Within a transaction the ids of new entries are consecutive."""
+"""Insert reserved entries. Within a transaction their ids are consecutive."""
