@@ -89,7 +89,7 @@ class Webhook:
             if error.response is None:
                 reason = str(error) if error.cause == "timeout" else f"it cannot be reached ({error.kind})"
                 failure = NotDelivered(f"the webhook gave no answer: {reason}", is_transient=True)
-            else:  # the status is enough, whatever became of the body
+            else:  # the status is enough; the body is not read
                 failure = _refusal(error.response)
         else:
             failure = _refusal(response)

@@ -1,6 +1,6 @@
 """The SQL of the cluster on Apache Spark, in a session with the settings that exact answers need.
 
-An overflow of a decimal is an error (ANSI mode) and times are UTC, whatever the cluster's defaults are. The workers
+An overflow of a decimal is an error (ANSI mode) and times are UTC, independent of the cluster's defaults. The workers
 need the same Python packages as this process, including Holderlake.
 """
 

@@ -25,14 +25,13 @@ from holderlake.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unread
 from holderlake.decoding.tables import (
     Common,
     TokenColumn,
-    Transfers,
     addresses_table,
     chains_table,
-    distinct,
     holders_table,
     maps_tables,
     tokens_table,
 )
+from holderlake.decoding.transfers import Transfers, distinct
 
 __all__ = [
     "UNREADABLE_ROW",

@@ -12,22 +12,18 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Raw
 
 from holderlake.contract.chains import normalise_address
-from holderlake.contract.models import GROUPED_TRANSFER, score_name
+from holderlake.contract.models import score_name
 from holderlake.contract.tables import DETAIL_COLUMNS, TABLES, assemble
 from holderlake.decoding.columns import (
     amounts_of,
     date_times_of,
-    dates_of,
     figure_of,
     integers_of,
-    joined,
     normalised,
-    split,
     texts_of,
 )
 from holderlake.decoding.structs import (
@@ -37,9 +33,8 @@ from holderlake.decoding.structs import (
     AddressDetails,
     HolderData,
     Nodes,
-    TokenKey,
-    UnknownTransfer,
 )
+from holderlake.decoding.transfers import Transfers
 
 Columns = dict[str, Any]
 """Columns by name: Arrow arrays or sequences of values."""
@@ -145,140 +140,6 @@ def _details_columns(details: Sequence[Any]) -> Columns:
         rows = [_details(each or _NO_DETAILS) for each in details]
         columns.update(zip(DETAIL_COLUMNS, zip(*rows, strict=True), strict=True))
     return columns | {"first_activity_date": date_times_of(columns["first_activity_date"])}
-
-
-Integers = npt.NDArray[np.int64]
-
-_NUMBERS: Final = ("total_transfers", "first_date", "last_date")
-_TEXTS: Final = ("from_address", "to_address", "token_key", "total_value")
-_read_strings: Final = msgspec.json.Decoder(list[str]).decode
-_read_key: Final = msgspec.json.Decoder(TokenKey | None).decode
-
-
-class Transfers:
-    """Builder of the columns of the relationships of some answers.
-
-    ``add`` reads an answer's structs once, so they may be freed afterwards. ``columns`` splits the texts of all answers
-    at once with Arrow, and decodes only distinct texts.
-    """
-
-    def __init__(self) -> None:
-        self._sizes: list[list[int]] = []
-        """For each answer: the number of relationships outside time nodes, then the number in each time node."""
-        self._texts: dict[str, list[bytes]] = {name: [] for name in _TEXTS}
-        self._numbers: dict[str, list[pa.Array]] = {name: [] for name in _NUMBERS}
-        self._unknown: dict[int, UnknownTransfer] = {}
-
-    def add(self, outside: Sequence[Any], time_nodes: Sequence[Any] = (), lenient: bool = False) -> None:
-        """Add an answer's relationships outside and in time nodes. Only ``lenient`` answers have unknown types."""
-        groups = [outside, *(node.relationships or () for node in time_nodes)]
-        links = [link for group in groups for link in group]
-        if lenient:
-            first = sum(self.counts)
-            unknown = ((place, link) for place, link in enumerate(links, first) if isinstance(link, UnknownTransfer))
-            self._unknown |= dict(unknown)
-        self._sizes.append([len(group) for group in groups])
-        if not links:
-            return
-        data = [link.data for link in links]
-        self._texts["from_address"].append(joined([link.from_address for link in links]))
-        self._texts["to_address"].append(joined([link.to_address for link in links]))
-        self._texts["token_key"].append(joined([each.token_key for each in data]))
-        self._texts["total_value"].append(joined([each.total_value for each in data]))
-        self._numbers["total_transfers"].append(integers_of([each.total_transfers for each in data]))
-        self._numbers["first_date"].append(integers_of([each.first_date for each in data]))
-        self._numbers["last_date"].append(integers_of([each.last_date for each in data]))
-
-    @property
-    def counts(self) -> list[int]:
-        """The number of relationships of each answer, including those in time nodes."""
-        return [sum(sizes) for sizes in self._sizes]
-
-    @property
-    def windows(self) -> Integers:
-        """An array with the time node's number of each relationship; 0 outside time nodes."""
-        numbers = [number for sizes in self._sizes for number in range(len(sizes))]
-        return np.repeat(np.array(numbers, np.int64), [size for sizes in self._sizes for size in sizes])
-
-    def columns(self) -> dict[str, pa.Array]:
-        """Return all columns of the relationships except ``token_address`` and ``time_node``.
-
-        Raises ``ValueError`` or ``msgspec.DecodeError`` for a value that a column cannot store.
-        """
-        count = sum(self.counts)
-        ends, (senders, receivers) = _dictionary([*self._texts["from_address"], *self._texts["to_address"]], count, 2)
-        tokens, (moved,) = _dictionary(self._texts["token_key"], count)
-        keys = [_token(raw) for raw in tokens]
-        addresses = pa.array(normalised(_strings(ends)), pa.string())
-        chains, contracts = (pa.array([key[part] for key in keys], pa.string()) for part in (0, 1))
-        numbers = {name: pa.concat_arrays([*known, pa.array([], pa.int64())]) for name, known in self._numbers.items()}
-        return {
-            "from_address": addresses.take(senders),
-            "to_address": addresses.take(receivers),
-            "transfer_chain": chains.take(moved),
-            "transfer_token": contracts.take(moved),
-            "total_transfers": numbers["total_transfers"],
-            "first_date": dates_of(numbers["first_date"]),
-            "last_date": dates_of(numbers["last_date"]),
-            **amounts_of("total_value", split(self._texts["total_value"], count).cast(pa.string())),
-            **self._types(count),
-        }
-
-    def _types(self, count: int) -> dict[str, pa.Array]:
-        if not self._unknown:
-            return {"rel_type": pa.repeat(GROUPED_TRANSFER, count), "unknown_data": pa.nulls(count, pa.string())}
-        found = [self._unknown.get(place) for place in range(count)]
-        return {
-            "rel_type": pa.array([link.rel_type if link else GROUPED_TRANSFER for link in found]),
-            "unknown_data": pa.array([link.unknown_data if link else None for link in found], pa.string()),
-        }
-
-
-def _token(raw: bytes) -> tuple[str | None, str | None]:
-    key = _read_key(raw)
-    if key is None:
-        return None, None
-    if not key.chain.strip():
-        raise ValueError("an empty chain")
-    return key.chain, *normalised([key.address])
-
-
-def distinct(answers: Sequence[Sequence[Any]]) -> Sequence[Any]:
-    """Return the relationships of all answers, without those that an earlier answer has too.
-
-    Repetitions within one answer stay. Relationships of unknown types are equal if their data are equal.
-    """
-    if len(answers) == 1:
-        return answers[0]
-    kept: list[Any] = []
-    earlier: set[Any] = set()
-    for answer in answers:
-        named = [(_identity(link), link) for link in answer]
-        kept += [link for name, link in named if name not in earlier]
-        earlier.update(name for name, _ in named)
-    return kept
-
-
-def _identity(link: Any) -> tuple[Any, ...]:
-    ends = (_address_of(link.from_address), _address_of(link.to_address))
-    known = isinstance(link, UnknownTransfer)
-    return (*ends, link.rel_type, link.unknown_data if known else bytes(link.data.token_key))
-
-
-def _address_of(raw: msgspec.Raw) -> bytes:
-    text = bytes(raw)
-    return text.lower() if text[1:3].lower() == b"0x" else text
-
-
-def _dictionary(pieces: Sequence[bytes], count: int, columns: int = 1) -> tuple[list[bytes], list[pa.Array]]:
-    """Return the distinct texts of columns of ``count`` rows, and each column as indices into these texts."""
-    texts = split(pieces, columns * count).dictionary_encode()
-    return texts.dictionary.to_pylist(), [texts.indices.slice(count * column, count) for column in range(columns)]
-
-
-def _strings(raws: Sequence[bytes]) -> list[str]:
-    """Decode JSON strings. Raises ``msgspec.DecodeError`` if one of them is not a string."""
-    return _read_strings(b"[%b]" % b",".join(raws))
 
 
 _NO_NODES: Final = Nodes()

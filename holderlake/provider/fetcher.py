@@ -337,7 +337,7 @@ class Provider:
 
     def cancel(self) -> None:
         """Let open calls finish and send nothing more."""
-        self._stopped[""] = Cancelled("the run was cancelled; what was committed until then is kept")
+        self._stopped[""] = Cancelled("the run was cancelled; it keeps the partitions that it had committed")
         self.cancelled.set()
 
     @property

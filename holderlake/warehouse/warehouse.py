@@ -310,7 +310,7 @@ def _unwritable(path: Path, error: Exception) -> str:
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return True if so many rows of a table are out of order that the file should be sorted again."""
+    """Return True if a table has enough rows out of order to sort the file again."""
     for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:

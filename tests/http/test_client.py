@@ -1,4 +1,4 @@
-"""HTTP calls over both transports: what was never sent, what may have been sent, and what must not be shown."""
+"""HTTP calls over both transports: calls never sent, calls maybe sent, and secrets that no error may show."""
 
 from __future__ import annotations
 

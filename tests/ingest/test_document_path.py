@@ -23,7 +23,7 @@ PROVIDER_IN_THIS_PROCESS = (f"{LIBRARY}/service", f"{LIBRARY}/engine")
 
 
 def holds_document(value: object, depth: int = 3) -> bool:
-    """Whether a value is or contains the document: a large text of bytes, or a table made from it."""
+    """Return True if a value is or contains the document: its bytes, or a table made from it."""
     if isinstance(value, bytes):
         return len(value) > 1_000
     if isinstance(value, pa.Table | pa.RecordBatch):

@@ -41,7 +41,7 @@ GROUP BY ALL;
 -- no previous map), merged (more than half of each of several clusters joined it), split (it and others each got more
 -- than half of their members from one cluster), grew, shrank, same (the same members), changed (equally many, but other
 -- members), born (it continues no cluster, and did not merge or split), died (a row of the next map without cluster_id:
--- no cluster continues it, got more than half of its members, or got most of its own members from it).
+-- no cluster continues it, got more than half of its members, or got most of its members from it).
 -- Example: FROM cluster_lineage WHERE event IN ('born', 'died') ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW cluster_lineage AS
 WITH moments AS NOT MATERIALIZED (

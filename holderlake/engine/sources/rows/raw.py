@@ -60,7 +60,7 @@ class RawTable:
     passed_over: int = 0
     """Number of rows of the file that are no transfers and were left out."""
     is_evm: bool = False
-    """Whether only EVM chains have files of this kind. If so, addresses of unknown chains are read as EVM addresses."""
+    """True if only EVM chains have files of this kind. Then addresses of unknown chains are read as EVM addresses."""
 
     @property
     def columns(self) -> list[str]:

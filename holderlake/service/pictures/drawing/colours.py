@@ -93,7 +93,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def text_on(fill: str) -> str:
-    """Return black or white as a text colour, whichever has more contrast to the colour ``fill``."""
+    """Return the text colour, black or white, that has more contrast to the colour ``fill``."""
     return max(_WHITE, _BLACK, key=lambda ink: contrast(ink, fill))
 
 

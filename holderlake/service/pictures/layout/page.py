@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _WIDE: Final = 960
-"""From this width on, lists and legend are to the right of the map; on narrower pages, below it."""
+"""On pages of at least this width, lists and legend are to the right of the map; on narrower pages, below it."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class Node:
                 self._rest(endpoint, error)
                 raise
             except Refused as error:
-                refusals.append(error)  # another endpoint may have what is missing here
+                refusals.append(error)  # another endpoint may have these data
             else:
                 asked.append(endpoint)
                 return answers
