@@ -69,7 +69,7 @@ class Workspace:
 
     @cached_property
     def lake(self) -> Lake:
-        return Lake(self.settings.lake)
+        return Lake(self.settings.lake_folder)
 
     @cached_property
     def warehouse(self) -> Warehouse:

@@ -50,8 +50,8 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     began = time.monotonic()
     report = RebuildReport()
     with only_rebuild(workspace):
-        old = recover(workspace.settings.lake)
-        fresh = workspace.settings.lake.with_name("lake.rebuilding")
+        old = recover(workspace.settings.lake_folder)
+        fresh = workspace.settings.lake_folder.with_name("lake.rebuilding")
         remove_folder(fresh)
         new = Rebuild(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
         new.run()
@@ -72,7 +72,7 @@ def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     """
     report = RebuildReport()
     chosen = _chosen(workspace.archive, provider)
-    old = lakes_of(workspace.settings.lake)
+    old = lakes_of(workspace.settings.lake_folder)
     named = set()
     for _, paths in _by_partition(provenance.records(workspace.archive)):
         read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen]

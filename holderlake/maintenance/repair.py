@@ -120,7 +120,7 @@ def repair(workspace: Workspace, places: Iterable[Place], *, only_damaged: bool 
         return report
     provider = workspace.lake.provider
     with only_rebuild(workspace):
-        folder = workspace.settings.lake.with_name("lake.repairing")
+        folder = workspace.settings.lake_folder.with_name("lake.repairing")
         remove_folder(folder)
         try:
             for place in chosen:

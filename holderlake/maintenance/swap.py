@@ -86,7 +86,7 @@ def _keep_unlisted(before: Path, place: Path) -> None:
 
 def replace_lake(workspace: Workspace, fresh: Lake) -> None:
     """Replace the lake by ``fresh``, and the warehouse by one that is loaded from ``fresh``."""
-    place, before = workspace.settings.lake, _before(workspace.settings.lake)
+    place, before = workspace.settings.lake_folder, _before(workspace.settings.lake_folder)
     published = workspace.settings.warehouse
     loaded = Warehouse(published.with_name(f"{published.name}.rebuilt"))
     for leftover in published.parent.glob(f"{loaded.path.name}*"):

@@ -79,7 +79,7 @@ class Settings(BaseSettings):
         return self
 
     @property
-    def lake(self) -> Path:
+    def lake_folder(self) -> Path:
         return self.home / "lake"
 
     @property

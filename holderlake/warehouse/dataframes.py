@@ -77,7 +77,7 @@ def open_lake(root: Path | str | None = None) -> DataFrames:
     Queries see the partitions that are committed at this call, without those that have damaged files. To find damaged
     files, this call reads every byte of the lake once.
     """
-    lake = Lake(Path(root) if root else load_settings().lake)
+    lake = Lake(Path(root) if root else load_settings().lake_folder)
     connection = quiet(duckdb.connect())
     connection.execute(lake_views.script(lake, damages(lake, every_byte=True)))
     lock = Lock()

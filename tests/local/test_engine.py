@@ -317,7 +317,7 @@ def test_rebuild_keeps_bulk_rows_and_computes_missing_ones(
     workspace = make_direct()
     fill(workspace, MAPS, "bsc", MAY, JUNE)
     before, fetched = rows(workspace.lake), workspace.lake.read("maps", "bsc", MAY)
-    shutil.rmtree(workspace.settings.lake / "maps" / "chain=bsc" / "timestamp=20260601T123015Z")
+    shutil.rmtree(workspace.settings.lake_folder / "maps" / "chain=bsc" / "timestamp=20260601T123015Z")
     assert (survey(workspace).kept, survey(workspace).computed) == (1, 1)
     report = rebuild(workspace)
     assert (report.is_whole, report.kept, report.computed, report.answers) == (True, 1, 1, 0)
@@ -330,6 +330,6 @@ def test_rebuilding_without_the_engine_names_what_it_leaves_out(
 ) -> None:
     fill(make_direct(), HOLDERS, "solana", MAY)
     workspace = make_workspace()
-    shutil.rmtree(workspace.settings.lake)
+    shutil.rmtree(workspace.settings.lake_folder)
     report = rebuild(workspace)
     assert (report.is_whole, report.uncomputed) == (False, ["holders solana 20260501T000000Z"])

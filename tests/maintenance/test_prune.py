@@ -43,7 +43,7 @@ def test_only_old_answers_of_committed_partitions_are_prunable(make_workspace: M
     assert prunable(workspace, timedelta(days=1)).answers == []
     found = prunable(workspace, NOW)
     assert (len(found.answers), found.partitions) == (answers, ["holders eth 20260501T000000Z"])
-    workspace.settings.lake.rename(workspace.settings.home / "elsewhere")
+    workspace.settings.lake_folder.rename(workspace.settings.home / "elsewhere")
     assert prunable(workspace, NOW).answers == []
 
 

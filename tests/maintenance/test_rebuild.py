@@ -51,7 +51,7 @@ def covered(workspace: Workspace) -> list[Any]:
 
 
 def forget_lake(workspace: Workspace) -> None:
-    shutil.rmtree(workspace.settings.lake)
+    shutil.rmtree(workspace.settings.lake_folder)
     workspace.settings.warehouse.unlink(missing_ok=True)
 
 
@@ -70,7 +70,7 @@ def test_lake_and_warehouse_are_rebuilt_equal_without_a_request(
     fill(workspace, HOLDERS, "eth", MAY, refresh=True)
     fill(workspace, CHAINS, "eth", MAY, refresh=True)
     workspace.warehouse.load(workspace.lake)
-    before = hashes(workspace.settings.lake), covered(workspace), rows(workspace)
+    before = hashes(workspace.settings.lake_folder), covered(workspace), rows(workspace)
     ledger, bill = workspace.ledger.report("endpoint"), sample_service.keys.usage()
     assert workspace.lake.read("failures").num_rows > 1
 
@@ -78,7 +78,7 @@ def test_lake_and_warehouse_are_rebuilt_equal_without_a_request(
     report = rebuild(workspace)
 
     assert report.is_whole
-    assert (hashes(workspace.settings.lake), covered(workspace), rows(workspace)) == before
+    assert (hashes(workspace.settings.lake_folder), covered(workspace), rows(workspace)) == before
     assert (workspace.ledger.report("endpoint"), sample_service.keys.usage()) == (ledger, bill)
     assert {path.name for path in workspace.settings.home.iterdir() if "rebu" in path.name} <= {"lake.rebuilding.lock"}
 
@@ -88,11 +88,11 @@ def test_later_settings_do_not_change_a_rebuild(make_workspace: MakeWorkspace) -
     workspace = make_workspace(watchlist={"eth": [first]})
     fill(workspace, HOLDERS, "eth", MAY)
     fill(workspace, HOLDERS, "eth", MAY, only=[second])
-    before = hashes(workspace.settings.lake)
+    before = hashes(workspace.settings.lake_folder)
     other = make_workspace(watchlist={"base": []}, holders={"limit": 250, "with_metadata": False})
     forget_lake(workspace)
     assert rebuild(other).is_whole
-    assert hashes(workspace.settings.lake) == before
+    assert hashes(workspace.settings.lake_folder) == before
 
 
 def test_a_new_decoder_rebuilds_all_history(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,24 +139,24 @@ def test_missing_and_damaged_answers_are_named_and_the_rest_rebuilt(make_workspa
 def test_a_partition_with_a_missing_answer_keeps_its_old_rows(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
-    before = hashes(workspace.settings.lake)
+    before = hashes(workspace.settings.lake_folder)
     workspace.archive.remove([next(workspace.archive.stored())])
     report = rebuild(workspace)
     assert [one.kept for one in report.missing] == [True]
-    assert hashes(workspace.settings.lake) == before
+    assert hashes(workspace.settings.lake_folder) == before
 
 
 def test_partitions_without_records_are_copied(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     fill(workspace, CHAINS, "eth", MAY)
-    before = hashes(workspace.settings.lake), covered(workspace)
+    before = hashes(workspace.settings.lake_folder), covered(workspace)
     for path in provenance.records(workspace.archive):
         if path.parent.name == "holders":
             path.unlink()
     report = rebuild(workspace)
     assert report.carried == ["holders eth 20260501T000000Z"]
-    assert (hashes(workspace.settings.lake), covered(workspace)) == before
+    assert (hashes(workspace.settings.lake_folder), covered(workspace)) == before
 
 
 def test_an_interrupted_rebuild_keeps_the_old_lake(
@@ -165,20 +165,20 @@ def test_an_interrupted_rebuild_keeps_the_old_lake(
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
     workspace.warehouse.load(workspace.lake)
-    before = hashes(workspace.settings.lake)
+    before = hashes(workspace.settings.lake_folder)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(rebuilding, "replace_lake", _interrupted)
         rebuild(workspace)
-    assert hashes(workspace.settings.lake) == before
+    assert hashes(workspace.settings.lake_folder) == before
     assert rebuild(workspace).is_whole
-    assert hashes(workspace.settings.lake) == before
+    assert hashes(workspace.settings.lake_folder) == before
 
 
 def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for stream in (CHAINS, HOLDERS):
         fill(workspace, stream, "eth", MAY, JUNE)
-    before = hashes(workspace.settings.lake)
+    before = hashes(workspace.settings.lake_folder)
     environment = os.environ | {"HOLDERLAKE_HOME": str(workspace.settings.home)}
     for sign in ("lake.rebuilding/_manifests", "lake.rebuilding/holders", "warehouse.duckdb.rebuilt*"):
         running = start_holderlake("rebuild", env=environment, stdout=DEVNULL, stderr=DEVNULL)
@@ -186,19 +186,19 @@ def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace)
             time.sleep(0.002)
         running.kill()
         running.wait()
-        assert hashes(workspace.settings.lake) == before
+        assert hashes(workspace.settings.lake_folder) == before
     assert rebuild(workspace).is_whole
-    assert hashes(workspace.settings.lake) == before
+    assert hashes(workspace.settings.lake_folder) == before
 
 
 def test_a_rebuild_killed_during_the_replacement_loses_nothing(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
-    before = hashes(workspace.settings.lake)
-    workspace.settings.lake.rename(workspace.settings.home / "lake.before")
+    before = hashes(workspace.settings.lake_folder)
+    workspace.settings.lake_folder.rename(workspace.settings.home / "lake.before")
     fill(workspace, CHAINS, "eth", MAY)  # ingested since
     assert rebuild(workspace).is_whole
-    after = hashes(workspace.settings.lake)
+    after = hashes(workspace.settings.lake_folder)
     assert before.items() < after.items()
 
 
@@ -222,7 +222,7 @@ def test_a_dry_run_predicts_the_rebuild_and_changes_nothing(make_workspace: Make
     fill(workspace, HOLDERS, "eth", MAY, JUNE)
     forget_lake(workspace)
     predicted = survey(workspace)
-    assert not workspace.settings.lake.exists()
+    assert not workspace.settings.lake_folder.exists()
     done = rebuild(workspace)
     assert (predicted.partitions, predicted.commits, predicted.answers) == (done.partitions, done.commits, done.answers)
 

@@ -157,7 +157,7 @@ def test_the_command_reports_the_result(
     monkeypatch.setenv("HOLDERLAKE_CONFIG", str(config))
     monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
     monkeypatch.setenv("HOLDERLAKE_API_KEY", sample_service.secret)
-    (workspace.settings.lake / "_provider.json").write_text(json.dumps({"provider": sample_service.base_url}))
+    (workspace.settings.lake_folder / "_provider.json").write_text(json.dumps({"provider": sample_service.base_url}))
     done = CliRunner().invoke(app, ["retry-failures", "--json"])
     assert done.exit_code == 1, done.exception
     report = json.loads(done.output)

@@ -62,7 +62,7 @@ def test_settings_have_defaults() -> None:
 def test_all_files_are_under_home() -> None:
     settings = Settings(home=Path("x"))
     places = (
-        settings.lake,
+        settings.lake_folder,
         settings.warehouse,
         settings.ledger,
         settings.archive,
