@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from holderlake.contract.times import parse_when, utc_now
+from holderlake.contract.times import parse_when
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, RateLimitPersists
 from holderlake.storage.atomic_files import write_whole
 from holderlake.workspace import Workspace
@@ -68,7 +68,7 @@ class Parked:
 
     def is_due(self, workspace: Workspace) -> bool:
         """Return True if the backfill can resume: its day has come, or raised ceilings allow the refused call."""
-        if self.resume_on is None or utc_now().date() >= self.resume_on:
+        if self.resume_on is None or workspace.now().date() >= self.resume_on:
             return True
         left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
         return self.asked is not None and all(room is None or room >= self.asked for room in left)
@@ -108,7 +108,7 @@ def _resume_on(workspace: Workspace, error: BudgetExceeded | CreditsExhausted | 
     if isinstance(error, RateLimitPersists) or (isinstance(error, BudgetExceeded) and error.ceiling == "per_run"):
         return None
     if isinstance(error, BudgetExceeded) and error.ceiling == "per_day":
-        return utc_now().date() + timedelta(days=1)
+        return workspace.now().date() + timedelta(days=1)
     return workspace.ledger.totals().renewal
 
 

@@ -27,6 +27,7 @@ CHAIN = "solana"
 COST = MapRequest(chain=CHAIN, token_address="native", options=MapOptions(return_nodes=True, timestamp=1)).cost
 PART = 3 * COST + COST // 2
 """Hundredths of a credit: enough for half of the maps."""
+NOW = datetime(2026, 6, 1, 12)
 INSTANTS = [datetime(2026, 5, 1) + timedelta(days=day) for day in range(6)]
 
 
@@ -48,8 +49,9 @@ def _stop(workspace: Workspace, instance: DagsterInstance) -> str:
 
 
 def test_a_stopped_backfill_is_parked_and_says_how_to_resume(poor: Workspace, instance: DagsterInstance) -> None:
+    poor.now = lambda: NOW
     said = _stop(poor, instance)
-    tomorrow = utc_now().date() + timedelta(days=1)
+    tomorrow = NOW.date() + timedelta(days=1)
     assert f"resume it from {tomorrow} on: holderlake backfill --parked" in said
     (parked,) = parked_backfills(poor)
     assert parked.resume_on == tomorrow
@@ -134,7 +136,7 @@ def test_a_finished_backfill_starts_no_run(
     ("error", "resume_on"),
     [
         (BudgetExceeded("per_run", 1, 1, 1, "start another run"), None),
-        (BudgetExceeded("per_day", 1, 1, 1, "wait"), utc_now().date() + timedelta(days=1)),
+        (BudgetExceeded("per_day", 1, 1, 1, "wait"), NOW.date() + timedelta(days=1)),
         (BudgetExceeded("per_month", 1, 1, 1, "wait"), "renewal"),
         (CreditsExhausted("used up"), "renewal"),
     ],
@@ -143,6 +145,7 @@ def test_a_finished_backfill_starts_no_run(
 def test_a_backfill_can_resume_when_credits_return(
     poor: Workspace, error: Exception, resume_on: date | str | None
 ) -> None:
+    poor.now = lambda: NOW
     parked = park(poor, error, Selection.of(["2026-05-01"], [CHAIN], [], []))
     assert parked is not None
     assert parked.resume_on == (poor.ledger.totals().renewal if resume_on == "renewal" else resume_on)

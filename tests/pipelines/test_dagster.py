@@ -239,13 +239,14 @@ def test_the_warehouse_is_loaded_after_new_tables_but_not_after_old_ones(
     defs = build_defs(_small(make_workspace))
     instance.add_dynamic_partitions("chain", ["solana"])
     cursor, requested = None, []
-    for when in (None, datetime(2026, 1, 1), utc_now()):
+    now = utc_now()
+    for when in (None, datetime(2026, 1, 1), now):
         if when:
             instance.report_runless_asset_event(AssetMaterialization("maps", partition=partition_key("solana", when)))
         result = evaluate_automation_conditions(defs, instance, cursor=cursor)
         cursor = result.cursor
         requested.append(result.get_requested_partitions(AssetKey("warehouse")))
-    assert requested == [set(), set(), {partition_key("solana", utc_now())}]
+    assert requested == [set(), set(), {partition_key("solana", now)}]
 
 
 def test_fourteen_chains_stay_below_dagsters_partition_limit() -> None:

@@ -142,7 +142,7 @@ def test_usage_by_key_endpoint_and_day_with_totals(environment):
 def test_usage_is_limited_to_a_range_of_days(environment):
     _spend(environment, _json("keys", "create", "one")["key"], "map", 5)
     today = utc_now().date()
-    assert _json("usage", "--from", f"{today}", "--to", f"{today}")["totals"]["requests"] == 1
+    assert _json("usage", "--from", f"{today}", "--to", f"{today + timedelta(days=1)}")["totals"]["requests"] == 1
     assert _json("usage", "--from", f"{today + timedelta(days=2)}")["lines"] == []
     assert _json("usage", "--to", f"{today - timedelta(days=2)}")["totals"]["requests"] == 0
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
 from holderlake.contract import exact_json
 from holderlake.contract.models import Screenshot
 from holderlake.settings.sections.service import ServiceSettings
+
+
+def get(url: str, **options: Any) -> httpx.Response:
+    """Request an address without a key and without a time limit."""
+    return httpx.get(url, timeout=None, **options)
 
 
 @pytest.fixture
@@ -18,40 +25,40 @@ def shot(caller, world):
 
 
 def test_picture_needs_no_key_and_is_free(caller, shot):
-    answer = httpx.get(shot.image_url)
+    answer = get(shot.image_url)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
     assert answer.content.startswith(b"\x89PNG")
     assert caller.spent == 25_00
 
 
 def test_picture_is_available_as_svg(shot):
-    answer = httpx.get(shot.image_url.removesuffix("png") + "svg")
+    answer = get(shot.image_url.removesuffix("png") + "svg")
     assert answer.headers["content-type"] == "image/svg+xml"
     assert b"<svg" in answer.content
 
 
 @pytest.mark.parametrize("query", ["width=600", "width=1600&theme=dark"])
 def test_width_and_theme_can_be_chosen(shot, query):
-    chosen = httpx.get(f"{shot.image_url}?{query}")
+    chosen = get(f"{shot.image_url}?{query}")
     assert (chosen.status_code, chosen.headers["content-type"]) == (200, "image/png")
-    assert chosen.content != httpx.get(shot.image_url).content
+    assert chosen.content != get(shot.image_url).content
 
 
 @pytest.mark.parametrize("query", ["width=601", "width=huge", "theme=pink"])
 def test_other_widths_and_themes_are_refused(shot, query):
-    assert httpx.get(f"{shot.image_url}?{query}").status_code == 422
+    assert get(f"{shot.image_url}?{query}").status_code == 422
 
 
 def test_unsigned_address_has_no_picture(shot, world):
     path, signature = shot.image_url.removesuffix(".png").rsplit("/", 1)
     other = ("0" if signature[0] != "0" else "1") + signature[1:]
-    assert httpx.get(f"{path}/{other}.png").json()["code"] == "not_found"
-    assert httpx.get(shot.image_url.replace(world.token, world.young)).json()["code"] == "not_found"
+    assert get(f"{path}/{other}.png").json()["code"] == "not_found"
+    assert get(shot.image_url.replace(world.token, world.young)).json()["code"] == "not_found"
 
 
 def test_unchanged_picture_answers_304(shot):
-    first = httpx.get(shot.image_url)
-    again = httpx.get(shot.image_url, headers={"If-None-Match": first.headers["ETag"]})
+    first = get(shot.image_url)
+    again = get(shot.image_url, headers={"If-None-Match": first.headers["ETag"]})
     assert again.status_code == 304
 
 
