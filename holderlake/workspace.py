@@ -52,7 +52,7 @@ class Workspace:
         self.on_check: Callable[[Any], None] = lambda _: None
         """Callback for each asset check that failed outside of a check's own step."""
         self.now = utc_now
-        """Function that returns the time (naive UTC); it decides which instants have passed and when a call is charged."""
+        """Function that returns the time (naive UTC); it decides which instants have passed and a call's day."""
         self.import_day: Callable[[str, str], DayReport] | None = None
         """Function (chain, YYYY-MM-DD) that imports a day's transfers from nodes into the engine's store, or None."""
         self.repair: Callable[..., None] | None = None
