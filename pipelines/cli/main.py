@@ -76,6 +76,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
     "Maintain a home": {
         "doctor": doctor,
         "ui": servers.ui,
+        "metrics": servers.metrics,
         "rebuild": maintenance.rebuild_command,
         "archive": maintenance.archive,
         "lake": lake.app,

@@ -1,4 +1,4 @@
-"""Commands that run until they are stopped: ``holderlake serve``, ``explore`` and ``ui``."""
+"""Commands that run until they are stopped: ``holderlake serve``, ``explore``, ``metrics`` and ``ui``."""
 
 from __future__ import annotations
 
@@ -46,6 +46,23 @@ def explore(
     from holderlake.explorer.server import serve as serve_page
 
     serve_page(shared.reading().warehouse, host, port, opening, partial(console.err.print, soft_wrap=True))
+
+
+def metrics(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8016,
+    once: Annotated[bool, typer.Option("--once", help="Print the metrics and end.")] = False,
+    to: Annotated[
+        Path | None, typer.Option(help="Write the metrics to this file and end; for the node exporter.")
+    ] = None,
+) -> None:
+    """Serve Prometheus metrics of lake, ledger and runs. Stop it with Ctrl-C."""
+    from pipelines.monitoring.server import print_metrics, serve_metrics
+
+    if once or to:
+        print_metrics(shared.workspace(), to)
+    else:
+        serve_metrics(shared.workspace(), host, port, partial(console.err.print, soft_wrap=True))
 
 
 def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:

@@ -1,0 +1,175 @@
+"""Prometheus metrics of a home, read from lake and ledger at each scrape.
+
+Nothing is counted in a process, because runs end and a counter would end with them. Every value is what the home holds
+at the time of the scrape. Credits are hundredths, as in the ledger. Names of chains, tables and endpoints are the only
+labels: no token, address or key.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from holderlake.backfill.paused import parked_backfills
+from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.times import parse_partition, utc_now
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.lake.manifests import FAILURES, Manifest, place_of
+from holderlake.storage.atomic_files import write_whole
+from holderlake.workspace import Workspace
+
+Part = Callable[[], Iterator[Metric]]
+"""A function that yields some of the metrics."""
+
+_log = logging.getLogger(__name__)
+_PREFIX: Final = "holderlake_pipeline_"
+
+
+def gauge(name: str, about: str, labels: Sequence[str] = ()) -> GaugeMetricFamily:
+    """Return an empty metric of the pipeline; ``name`` is without the common prefix."""
+    return GaugeMetricFamily(f"{_PREFIX}{name}", about, labels=labels)
+
+
+def all_metrics(parts: dict[str, Part]) -> CollectorRegistry:
+    """Return a registry of the metrics of all parts, by name of the part.
+
+    A part that cannot be read is logged and left out, and the metric ``holderlake_pipeline_up`` is 0 for it.
+    """
+    registry = CollectorRegistry()
+    registry.register(_Parts(parts))
+    return registry
+
+
+def write_textfile(registry: CollectorRegistry, path: Path) -> None:
+    """Replace a file by the metrics as text, for the textfile collector of Prometheus' node exporter."""
+    write_whole(path, generate_latest(registry))
+
+
+class HomeMetrics:
+    """The metrics of a home's lake, ledger, parked backfills and disk."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def parts(self) -> dict[str, Part]:
+        """Return the parts by name."""
+        return {"lake": self._lake, "ledger": self._ledger, "parked": self._parked, "disk": self._disk}
+
+    def _lake(self) -> Iterator[Metric]:
+        newest_instant = gauge(
+            "newest_instant_timestamp_seconds",
+            "Newest as-of instant of a chain's table; 0 if a watched chain has none",
+            ["chain", "table"],
+        )
+        rows = gauge("newest_rows", "Rows of a chain's table at its newest as-of instant", ["chain", "table"])
+        failures = gauge("newest_failures", "Failed requests of a chain at its newest instant", ["chain", "family"])
+        newest = self._newest()
+        for (family, chain), manifest in sorted(newest.items()):
+            for table in sorted(FAMILY_TABLES[family]):
+                seconds = 0.0 if manifest is None else manifest.as_of.replace(tzinfo=UTC).timestamp()
+                newest_instant.add_metric([chain, table], seconds)
+                if manifest is not None:
+                    rows.add_metric([chain, table], manifest.tables[table].rows)
+            if manifest is not None:
+                failures.add_metric([chain, family], manifest.tables[FAILURES].rows)
+        yield from (newest_instant, rows, failures)
+
+    def _newest(self) -> dict[tuple[str, str], Manifest | None]:
+        """Return the manifest of the newest partition by family and watched chain.
+
+        Each watched chain has a value for every family by token or chain, None without any partition.
+        """
+        lake, watched = self._workspace.lake, self._workspace.settings.watchlist
+        instants: dict[tuple[str, str], datetime] = {}
+        for path in lake.manifest_paths():  # names only: reading each manifest of several years takes minutes
+            family, chain, timestamp = place_of(path)
+            if chain in watched and family in FAMILY_TABLES:
+                as_of = parse_partition(timestamp)
+                instants[family, chain] = max(instants.get((family, chain), as_of), as_of)
+        newest: dict[tuple[str, str], Manifest | None] = {
+            (stream.name, chain): None for stream in STREAMS if stream.by in ("token", "chain") for chain in watched
+        }
+        return newest | {place: lake.manifest(*place, as_of) for place, as_of in instants.items()}
+
+    def _ledger(self) -> Iterator[Metric]:
+        ledger = self._workspace.ledger
+        totals, left = ledger.totals(), ledger.left_this_month()
+        if left is not None:
+            yield _one("credits_left_hundredths", "Credits left this month, by ceiling and provider's balance", left)
+        yield _one("credits_spent_hundredths", "Credits spent since the last renewal", totals.spent)
+        yield _one(
+            "credits_reserved_hundredths", "Credits of calls without a known outcome this month", totals.reserved
+        )
+        yield _one("credits_unexplained_hundredths", "Credits charged for calls of other clients", totals.unexplained)
+        yield _one("renewal_timestamp_seconds", "Day of the next renewal", _seconds(totals.renewal))
+        ceilings = gauge("ceiling_left_hundredths", "Credits left below a ceiling of the settings", ["ceiling"])
+        for ceiling in totals.ceilings:
+            if ceiling.left is not None:
+                ceilings.add_metric([ceiling.name], ceiling.left)
+        calls = gauge("calls_today", "Calls of this day (UTC) that were charged or may be", ["endpoint"])
+        uncharged = gauge("uncharged_calls_today", "Calls of this day (UTC) that failed at no cost", ["endpoint"])
+        credits = gauge("credits_today_hundredths", "Credits spent and reserved this day (UTC)", ["endpoint"])
+        for row in ledger.report("endpoint", utc_now().date()):
+            calls.add_metric([row.name], row.calls)
+            uncharged.add_metric([row.name], row.uncharged_calls)
+            credits.add_metric([row.name], row.spent + row.reserved)
+        yield from (ceilings, calls, uncharged, credits)
+
+    def _parked(self) -> Iterator[Metric]:
+        yield _one("parked_backfills", "Backfills that wait for credits", len(parked_backfills(self._workspace)))
+
+    def _disk(self) -> Iterator[Metric]:
+        usage = shutil.disk_usage(self._workspace.settings.home)
+        yield _one("disk_free_bytes", "Free bytes of the disk that the home is on", usage.free)
+        yield _one("disk_size_bytes", "Size of the disk that the home is on", usage.total)
+
+
+class _Parts(Collector):
+    """The metrics of all parts, one scrape at a time."""
+
+    def __init__(self, parts: dict[str, Part]) -> None:
+        self._parts = parts
+        self._lock = Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        up = gauge("up", "1 if a part of the metrics could be read, else 0", ["part"])
+        seconds = gauge("read_seconds", "Seconds that reading a part of the metrics took", ["part"])
+        with self._lock:
+            for name, part in self._parts.items():
+                began = time.monotonic()
+                try:
+                    metrics = list(part())
+                except Exception as error:  # a scrape during an outage still has all other parts
+                    _log.warning("no metrics of the %s: %s", name, error)
+                    metrics = []
+                    up.add_metric([name], 0)
+                else:
+                    up.add_metric([name], 1)
+                seconds.add_metric([name], time.monotonic() - began)
+                yield from metrics
+        yield from (up, seconds)
+
+    def describe(self) -> Iterator[Metric]:
+        """Return nothing, so that registering reads nothing."""
+        return iter(())
+
+
+def _one(name: str, about: str, value: float) -> Metric:
+    metric = gauge(name, about)
+    metric.add_metric([], value)
+    return metric
+
+
+def _seconds(day: date) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()

@@ -1,0 +1,1 @@
+"""Metrics of Dagster's runs. Metrics of a home without Dagster are in ``holderlake/monitoring``."""

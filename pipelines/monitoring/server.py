@@ -1,0 +1,69 @@
+"""The metrics of a home and of its Dagster runs over HTTP, or once as text."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.exposition import generate_latest
+
+from holderlake import console
+from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
+from holderlake.workspace import Workspace
+
+_ENDS: Final = {signal.SIGINT, signal.SIGTERM}
+
+
+def print_metrics(workspace: Workspace, to: Path | None) -> None:
+    """Print all metrics as text, or replace the file ``to`` by them."""
+    with _registry(workspace) as registry:
+        if to:
+            write_textfile(registry, to)
+        else:
+            console.out.print(generate_latest(registry).decode(), end="", soft_wrap=True)
+
+
+def serve_metrics(workspace: Workspace, host: str, port: int, say: Callable[[str], None]) -> None:
+    """Serve the metrics until SIGTERM or Ctrl-C; port 0 takes a free port. ``say`` prints the address.
+
+    Raises ``ValueError`` if the port cannot be used.
+    """
+    # blocked before the server's threads start, so that only 'sigwait' receives them
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    try:
+        with _registry(workspace) as registry:
+            try:
+                server, thread = start_http_server(port, host, registry)
+            except OSError as error:
+                raise ValueError(
+                    f"cannot listen on {host}, port {port}: {error.strerror}; --port 0 takes a free port"
+                ) from error
+            say(f"Metrics are at http://{host}:{server.server_port}/metrics (stop with Ctrl-C)")
+            signal.sigwait(_ENDS)
+            server.shutdown()
+            server.server_close()
+            thread.join()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+@contextmanager
+def _registry(workspace: Workspace) -> Iterator[CollectorRegistry]:
+    """Open the metrics of the home, and those of Dagster's runs if it has a history."""
+    home = Path(os.environ.get("DAGSTER_HOME") or workspace.settings.dagster_home)
+    parts = HomeMetrics(workspace).parts()
+    if not (home / "dagster.yaml").exists():
+        yield all_metrics(parts)
+        return
+    from dagster import DagsterInstance
+
+    from pipelines.monitoring.run_metrics import run_metrics
+
+    with DagsterInstance.from_config(str(home)) as instance:
+        yield all_metrics(parts | {"runs": partial(run_metrics, instance)})
