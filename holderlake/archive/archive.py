@@ -11,7 +11,7 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,14 +21,12 @@ from holderlake.archive.segments import DamagedPiece, Piece, Place, Segments
 from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text
 from holderlake.storage.atomic_files import write_whole
-from holderlake.storage.locks import locked_for_task
 from holderlake.storage.sqlite import DatabaseError
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
 _LOST: Final = "lost.txt"
 """Name of the file next to a damaged segment that lists the digests of its unreadable answers, one a line."""
-_LOCKS: Final = "locks"
 
 
 @dataclass(frozen=True)
@@ -137,10 +135,6 @@ class AnswerArchive:
         places = [place for place in self._segments.all_of(key) if place.sha256 == sha256]
         found = (self._at(place) for place in places if at in (None, place.fetched_at))
         return next((answer for answer in found if answer), None)
-
-    def locked(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Return the lock of one answer: one process fetches the answer, the others wait and then read it here."""
-        return locked_for_task(self.root / _LOCKS / key)
 
     def __contains__(self, key: str) -> bool:
         """Return whether the archive has a current answer of this digest, without reading it."""

@@ -1,7 +1,8 @@
 """Fetch each answer once, within the budget; stop after a permanent failure.
 
 ``client`` makes HTTP calls, ``ledger`` keeps their cost, ``archive`` keeps the answers; this module fixes the order:
-reserve, send, archive, settle. A crash at any point loses no paid answer, and the ledger never counts too little.
+reserve and claim, send, archive, settle. A crash at any point loses no paid answer, the ledger never counts too little,
+and two processes never pay for the same answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, NewAnswer, as_of_text
 from holderlake.contract.prices import credits_text
@@ -36,6 +37,7 @@ from holderlake.provider.errors import (
 )
 from holderlake.provider.ledger.entries import (
     IMPLAUSIBLE,
+    Claimed,
     MarkBroken,
     Operation,
     Pause,
@@ -53,6 +55,8 @@ _log = logging.getLogger(__name__)
 
 _TICK: Final = 0.1
 """Seconds. Calls that wait for the rate limit are sent at multiples of this time: one timer a call costs more CPU."""
+_LOOK_AGAIN: Final = 0.1
+"""Seconds after which a fetch looks again for an answer that another process claims."""
 _UNREAD: Final = 32
 """Answers that may wait to be decoded, in addition to twice the concurrency limit."""
 
@@ -110,6 +114,10 @@ class _Paid:
     settle: Settle
 
 
+_Written: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
+"""Result of an operation on the ledger, or the archived answer that was paid."""
+
+
 class _Flight:
     """A fetch in progress. Callers that want the same answer wait for its lock and share its outcome."""
 
@@ -150,9 +158,7 @@ class Provider:
         self._ledger = ledger
         self._archive = archive
         self._plan_limits = plan_limits
-        self._writes: Batches[Operation | _Paid, Reservation | ArchivedAnswer | None] = Batches(
-            self._write, ThreadPoolExecutor(1, "ledger")
-        )
+        self._writes: Batches[Operation | _Paid, _Written] = Batches(self._write, ThreadPoolExecutor(1, "ledger"))
         self._streak = BrokenStreak()
         self._has_warned = False
         self._stopped: dict[str, ProviderError] = {}
@@ -218,28 +224,39 @@ class Provider:
             return error
 
     async def _attempt(self, fetch: _Fetch) -> Response:
-        """Reserve the cost, wait for the rate limit, make one call and return the archived answer.
+        """Return the answer after one call, or from the archive if another process fetches it at the same time."""
+        while True:
+            self._check_open(fetch.request)
+            response = await self._claimed_call(fetch) or self._archived(fetch)
+            if response is not None:
+                return response
+            await asyncio.sleep(_LOOK_AGAIN)
 
-        If the outcome of the call stays unknown, the cost stays reserved and counts as spent.
+    async def _claimed_call(self, fetch: _Fetch) -> Response | None:
+        """Claim the answer and reserve its cost, wait for the rate limit, and make one call.
+
+        Return None if the answer is archived now or another process claims it. If the outcome of the call stays
+        unknown, the cost stays reserved and counts as spent.
         """
-        request = fetch.request
-        self._check_open(request)
-        async with self._archive.locked(fetch.key):
-            archived = self._archived(fetch)  # another process may have fetched it while we waited
-            if archived is not None:
-                return archived
-            reserving = self._writes.submit(
-                Reserve(self.run_id, request.endpoint, request.subject, request.cost, self._client.rate_per_minute)
-            )
-            try:
-                reserved = cast(Reservation, await asyncio.shield(reserving))
+        request, rate = fetch.request, self._client.rate_per_minute
+        reserving = self._writes.submit(
+            Reserve(self.run_id, request.endpoint, request.subject, request.cost, rate, fetch.key)
+        )
+        try:
+            reserved = cast(Reservation | Claimed, await asyncio.shield(reserving))
+            if isinstance(reserved, Claimed):
+                return None
+            is_archived = not fetch.refresh and self._archive.holds(fetch.key, fetch.since)  # since we looked last
+            if not is_archived:
                 await _wait_for_turn(reserved.wait)
                 if not isinstance(self._stop_of(request), BudgetExceeded):  # this call is within the budget
                     self._check_open(request)
-            except (asyncio.CancelledError, _Stopped):
-                await self._client.to_the_end(self._release(reserving))
-                raise
-            return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
+        except BaseException:
+            await self._client.to_the_end(self._release(reserving))
+            raise
+        if is_archived:
+            return await self._client.to_the_end(self._release(reserving))
+        return await self._client.to_the_end(self._paid_call(fetch, reserved.entry))
 
     async def _paid_call(self, fetch: _Fetch, entry: int) -> Response:
         """Send the request, archive the answer and settle its ledger entry. Never cancel this: the call is charged."""
@@ -281,12 +298,12 @@ class Provider:
     async def _release(self, reserving: asyncio.Future[Any]) -> None:
         """Wait until an entry is reserved, then release it, even if the caller was cancelled twice."""
         await asyncio.wait([reserving])
-        if reserving.exception() is None:
-            await self._writes.submit(Release(cast(Reservation, reserving.result()).entry))
+        if reserving.exception() is None and isinstance(reserving.result(), Reservation):
+            await self._writes.submit(Release(reserving.result().entry))
 
-    def _write(self, items: Sequence[Operation | _Paid]) -> list[Reservation | ArchivedAnswer | Exception | None]:
+    def _write(self, items: Sequence[Operation | _Paid]) -> list[_Written | Exception]:
         """Archive the paid answers, then write the ledger. Return the result or error of each item, in order."""
-        results: list[Reservation | ArchivedAnswer | Exception | None] = [None] * len(items)
+        results: list[_Written | Exception] = [None] * len(items)
         paid = {place: item.answer for place, item in enumerate(items) if isinstance(item, _Paid)}
         if paid:
             for place, kept in zip(paid, self._put([*paid.values()]), strict=True):

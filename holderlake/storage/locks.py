@@ -1,17 +1,16 @@
-"""Locks between tasks, threads and processes of a host. Each lock has its own file and ends with its process."""
+"""Locks between threads and processes of a host. Each lock has its own file and ends with its process."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock, Timeout
 
 _SECONDS: Final = 0.02
-"""Seconds between two attempts to take a lock that another task or process has."""
+"""Seconds between two attempts to take a lock that another thread or process has."""
 
 
 @contextmanager
@@ -34,22 +33,14 @@ def locked(path: Path, if_held: Exception | None = None) -> Iterator[None]:
         lock.release()
 
 
-@asynccontextmanager
-async def locked_for_task(path: Path) -> AsyncIterator[None]:
-    """Lock a file during the block; waiting does not block the event loop. The file is removed with the lock."""
+def try_lock(path: Path) -> FileLock | None:
+    """Lock a file and return its lock; None if another thread or process has it."""
     lock = _lock(path)
-    while True:
-        try:
-            lock.acquire(blocking=False)
-            break
-        except Timeout:
-            await asyncio.sleep(_SECONDS)
     try:
-        yield
-    finally:
-        # Before the release: a waiter for the removed file then sees that it has no name, and opens a new one.
-        path.unlink(missing_ok=True)
-        lock.release()
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return lock
 
 
 def _lock(path: Path) -> FileLock:

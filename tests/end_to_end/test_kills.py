@@ -40,7 +40,7 @@ INSTANTS = [
     for back in range((REQUESTS - REQUESTS_ONCE) // REQUESTS_AN_INSTANT + 1)
 ]
 SECONDS_A_REQUEST = 0.02
-WRITES_A_REQUEST = {"archive": 3, "lake": 3, "warehouse": 0.05}
+WRITES_A_REQUEST = {"archive": 1, "lake": 3, "warehouse": 0.05}
 LEFT_BEHIND = {
     "an answer half kept": "archive/**/.*.part",
     "a commit half written": "lake/**/*.tmp",

@@ -612,10 +612,14 @@ class DiesBeforeKeeping(AnswerArchive):
     def put_all(self, arrived):
         os.kill(os.getpid(), 9)
 
+class DiesBeforeSending(ProviderClient):
+    async def exchange(self, request):
+        os.kill(os.getpid(), 9)
+
 async def main():
     ledger = (DiesBeforeSettling if moment == "settling" else CreditLedger)(home + "/ledger.db")
     archive = (DiesBeforeKeeping if moment == "keeping" else AnswerArchive)(home + "/archive")
-    async with ProviderClient(address, None) as client:
+    async with (DiesBeforeSending if moment == "sending" else ProviderClient)(address, None) as client:
         request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
         await Provider(client, ledger, archive, "them", "run").fetch(request, datetime(2026, 11, 20))
 
@@ -623,17 +627,17 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(("moment", "calls_after"), [("settling", 0), ("keeping", 1)])
-def test_a_killed_process_never_counts_too_little(tmp_path: Path, moment: str, calls_after: int) -> None:
+@pytest.mark.parametrize(("moment", "calls", "calls_after"), [("sending", 0, 1), ("keeping", 1, 1), ("settling", 1, 0)])
+def test_a_killed_process_never_counts_too_little(tmp_path: Path, moment: str, calls: int, calls_after: int) -> None:
     async def work(stage: Stage) -> None:
         arguments = [str(tmp_path), stage.server.address, moment]
         died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments)
         assert died.returncode == -signal.SIGKILL
-        assert stage.calls == 1
+        assert stage.calls == calls
         assert stage.books() == (0, MAP_BASE)
         fetched = await stage.provider.fetch(a_map(), AS_OF)
         assert fetched.from_archive is (calls_after == 0)
-        assert stage.calls == 1 + calls_after
+        assert stage.calls == calls + calls_after
         assert sum(stage.books()) == MAP_BASE * (1 + calls_after)
 
     play(tmp_path, [MAP], work)

@@ -16,7 +16,10 @@ IMPLAUSIBLE: Final = "implausible_cost"
 
 @dataclass(frozen=True)
 class Reserve:
-    """Reserve the cost of a call, and its time in the queue that the rate limit imposes."""
+    """Reserve the cost of a call, and its time in the queue that the rate limit imposes.
+
+    With ``answer``, also claim that answer until the entry is closed: no other call for it is reserved meanwhile.
+    """
 
     run_id: str
     endpoint: str
@@ -24,6 +27,8 @@ class Reserve:
     cost: int
     rate_per_minute: int | None = None
     """Calls a minute that the rate limit allows; None for a call without a rate limit."""
+    answer: str | None = None
+    """Name of the answer in the archive; None to claim nothing."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,11 @@ class Reservation:
 
     entry: int
     wait: float
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """Result of ``Reserve`` if another call for the same answer is open. Nothing is reserved."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class MarkBroken:
-    """Record that the answer of the call ``entry`` broke. The call stays reserved, because it may have been charged."""
+    """Record that the answer of the call ``entry`` broke. The cost stays reserved, because it may have been charged."""
 
     entry: int
     problem: str

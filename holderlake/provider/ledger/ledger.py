@@ -2,7 +2,8 @@
 
 One SQLite file serves all runs and processes of a home. An entry is reserved, then settled with its charge, or released
 if there was none. An entry that stays reserved, after a crash or a time-out, counts as spent, because the provider may
-have charged it. Amounts are hundredths of a credit, days are UTC.
+have charged it. A reserved entry may claim an answer for its process, so that no other process pays for the same one.
+Amounts are hundredths of a credit, days are UTC.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from holderlake.provider.errors import BudgetExceeded
 from holderlake.provider.ledger import statements
 from holderlake.provider.ledger.entries import (
     MOST_CREDITS,
+    Claimed,
     MarkBroken,
     Operation,
     Pause,
@@ -34,6 +36,7 @@ from holderlake.provider.ledger.entries import (
     Settle,
 )
 from holderlake.provider.ledger.repair import upgrade
+from holderlake.storage.owners import Owner
 from holderlake.storage.sqlite import Database
 
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
@@ -145,6 +148,7 @@ class CreditLedger:
         self._now = now
         # Every commit is synced: credits that a power cut erased from the ledger would be spent twice.
         self._db = Database(Path(path), statements.SCHEMA, "FULL", _REMEDY)
+        self._owner = Owner(Path(path))
         with self._db.transaction() as db:
             upgrade(db)
 
@@ -166,7 +170,8 @@ class CreditLedger:
         return True
 
     def close(self) -> None:
-        """Close the file; the ledger cannot be used afterwards."""
+        """End all claims and close the file; the ledger cannot be used afterwards."""
+        self._owner.close()
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -177,7 +182,7 @@ class CreditLedger:
     ) -> None:
         self.close()
 
-    def apply(self, operations: Sequence[Operation]) -> list[Reservation | Exception | None]:
+    def apply(self, operations: Sequence[Operation]) -> list[Reservation | Claimed | Exception | None]:
         """Apply operations in one transaction: first those that close entries or pause, then those that reserve.
 
         Return the result of each operation, or its error: ``BudgetExceeded``, or ``ValueError`` for an entry that is
@@ -187,12 +192,12 @@ class CreditLedger:
         reserving = {place: one for place, one in enumerate(operations) if isinstance(one, Reserve)}
         lost = [(one.problem, one.entry) for one in operations if isinstance(one, MarkBroken)]
         pause = max((one.seconds for one in operations if isinstance(one, Pause)), default=0.0)
-        results: list[Reservation | Exception | None] = [None] * len(operations)
+        results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
         with self._db.transaction() as db:
             if closing:
                 for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
                     results[place] = error
-            db.executemany("UPDATE entries SET problem = ? WHERE id = ? AND state = 'reserved'", lost)
+            db.executemany(statements.MARK_BROKEN, lost)
             if pause:
                 self._waits(db, [], pause)
             if reserving:
@@ -246,30 +251,55 @@ class CreditLedger:
             settled, _ = _spent_since(db, start)
             db.execute("INSERT OR REPLACE INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
 
-    def _reserve(self, db: sqlite3.Connection, reserving: Sequence[Reserve]) -> list[Reservation | BudgetExceeded]:
-        """Add the entries that fit below the ceilings. Return a reservation or an error for each of ``reserving``."""
+    def _reserve(
+        self, db: sqlite3.Connection, reserving: Sequence[Reserve]
+    ) -> list[Reservation | Claimed | BudgetExceeded]:
+        """Add entries whose answers are not claimed and that fit below the ceilings. Return a result for each."""
         today = self._now().date()
+        claimed = self._claimed(db, [one.answer for one in reserving if one.answer])
         ceilings = {run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(one.run_id for one in reserving)}
         added: Counter[str | None] = Counter()  # by run, and by None for all
-        errors: list[BudgetExceeded | None] = []
+        refusals: list[Claimed | BudgetExceeded | None] = []
         fitting: list[Reserve] = []
         for one in reserving:
-            error = None
-            for ceiling in ceilings[one.run_id]:
+            refusal: Claimed | BudgetExceeded | None = Claimed() if one.answer in claimed else None
+            for ceiling in () if refusal else ceilings[one.run_id]:
                 used = ceiling.used + added[one.run_id if ceiling.name == "per_run" else None]
                 if ceiling.limit is not None and used + one.cost > ceiling.limit:
                     way_out = self._way_out(ceiling.name, today)
-                    error = BudgetExceeded(ceiling.name, ceiling.limit, used, one.cost, way_out)
+                    refusal = BudgetExceeded(ceiling.name, ceiling.limit, used, one.cost, way_out)
                     break
-            errors.append(error)
-            if error is None:
+            refusals.append(refusal)
+            if refusal is None:
                 fitting.append(one)
                 added.update({one.run_id: one.cost, None: one.cost})
-        rows = [(one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost) for one in fitting]
+                claimed |= {one.answer} - {None}
+        reserved = iter(self._add(db, fitting, today) if fitting else ())
+        return [refusal or next(reserved) for refusal in refusals]
+
+    def _add(self, db: sqlite3.Connection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
+        rows = [
+            (
+                *(one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost),
+                *(one.answer, self._owner.name if one.answer else None),
+            )
+            for one in fitting
+        ]
         last = db.execute(statements.ADD, (json.dumps(rows),)).lastrowid or 0
         waits = self._waits(db, [one.rate_per_minute for one in fitting])
-        reserved = map(Reservation, count(last - len(rows) + 1), waits)
-        return [error or next(reserved) for error in errors]
+        return map(Reservation, count(last - len(rows) + 1), waits)
+
+    def _claimed(self, db: sqlite3.Connection, answers: Sequence[str]) -> set[str | None]:
+        """Return those of ``answers`` that open calls of running processes claim. End the claims of other processes."""
+        if not answers:
+            return set()
+        for owner in self._owner.join():
+            db.execute(statements.END_CLAIMS, (owner,))
+        claims = db.execute(statements.CLAIMED, (json.dumps(answers),)).fetchall()
+        ended = self._owner.ended({owner for _, owner in claims})
+        for owner in ended:
+            db.execute(statements.END_CLAIMS, (owner,))
+        return {answer for answer, owner in claims if owner not in ended}
 
     def _waits(self, db: sqlite3.Connection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
         """Return the seconds until the rate limit allows each call, at least ``pause``; 0 for a call without a rate."""

@@ -12,9 +12,12 @@ from typing import Final
 from holderlake.provider.ledger.entries import IMPLAUSIBLE, MOST_CREDITS
 
 _ABSURD: Final = f"(typeof(cost) <> 'integer' OR cost > {MOST_CREDITS})"
+_LATER_COLUMNS: Final = ("problem", "answer", "owner")
+"""Columns that version 0.1.0 or 0.2.0 lacked. ``answer`` and ``owner`` are only set while a claim is held."""
 _INDEXES: Final = (
     f"CREATE INDEX IF NOT EXISTS entries_absurd ON entries (id) WHERE {_ABSURD}",
     "CREATE INDEX IF NOT EXISTS entries_problem ON entries (problem) WHERE problem IS NOT NULL",
+    "CREATE UNIQUE INDEX IF NOT EXISTS entries_claimed ON entries (answer) WHERE answer IS NOT NULL",
 )
 _REPAIR: Final = f"""
     UPDATE entries
@@ -49,8 +52,10 @@ _BALANCES: Final = (
 
 def upgrade(db: sqlite3.Connection) -> None:
     """Add columns and indexes that an older ledger lacks, and replace implausible amounts. Idempotent."""
-    if "problem" not in {row[1] for row in db.execute("PRAGMA table_info(entries)")}:
-        db.execute("ALTER TABLE entries ADD COLUMN problem TEXT")
+    present = {row[1] for row in db.execute("PRAGMA table_info(entries)")}
+    for name in _LATER_COLUMNS:
+        if name not in present:
+            db.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT")
     for statement in _INDEXES:
         db.execute(statement)
     if db.execute(f"SELECT 1 FROM entries WHERE {_ABSURD} LIMIT 1").fetchone():

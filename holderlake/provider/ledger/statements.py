@@ -48,9 +48,20 @@ STILL_RESERVED: Final = """
     FROM entries
     WHERE state = 'reserved' AND id IN (SELECT value FROM json_each(?))
 """
+CLAIMED: Final = """
+    SELECT answer, owner
+    FROM entries
+    WHERE answer IS NOT NULL AND answer IN (SELECT value FROM json_each(?))
+"""
+END_CLAIMS: Final = "UPDATE entries SET answer = NULL, owner = NULL WHERE answer IS NOT NULL AND owner = ?"
+MARK_BROKEN: Final = """
+    UPDATE entries
+    SET problem = ?, answer = NULL, owner = NULL
+    WHERE id = ? AND state = 'reserved'
+"""
 CLOSE: Final = """
     UPDATE entries
-    SET state = closed.state, cost = closed.cost, problem = closed.problem
+    SET state = closed.state, cost = closed.cost, problem = closed.problem, answer = NULL, owner = NULL
     FROM (
         SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS state,
             json_extract(value, '$[2]') AS cost, json_extract(value, '$[3]') AS problem
@@ -59,9 +70,10 @@ CLOSE: Final = """
     WHERE entries.id = closed.id
 """
 ADD: Final = """
-    INSERT INTO entries (run_id, endpoint, subject, day, state, cost)
+    INSERT INTO entries (run_id, endpoint, subject, day, state, cost, answer, owner)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-        json_extract(value, '$[3]'), 'reserved', json_extract(value, '$[4]')
+        json_extract(value, '$[3]'), 'reserved', json_extract(value, '$[4]'), json_extract(value, '$[5]'),
+        json_extract(value, '$[6]')
     FROM json_each(?)
     ORDER BY key
 """

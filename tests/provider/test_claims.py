@@ -1,0 +1,165 @@
+"""Claims: of two processes that want the same answer, one pays, and the other reads it from the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.prices import MAP_BASE
+from holderlake.contract.requests import MapRequest
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.fetcher import Provider
+from holderlake.provider.ledger.entries import Claimed, MarkBroken, Operation, Release, Reservation, Reserve, Settle
+from holderlake.provider.ledger.ledger import CreditLedger
+from tests.processes import PIPE, Process, start
+from tests.provider.misbehaving import Misbehaving, answer, token_map
+
+WANTED = Reserve("run", "map", "eth/0xaa", 100, answer="a" * 64)
+
+RESERVE = """
+import sys, time
+from pathlib import Path
+from holderlake.provider.ledger.entries import Reserve
+from holderlake.provider.ledger.ledger import CreditLedger
+ledger = CreditLedger(Path(sys.argv[1]))
+print(ledger.apply([Reserve("other", "map", "eth/0xaa", 100, answer=sys.argv[2])]), flush=True)
+time.sleep(600)
+"""
+FETCH = """
+import asyncio, sys
+from pathlib import Path
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.requests import MapRequest
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.fetcher import Provider
+from holderlake.provider.ledger.ledger import CreditLedger
+
+async def main(home, address):
+    async with ProviderClient(address, None) as client:
+        with CreditLedger(home / "ledger.sqlite") as ledger:
+            provider = Provider(client, ledger, AnswerArchive(home / "archive"), "them", "run")
+            request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
+            print(int((await provider.fetch(request, None)).from_archive))
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+def one(ledger: CreditLedger, operation: Operation) -> object:
+    (result,) = ledger.apply([operation])
+    return result
+
+
+def entry(ledger: CreditLedger) -> int:
+    reserved = one(ledger, WANTED)
+    assert isinstance(reserved, Reservation)
+    return reserved.entry
+
+
+def another_process(path: Path) -> Process:
+    """Another process, which reserves the cost of the same answer and does nothing more."""
+    process = start(RESERVE, str(path), WANTED.answer or "", stdout=PIPE)
+    assert process.stdout is not None
+    assert "Reservation" in process.stdout.readline()
+    return process
+
+
+@pytest.mark.parametrize(
+    "close", [lambda entry: Settle(entry, 90), Release, lambda entry: MarkBroken(entry, "timeout")]
+)
+def test_an_answer_is_claimed_until_its_call_is_closed(tmp_path: Path, close: Callable[[int], Operation]) -> None:
+    with CreditLedger(tmp_path / "ledger.sqlite") as ledger, CreditLedger(tmp_path / "ledger.sqlite") as other:
+        first = entry(ledger)
+        assert [one(each, WANTED) for each in (ledger, other)] == [Claimed(), Claimed()]
+        assert isinstance(one(other, Reserve("run", "map", "eth/0xbb", 100, answer="b" * 64)), Reservation)
+        one(ledger, close(first))
+        entry(other)
+
+
+def test_of_two_reservations_in_one_batch_one_claims_the_answer(tmp_path: Path) -> None:
+    with CreditLedger(tmp_path / "ledger.sqlite") as ledger:
+        first, second = ledger.apply([WANTED, WANTED])
+        assert isinstance(first, Reservation)
+        assert second == Claimed()
+        assert ledger.totals().reserved == 100
+
+
+def test_a_killed_process_claims_nothing_and_its_credits_count(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    process = another_process(path)
+    with process, CreditLedger(path) as ledger:
+        assert one(ledger, WANTED) == Claimed()
+        assert ledger.totals().reserved == 100
+        process.kill()
+        process.wait()
+        entry(ledger)
+        assert ledger.totals().reserved == 200
+
+
+def test_a_process_ends_the_claims_of_processes_that_were_killed_before(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with another_process(path) as process:
+        process.kill()
+    with CreditLedger(path) as ledger:
+        assert len(list(tmp_path.glob("*.running"))) == 1
+        entry(ledger)
+        assert len(list(tmp_path.glob("*.running"))) == 1, "its own"
+    assert not list(tmp_path.glob("*.running"))
+
+
+def test_a_fetch_waits_for_the_answer_that_another_process_fetches(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Misbehaving([answer(token_map(), after=0.3)]) as server:
+            processes = [start(FETCH, str(tmp_path), server.address, stdout=PIPE) for _ in range(3)]
+            printed = [(await asyncio.to_thread(process.communicate))[0] for process in processes]
+            assert sorted(printed) == ["0\n", "1\n", "1\n"]
+            assert len(server.received) == 1
+            with CreditLedger(tmp_path / "ledger.sqlite") as ledger:
+                assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 0)
+
+    asyncio.run(work())
+
+
+def test_a_fetch_waits_as_long_as_the_other_process_lives(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Misbehaving([answer(token_map())]) as server, ProviderClient(server.address, None) as client:
+            archive = AnswerArchive(tmp_path / "archive")
+            request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
+            process = start(RESERVE, str(path), archive.key("them", request, None), stdout=PIPE)
+            assert process.stdout is not None
+            assert "Reservation" in process.stdout.readline()
+            with process, CreditLedger(path) as ledger:
+                fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
+                await asyncio.sleep(0.3)
+                assert not server.received
+                process.send_signal(signal.SIGKILL)
+                assert not (await fetching).from_archive
+                assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 100)
+
+    path = tmp_path / "ledger.sqlite"
+    asyncio.run(work())
+
+
+def test_a_fetch_that_waits_for_another_process_can_be_cancelled(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Misbehaving([answer(token_map())]) as server, ProviderClient(server.address, None) as client:
+            archive = AnswerArchive(tmp_path / "archive")
+            request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
+            with CreditLedger(path) as ledger, CreditLedger(path) as other:
+                claim = Reserve("other", "map", None, 100, answer=archive.key("them", request, None))
+                assert isinstance(one(other, claim), Reservation)
+                fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
+                await asyncio.sleep(0.05)
+                fetching.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await fetching
+                assert ledger.totals().reserved == 100
+                assert not server.received
+
+    path = tmp_path / "ledger.sqlite"
+    asyncio.run(work())
