@@ -17,7 +17,10 @@ def check_cron(text: str) -> str:
     """Return the schedule with single spaces. Raises ``ValueError``, which names the invalid field."""
     cron = " ".join(text.split())
     if cron.count(" ") != 4:
-        raise ValueError("a cron schedule has five fields: minute, hour, day, month, day of the week")
+        raise ValueError(
+            f"invalid cron schedule {text!r}: it needs five fields (minute, hour, day, month, day of the week), for "
+            "example '5 0 * * *'"
+        )
     if re.search(r"#|(?<![a-z])l", cron, re.IGNORECASE):
         raise ValueError(f"invalid cron schedule {text!r}: 'L' and '#' are not supported")
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -42,7 +43,11 @@ def load_settings(path: Path | None = None) -> Settings:
     try:
         from_environment = EnvSettingsSource(Settings)()
     except ValueError as error:
-        raise SettingsError(f"invalid environment variable, lists must be written in JSON: {error}") from error
+        field = re.search(r'field "(\w+)"', str(error))
+        raise SettingsError(
+            f"{_variable(field.groups()) if field else 'an environment variable'}: the value is not JSON; write a list "
+            """as ["a", "b"] and a table as {"eth": ["0x…"]}"""
+        ) from error
     faults = _unknown_variables()
     try:
         settings = Settings(**_merge(from_file, from_environment))
