@@ -27,6 +27,7 @@ from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL
+from pipelines.dagster_history import check_history
 from pipelines.definitions import build_defs
 from pipelines.jobs import INGEST
 
@@ -49,8 +50,12 @@ _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
 def prepare_dagster_home(home: Path) -> None:
-    """Create Dagster's folder in the home, switch telemetry off, and set ``DAGSTER_HOME`` to the folder."""
+    """Create Dagster's folder in the home, switch telemetry off, and set ``DAGSTER_HOME`` to the folder.
+
+    Raises ``DatabaseError`` if a later version wrote the history in it.
+    """
     home.mkdir(parents=True, exist_ok=True)
+    check_history(home)
     config = home / "dagster.yaml"
     if not config.exists():
         write_whole(config, _DAGSTER_YAML.encode())

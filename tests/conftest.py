@@ -21,7 +21,7 @@ from tests.postgres import PostgresServer, programs
 
 ROOT = Path(__file__).parents[1]
 
-pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures"]
+pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
 NEEDED_MEMORY = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
 # no deadline, because the time of an example depends on the load of the machine

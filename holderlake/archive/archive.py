@@ -89,6 +89,10 @@ class AnswerArchive:
         self.root = Path(root)
         self._segments = Segments(self.root)
 
+    def check_format(self) -> None:
+        """Raise ``DatabaseError`` for an archive of a later format than this version knows."""
+        self._segments.check_format()
+
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
         """Return the digest that names the answer in the archive. The option ``refresh`` does not change it."""
         parts = _sent(request)

@@ -133,6 +133,7 @@ def group_of(
 
 def note(archive: AnswerArchive, commit: Commit) -> None:
     """Write the file that records a commit. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
+    archive.check_format()
     folder = _folder(archive).joinpath(*_place(commit))
     name = f"{commit.at:%Y%m%dT%H%M%S.%fZ}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
     text = msgspec.json.encode(commit, order="sorted")
@@ -141,11 +142,13 @@ def note(archive: AnswerArchive, commit: Commit) -> None:
 
 def records(archive: AnswerArchive) -> list[Path]:
     """Return the files that record all commits, sorted by chain, timestamp, family and time of the commit."""
+    archive.check_format()
     return sorted(path for path in _folder(archive).glob(f"chain=*/timestamp=*/*/*{_SUFFIX}") if path.name[0] != ".")
 
 
 def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path]:
     """Return the files that record the commits of one partition (family, chain, timestamp), oldest first."""
+    archive.check_format()
     family, chain, timestamp = place
     folder = _folder(archive) / f"chain={chain_name(chain)}" / f"timestamp={timestamp_name(timestamp)}"
     return sorted(path for path in (folder / family_name(family)).glob(f"*{_SUFFIX}") if path.name[0] != ".")

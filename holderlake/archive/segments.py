@@ -23,11 +23,14 @@ from typing import Any, Final
 import zstandard
 
 from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.formats import FORMAT_FILE, read_format, too_new, write_format
 from holderlake.storage.locks import locked
 from holderlake.storage.names import BadName, digest_name
 from holderlake.storage.sqlite import DamagedDatabase, Database, DatabaseError
 
 SUFFIX: Final = ".zst"
+FORMAT: Final = 1
+"""Format of the archive: of its segments, its index, and its records of commits."""
 
 _log = logging.getLogger(__name__)
 _INDEX: Final = "index.sqlite"
@@ -253,7 +256,14 @@ class Segments:
             self._set_index_aside(error)
             return self._opened_index()
 
+    def check_format(self) -> None:
+        """Raise ``DatabaseError`` for an archive of a later format than this version knows."""
+        found = read_format(self.root)["format"]
+        if found > FORMAT:
+            raise DatabaseError(too_new(self.root, found, FORMAT))
+
     def _opened_index(self) -> Database:
+        self.check_format()
         path = self.root / _INDEX
         index = Database(path, _SCHEMA, "NORMAL", _REMEDY)
         self._inode = path.stat().st_ino
@@ -261,6 +271,8 @@ class Segments:
             _check(index, path)
         with index.transaction() as db:
             self._add_unknown(db)
+        if not (self.root / FORMAT_FILE).exists():
+            write_format(self.root, FORMAT)
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:

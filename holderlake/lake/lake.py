@@ -24,6 +24,7 @@ from holderlake.contract.times import partition_text, utc_now
 from holderlake.lake import commits
 from holderlake.lake.manifests import (
     FAILURES,
+    FORMAT,
     NO_FILE,
     REVISIONS,
     SIDE_TABLES,
@@ -42,6 +43,7 @@ from holderlake.lake.manifests import (
 from holderlake.lake.revisions import revisions
 from holderlake.lake.rows import (
     SUBJECT_COLUMNS,
+    columns_of,
     conforming,
     empty,
     fetched_early,
@@ -238,6 +240,7 @@ class Lake:
             old, before = self._before(path)
             new = {name: rows.slice(0, 0) for name, rows in before.items()} | new
             kept = frozenset() if old is None else old.answered
+            lacking = self._lacking(old, before)
             repeated = kept & set(covered) if final and before else frozenset()
             if old is not None and None not in (old.options, options) and old.options != options:
                 kept = frozenset()  # a partition has one set of options: other subjects must be fetched again
@@ -246,7 +249,7 @@ class Lake:
             changed = {name: new[name] for name in tables.keys() - set(SIDE_TABLES)}
             fresh = empty(REVISIONS)
             if repeated:
-                fresh = revisions(family, before, changed, SUBJECT_COLUMNS[by], repeated)
+                fresh = revisions(family, before, changed, SUBJECT_COLUMNS[by], repeated, lacking)
             rows = {
                 name: merged(
                     before.get(name), table, subject_column(name, by), requested if name == FAILURES else covered
@@ -277,6 +280,25 @@ class Lake:
             )
         return None, {}
 
+    def _lacking(self, manifest: Manifest | None, tables: Collection[str]) -> dict[str, frozenset[str]]:
+        """Return the columns that the files of an older version lack, by table.
+
+        Raises ``LakeError`` for a file with a column of a later version: to write the partition would remove it.
+        """
+        lacking: dict[str, frozenset[str]] = {}
+        if manifest is None:
+            return lacking
+        for name in tables:
+            path = file_of(self.root, manifest, name)
+            found = columns_of(path.read_bytes() if manifest.tables[name] != NO_FILE else b"")
+            own = frozenset(TABLES[name].schema.names)
+            if found - own:
+                raise LakeError(
+                    f"{path} has the column {min(found - own)!r} of a later version of Holderlake: install that version"
+                )
+            lacking[name] = own - found if found else frozenset()
+        return lacking
+
     def _commit(
         self,
         path: Path,
@@ -293,7 +315,7 @@ class Lake:
         if old and ({REVISIONS: NO_FILE} | old.tables, old.covered, old.options) == (files, covered, options):
             return old
         family, chain, timestamp = place_of(path)
-        manifest = Manifest(family, chain, timestamp, provider, utc_now(), uuid4().hex, files, covered, options)
+        manifest = Manifest(family, chain, timestamp, provider, utc_now(), uuid4().hex, files, covered, options, FORMAT)
         commits.commit(self.root, manifest, data)
         return manifest
 

@@ -16,6 +16,7 @@ import msgspec
 
 from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.contract.times import parse_partition
+from holderlake.storage.formats import too_new
 from holderlake.storage.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
 
 FAILURES: Final = "failures"
@@ -23,6 +24,8 @@ REVISIONS: Final = "revisions"
 SIDE_TABLES: Final = (FAILURES, REVISIONS)
 """Tables about a family's requests: failures and revisions. Each family has its own file of each table."""
 MANIFESTS: Final = "_manifests"
+FORMAT: Final = 1
+"""Format of the manifests that this version writes, and the latest that it reads."""
 
 Place = tuple[str, str, str]
 """A partition: its family, chain and timestamp."""
@@ -68,6 +71,8 @@ class Manifest:
     tables: dict[str, TableFile]
     covered: frozenset[str]
     options: dict[str, Any] | None = None
+    format: int = 1
+    """Format of the partition; 1 in manifests without it."""
 
     @property
     def place(self) -> Place:
@@ -131,14 +136,32 @@ def read_manifest(path: Path) -> Manifest | None:
 def parsed_manifest(data: bytes, path: PurePath) -> Manifest:
     """Decode a manifest and check every name in it against its own path and the contract's tables.
 
-    Paths are made from these names, and files at them are replaced and deleted. Raises ``DamagedManifest``.
+    Paths are made from these names, and files at them are replaced and deleted. Raises ``DamagedManifest``, and
+    ``LakeError`` for a later format than this version knows.
     """
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
-        _check_names(manifest, path)
+        if manifest.format <= FORMAT:
+            _check_names(manifest, path)
     except (msgspec.DecodeError, BadName, UnicodeDecodeError) as error:
+        if (number := _format_of(data)) > FORMAT:
+            raise LakeError(too_new(str(path), number, FORMAT)) from error
         raise DamagedManifest(f"{path} is not a valid manifest: {error}") from error
+    if manifest.format > FORMAT:
+        raise LakeError(too_new(str(path), manifest.format, FORMAT))
     return manifest
+
+
+class _Numbered(msgspec.Struct):
+    format: int = 1
+
+
+def _format_of(data: bytes) -> int:
+    """Return the format that a manifest names; 1 if it names none or is no JSON."""
+    try:
+        return msgspec.json.decode(data, type=_Numbered).format
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 1
 
 
 def _check_names(manifest: Manifest, path: PurePath) -> None:

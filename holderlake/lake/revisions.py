@@ -26,24 +26,35 @@ def revisions(
     after: Mapping[str, pa.Table],
     column: str,
     subjects: Collection[str],
+    lacking: Mapping[str, Collection[str]],
 ) -> pa.Table:
     """Return rows of the table ``revisions``: one for each subject and table whose rows differ.
 
     ``before`` and ``after`` are a partition's rows by table; ``column`` is the name of the column with a row's subject.
+    ``lacking`` are the columns, by table, that the files before did not have: they are not compared.
     """
     rows = [
         row
         for table in sorted(after if subjects else ())
         for subject in sorted(subjects)
         for row in _revised(
-            family, table, subject, _of(before[table], column, subject), _of(after[table], column, subject)
+            family,
+            table,
+            subject,
+            _of(before[table], column, subject),
+            _of(after[table], column, subject),
+            lacking.get(table, ()),
         )
     ]
     return pa.concat_tables([TABLES["revisions"].schema.empty_table(), *rows])
 
 
-def _revised(family: str, table: str, subject: str, old: pa.Table, new: pa.Table) -> list[pa.Table]:
-    same = {name for name in _OPTIONS & set(old.column_names) if not (_is_known(old, name) and _is_known(new, name))}
+def _revised(
+    family: str, table: str, subject: str, old: pa.Table, new: pa.Table, lacking: Collection[str]
+) -> list[pa.Table]:
+    same = set(lacking) | {
+        name for name in _OPTIONS & set(old.column_names) if not (_is_known(old, name) and _is_known(new, name))
+    }
     was, now = _counted(old, same), _counted(new, same)
     if was == now:
         return []

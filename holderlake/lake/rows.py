@@ -96,6 +96,11 @@ def from_parquet(table: str, data: bytes) -> pa.Table:
     return conform(TABLES[table], pq.ParquetFile(pa.BufferReader(data)).read()) if data else empty(table)
 
 
+def columns_of(data: bytes) -> frozenset[str]:
+    """Return the names of the columns in the Parquet bytes of a table's file; of an empty file, none."""
+    return frozenset(pq.ParquetFile(pa.BufferReader(data)).schema_arrow.names) if data else frozenset()
+
+
 def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
     """Sort rows by the column ``subject``; rows of one subject keep their order."""
     runs = pc.run_end_encode(rows[subject].combine_chunks())

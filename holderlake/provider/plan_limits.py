@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.contract.times import utc_now
+from holderlake.provider.ledger.statements import FORMAT
 from holderlake.storage.sqlite import Database
 
 VALID_FOR: Final = timedelta(days=7)
@@ -50,7 +51,7 @@ class PlanLimits:
     """The plan limits of one provider and API key, in the SQLite file at ``path``."""
 
     def __init__(self, path: Path, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now) -> None:
-        self._db = Database(path, _SCHEMA, "NORMAL")
+        self._db = Database(path, _SCHEMA, "NORMAL", version=FORMAT)
         self._now = now
         self._whose = (provider_id, _fingerprint(provider_id, key or ""))
         rows = self._db.rows("SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._whose)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from holderlake.storage.formats import too_new
+
 _BUSY_SECONDS: Final = 30.0
 _LOST: Final = "malformed"
 """Word by which SQLite reports an invalid schema, under a general error code."""
@@ -28,11 +30,17 @@ class Database:
     """The SQLite database at ``path``. Opening it runs the statements of ``schema``, which must be idempotent.
 
     With ``synchronous`` FULL each commit survives a power cut; with NORMAL the last commits may be lost. ``remedy`` is
-    the advice in the error about a damaged file. Every method raises ``DatabaseError``.
+    the advice in the error about a damaged file. ``version`` is the file's format; a file of a later format is refused
+    and stays unchanged. Every method raises ``DatabaseError``.
     """
 
     def __init__(
-        self, path: Path, schema: Sequence[str], synchronous: Literal["FULL", "NORMAL"], remedy: str = "move it away"
+        self,
+        path: Path,
+        schema: Sequence[str],
+        synchronous: Literal["FULL", "NORMAL"],
+        remedy: str = "move it away",
+        version: int | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._path, self._remedy = path, remedy
@@ -43,11 +51,17 @@ class Database:
         with self._explained():
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, self._db.close)  # also if the caller does not close it
+            found = version and format_of(self._db)
+            if version and found and found > version:
+                self._db.close()
+                raise DatabaseError(too_new(path, found, version))
             _use_write_ahead_log(self._db)
             self._db.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
             for statement in schema:
                 db.execute(statement)
+            if version and found != version:
+                db.execute(f"PRAGMA user_version = {version}")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -79,6 +93,11 @@ class Database:
         """Close the database; it cannot be used afterwards."""
         with self._lock:
             self._db.close()
+
+
+def format_of(db: sqlite3.Connection) -> int:
+    """Return the format of a SQLite file (``user_version``); 0 if the file names none."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -> DatabaseError:

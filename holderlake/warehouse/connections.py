@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
 
+from holderlake.storage.formats import too_new
 from holderlake.warehouse import schema
 
 REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake rebuild --damaged' does so now"
@@ -43,7 +45,21 @@ def attach(path: Path) -> duckdb.DuckDBPyConnection:
                 f"that program read-only ({error})"
             ) from error
         raise DamagedWarehouse(f"{path} is damaged ({first_line(error)}); {REMEDY}") from error
+    try:
+        _refuse_newer(connection, path)
+    except WarehouseError:
+        connection.close()
+        raise
     return connection
+
+
+def _refuse_newer(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Raise ``WarehouseError`` for a warehouse of a later format than this version knows."""
+    with suppress(duckdb.Error):  # not a warehouse, or damaged: the caller's query says so
+        found = connection.execute("SELECT sha FROM _installed WHERE part = 'format'").fetchall()
+        for (number,) in found:
+            if int(number) > schema.FORMAT:
+                raise WarehouseError(too_new(path, number, schema.FORMAT))
 
 
 def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

@@ -40,9 +40,14 @@ WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
 """
 _INSERT: Final = """
 INSERT INTO {table} BY NAME
-SELECT * RENAME (as_of AS timestamp) FROM read_parquet($files, hive_partitioning = false, union_by_name = true)
+SELECT * RENAME (as_of AS timestamp)
+FROM (
+    SELECT COLUMNS(lambda name: name IN ({columns}))
+    FROM read_parquet($files, hive_partitioning = false, union_by_name = true)
+)
 {sorting}
 """
+"""Columns that older files lack are null; columns of a later version are left out."""
 _UNSORTED: Final = frozenset({"grouped_transfers"})
 """Tables that are not sorted: the rows of a token and instant are together anyway, and sorting would double the
 time of a load to save 5 % of the bytes. Their batches may be large, because their rows are not held in memory."""
@@ -238,7 +243,9 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[P
     """Insert the rows of Parquet files into a table, and delete the files, which are links."""
     if files:
         sorting = "" if table in _UNSORTED else f"ORDER BY {schema.order(TABLES[table], 'as_of')}"
-        connection.execute(_INSERT.format(table=table, sorting=sorting), {"files": [str(path) for path in files]})
+        columns = ", ".join(map(schema.quoted, TABLES[table].schema.names))
+        insert = _INSERT.format(table=table, columns=columns, sorting=sorting)
+        connection.execute(insert, {"files": [str(path) for path in files]})
     for path in files:
         path.unlink()
 

@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
 
+FORMAT: Final = 1
+"""Format of the warehouse's own tables: ``_loaded``, ``_installed`` and ``_mixed``."""
 _TYPES: Final = {
     pa.string(): "VARCHAR",
     pa.float64(): "DOUBLE",
@@ -207,7 +209,8 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
     for statement in (*map(_create, _tables()), *view_statements("TABLE")):
         connection.execute(statement)
     connection.execute(
-        "INSERT OR REPLACE INTO _installed VALUES ('tables', ?), ('views', ?)", [tables_sha(), views_sha()]
+        "INSERT OR REPLACE INTO _installed VALUES ('tables', ?), ('views', ?), ('format', ?)",
+        [tables_sha(), views_sha(), str(FORMAT)],
     )
     connection.execute("COMMIT")
 

@@ -56,7 +56,7 @@ _MIXED_ROWS: Final = 250_000
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
 _MONTHS: Final = "SELECT DISTINCT date_trunc('month', timestamp) AS month FROM old.{table} ORDER BY month"
-_COLUMNS: Final = "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE database_name = 'old' GROUP BY ALL"
+_COLUMNS: Final = "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE database_name = ? GROUP BY ALL"
 _PACK: Final = """
 INSERT INTO {table} BY NAME
 SELECT {columns}
@@ -211,6 +211,8 @@ class Warehouse:
         migrate = bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
         if pending or outdated or migrate:
             _release_memory()
+            if migrate:
+                self._refuse_unknown_columns()
             with self._next_version(migrate) as connection, self._links() as links:
                 if outdated:
                     schema.install(connection)
@@ -276,7 +278,7 @@ class Warehouse:
         with _writing(packed) as connection:
             connection.execute(f"ATTACH {schema.quoted(str(old))} AS old (READ_ONLY)")
             schema.install(connection)
-            existing = dict(connection.execute(_COLUMNS).fetchall())
+            existing = dict(connection.execute(_COLUMNS, ["old"]).fetchall())
             for table in (*TABLES.values(), *schema.OWN_TABLES.values()):
                 if table.name not in existing:
                     continue
@@ -288,6 +290,18 @@ class Warehouse:
             connection.execute("INSERT INTO _loaded FROM old._loaded")
             connection.execute("DETACH old")
             connection.execute("CHECKPOINT")
+
+    def _refuse_unknown_columns(self) -> None:
+        """Raise ``WarehouseError`` for columns of a later version: this version would remove them with their values."""
+        with self.connect() as connection:
+            existing = dict(connection.execute(_COLUMNS, ["warehouse"]).fetchall())
+        for table in (*TABLES.values(), *schema.OWN_TABLES.values()):
+            unknown = set(existing.get(table.name, ())) - set(map(schema.column_name, table.schema.names))
+            if unknown:
+                raise WarehouseError(
+                    f"{self.path} has the column {table.name}.{min(unknown)} of a later version of Holderlake: install "
+                    "that version, or move the file away; the next load makes it again from the lake"
+                )
 
     def _empty_place(self, what: str) -> Path:
         """Return a path next to the warehouse's file, with the suffix ``what``. Deletes leftovers of a killed load."""

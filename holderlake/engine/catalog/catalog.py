@@ -200,7 +200,9 @@ def _version(catalog: sqlite3.Connection) -> int:
 def _check_format(catalog: sqlite3.Connection, root: Path, known: Collection[str]) -> str:
     (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
     if found not in known:
-        raise BadSource(f"{root} holds a store of format {found}; this version reads format {_FORMAT}")
+        raise BadSource(
+            f"{root} holds a store of format {found}; this version reads format {_FORMAT}: install the newer version"
+        )
     return str(found)
 
 

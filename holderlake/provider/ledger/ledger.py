@@ -147,7 +147,7 @@ class CreditLedger:
         self._renewal_day = renewal_day
         self._now = now
         # Every commit is synced: credits that a power cut erased from the ledger would be spent twice.
-        self._db = Database(Path(path), statements.SCHEMA, "FULL", _REMEDY)
+        self._db = Database(Path(path), statements.SCHEMA, "FULL", _REMEDY, statements.FORMAT)
         self._owner = Owner(Path(path))
         with self._db.transaction() as db:
             upgrade(db)

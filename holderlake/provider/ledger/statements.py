@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+FORMAT: Final = 1
+"""Format of the ledger's file."""
 RESTORE: Final = """
     INSERT INTO entries (run_id, endpoint, subject, day, state, cost) VALUES (?, ?, ?, ?, 'settled', ?)
 """

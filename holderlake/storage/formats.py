@@ -1,0 +1,36 @@
+"""Format versions of files on disk: whole numbers from 1. Files that name no format have format 1.
+
+A new nullable column is no new format, because older files read as null. Each part of a home keeps its own number: the
+manifests of the lake, the table ``_installed`` of the warehouse, ``user_version`` of SQLite databases, and a file
+``format.json`` in the folders of the archive and of Dagster's history.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holderlake.storage.atomic_files import write_whole
+
+FORMAT_FILE: Final = "format.json"
+
+
+def too_new(path: Path | str, found: object, known: object) -> str:
+    """Return the text of the error about a format that this version does not know."""
+    return f"{path} has format {found}, and this version of Holderlake knows {known}: install the newer version"
+
+
+def read_format(folder: Path) -> dict[str, Any]:
+    """Return the content of a folder's format file; ``{"format": 1}`` if it is missing or damaged."""
+    try:
+        found = msgspec.json.decode((folder / FORMAT_FILE).read_bytes(), type=dict[str, Any])
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, UnicodeDecodeError):
+        found = {}
+    return {"format": 1} | found
+
+
+def write_format(folder: Path, number: int, **more: Any) -> None:
+    """Write a folder's format file, with further values."""
+    write_whole(folder / FORMAT_FILE, msgspec.json.encode({"format": number, **more}))
