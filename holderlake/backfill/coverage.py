@@ -133,7 +133,7 @@ class Coverage:
     def _read_top(self, chain: str, top: int) -> Mapping[datetime, set[str]]:
         """Return the addresses of holders up to rank ``top``, by instant. Raises ``LakeError`` for a damaged file."""
         held = [one for (family, _), one in self._held(chain).items() if family == HOLDERS.name]
-        paths = [str(self._lake.path("holders", chain, one.as_of)) for one in held if one.tables["holders"].rows]
+        paths = [str(self._lake.store.path(one, "holders")) for one in held if one.tables["holders"].rows]
         found: dict[datetime, set[str]] = {}
         if not paths:
             return found

@@ -193,7 +193,7 @@ def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: st
     found = {}
     for manifest in manifests:
         expected = manifest.tables[table].rows
-        path = lake.path(table, manifest.chain, manifest.as_of, manifest.family)
+        path = lake.store.path(manifest, table)
         rows = pq.read_metadata(path).num_rows if path.exists() else None
         if rows != expected:
             place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
@@ -228,5 +228,5 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[Path]:
-    paths = [lake.path(table, one.chain, one.as_of) for one in manifests if one.tables[table].rows]
+    paths = [lake.store.path(one, table) for one in manifests if one.tables[table].rows]
     return paths or TABLES[table].schema.empty_table()

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain, product
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final
 
 from holderlake.contract.tables import FAMILY_TABLES
-from holderlake.lake import commits
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import (
     NO_FILE,
@@ -22,11 +21,11 @@ from holderlake.lake.manifests import (
     Manifest,
     Place,
     file_of,
-    is_intact,
     manifest_path,
     parsed_manifest,
     place_of,
 )
+from holderlake.lake.stores import PROVIDER
 from holderlake.storage.names import BadName, chain_name, timestamp_name
 
 _FAMILY_OF: Final = {f"{name}/part-0.parquet": family for family, names in FAMILY_TABLES.items() for name in names} | {
@@ -38,7 +37,7 @@ _FAMILY_OF: Final = {f"{name}/part-0.parquet": family for family, names in FAMIL
 class Damage:
     """A damaged file, its fault, and its partition (``place``); None for the file that names the provider."""
 
-    path: Path
+    path: PurePath | str
     reason: str
     place: Place | None
 
@@ -58,16 +57,13 @@ def damages(
     ``every_byte`` reads each file and compares its SHA-256; otherwise only sizes are compared.
     """
     if lake.provider_damage:
-        yield Damage(lake.provider_path, lake.provider_damage, None)
+        yield Damage(f"{lake.store.name}/{PROVIDER}", lake.provider_damage, None)
     selection = product([None] if chains is None else chains, [None] if timestamps is None else timestamps)
-    for path in chain.from_iterable(commits.manifest_paths(lake.root, *one) for one in selection):
-        place = place_of(path)
+    for path, text in chain.from_iterable(lake.store.texts(*one) for one in selection):
         try:
-            manifest = parsed_manifest(path.read_bytes(), path)
-        except FileNotFoundError:  # another process is finishing its commit
-            continue
+            manifest = parsed_manifest(text, path)
         except DamagedManifest as error:
-            yield Damage(path, str(error).removeprefix(f"{path} "), place)
+            yield Damage(path, str(error).removeprefix(f"{path} "), place_of(path))
             continue
         yield from damaged_files(lake, manifest, every_byte=every_byte)
 
@@ -77,24 +73,15 @@ def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterat
     for name, file in manifest.tables.items():
         if file == NO_FILE:
             continue
-        path = file_of(lake.root, manifest, name)
-        try:
-            size = path.stat().st_size
-            if size != file.bytes:
-                reason = f"has {size:,} bytes, and its manifest says {file.bytes:,}"
-            elif every_byte and not is_intact(path.read_bytes(), file):
-                reason = "has other bytes than its manifest says"
-            else:
-                continue
-        except FileNotFoundError:
-            reason = "is missing"
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror}"
-        yield Damage(path, reason, manifest.place)
+        reason = lake.store.fault(manifest, name, every_byte=every_byte)
+        if reason:
+            yield Damage(lake.store.where(manifest, name), reason, manifest.place)
 
 
 def unlisted(lake: Lake) -> Iterator[Damage]:
-    """Find Parquet files that no manifest lists, because their manifest is gone."""
+    """Find Parquet files in the lake's folder that no manifest lists, because their manifest is gone."""
+    if not lake.is_local:
+        return
     listed = {file_of(lake.root, manifest, name) for manifest in lake.manifests() for name in manifest.tables}
     folders = {path.parent for path in lake.manifest_paths()}
     for name in (*(name for names in FAMILY_TABLES.values() for name in names), *SIDE_TABLES):

@@ -4,6 +4,8 @@ Layout: ``<table>/chain=<chain>/timestamp=<instant>/part-0.parquet``. ``failures
 ``part-<family>.parquet`` a family, because families commit separately, and none if there are no rows. Readers trust
 manifests only: ``_manifests/chain=<chain>/timestamp=<instant>/<family>.json`` contains the rows, bytes and SHA-256 of
 each file. A partition with a file that does not match its manifest counts as missing, and is written again.
+
+The files lie in a folder (``stores``) or in a bucket (``object_store``).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import logging
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 from uuid import uuid4
 
@@ -28,31 +30,26 @@ from holderlake.lake.manifests import (
     NO_FILE,
     REVISIONS,
     SIDE_TABLES,
+    DamagedManifest,
     LakeError,
     Manifest,
+    Place,
     TableFile,
-    file_of,
-    has_its_files,
     is_intact,
-    manifest_path,
-    place_of,
-    read_manifest,
+    parsed_manifest,
     table_file,
     table_path,
 )
-from holderlake.lake.revisions import revisions
 from holderlake.lake.rows import (
     SUBJECT_COLUMNS,
     columns_of,
     conforming,
     empty,
-    fetched_early,
     from_parquet,
-    merged,
-    subject_column,
+    rows_after_write,
     to_parquet,
 )
-from holderlake.storage.atomic_files import set_aside, whole_file
+from holderlake.lake.stores import PROVIDER, FolderStore, Latest, Store
 from holderlake.storage.names import BadName, chain_name, family_name
 
 __all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "LakeError", "Manifest", "TableFile"]
@@ -60,15 +57,23 @@ __all__ = ["FAILURES", "REVISIONS", "SIDE_TABLES", "SUBJECT_COLUMNS", "Lake", "L
 SAMPLE_PROVIDER: Final = "sample world "
 """Prefix of the names of providers of sample data; the version of the data follows."""
 _log = logging.getLogger(__name__)
-_PROVIDER: Final = "_provider.json"
 _READ_ATTEMPTS: Final = 5
 
 
 class Lake:
-    """The Parquet files in one folder, from one provider. Safe for any number of processes and threads."""
+    """The Parquet files in one place, from one provider. Safe for any number of processes and threads.
 
-    def __init__(self, root: Path) -> None:
+    ``root`` is the folder of the lake; if the lake lies in a bucket (``store``), of the host's copies of its files.
+    """
+
+    def __init__(self, root: Path, store: Store | None = None) -> None:
         self.root = root
+        self.store = FolderStore(root) if store is None else store
+
+    @property
+    def is_local(self) -> bool:
+        """True if the lake lies in the folder ``root``."""
+        return isinstance(self.store, FolderStore)
 
     @property
     def provider(self) -> str | None:
@@ -82,7 +87,7 @@ class Lake:
     @property
     def provider_path(self) -> Path:
         """The path of the JSON file that names the lake's provider."""
-        return self.root / _PROVIDER
+        return self.root / PROVIDER
 
     @property
     def provider_damage(self) -> str | None:
@@ -96,10 +101,11 @@ class Lake:
 
     def _noted_provider(self) -> tuple[str | None, str | None]:
         """Return the provider that ``provider_path`` names, and that file's fault; None for each that is absent."""
+        note = self.store.provider_note()
+        if note is None:
+            return None, "is missing" if next(self.store.texts(), None) else None
         try:
-            return msgspec.json.decode(self.provider_path.read_bytes(), type=dict[str, str])["provider"], None
-        except FileNotFoundError:
-            return None, "is missing" if next(self.manifest_paths(), None) else None
+            return msgspec.json.decode(note, type=dict[str, str])["provider"], None
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
             return None, f"does not name a provider: {error}"
 
@@ -115,12 +121,10 @@ class Lake:
 
     def manifest(self, family: str, chain: str, as_of: datetime) -> Manifest | None:
         """Return a partition's manifest; None if it was never committed, or a file is missing or has another size."""
-        path = commits.settled_manifest_path(self.root, _family(family), _safe(chain), _timestamp(as_of))
-        manifest = read_manifest(path)
-        return manifest if manifest and has_its_files(self.root, manifest) else None
+        return self.store.manifest(_place(family, chain, as_of))
 
     def manifest_paths(self) -> Iterator[Path]:
-        """Yield the paths of all manifests by chain, timestamp and family."""
+        """Yield the paths of all manifests by chain, timestamp and family. Only for a local lake."""
         return commits.manifest_paths(self.root)
 
     def manifests(
@@ -128,13 +132,13 @@ class Lake:
     ) -> Iterator[Manifest]:
         """Yield all manifests, or those of one family, chain or instant, by chain, timestamp and family."""
         timestamp = None if as_of is None else _timestamp(as_of)
-        paths = commits.manifest_paths(self.root, None if chain is None else _safe(chain), timestamp)
-        manifests = (read_manifest(path) for path in paths if family in (None, path.stem))
+        texts = self.store.texts(None if chain is None else _safe(chain), timestamp, family)
+        manifests = (_parsed(text, path) for path, text in texts)
         return (manifest for manifest in manifests if manifest)
 
     def complete(self, chain: str, instants: Collection[datetime]) -> Iterator[Manifest]:
         """Yield a chain's manifests of all families at the instants, without those that lack a file."""
-        return commits.complete_manifests(self.root, _safe(chain), {_timestamp(as_of) for as_of in instants})
+        return self.store.complete(_safe(chain), {_timestamp(as_of) for as_of in instants})
 
     def read(self, table: str, chain: str | None = None, as_of: datetime | None = None) -> pa.Table:
         """Return a table's committed rows: of all partitions, or of one chain or instant.
@@ -154,8 +158,8 @@ class Lake:
             if newer is None or newer == manifest:
                 break
             manifest = newer  # written between reading the manifest and reading the file
-        path = file_of(self.root, manifest, table)
-        raise LakeError(f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
+        where = self.store.where(manifest, table)
+        raise LakeError(f"{where} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
 
     def intact_rows(self, manifest: Manifest, tables: Collection[str] | None = None) -> dict[str, pa.Table] | None:
         """Return a partition's rows by table, of all tables or some; None if a file does not match the manifest."""
@@ -179,7 +183,7 @@ class Lake:
         links = {name: folder / f"{uuid4().hex}.parquet" for name in names}
         for name, path in links.items():
             try:
-                _link(file_of(self.root, manifest, name), path)
+                _link(self.store.path(manifest, name), path)
                 intact = is_intact(path.read_bytes(), manifest.tables[name])
             except FileNotFoundError:
                 intact = False
@@ -195,7 +199,7 @@ class Lake:
         if file == NO_FILE:
             return b""
         try:
-            data = file_of(self.root, manifest, table).read_bytes()
+            data = self.store.path(manifest, table).read_bytes()
         except FileNotFoundError:
             return None
         return data if is_intact(data, file) else None
@@ -214,6 +218,7 @@ class Lake:
         failures: pa.Table | None = None,
         final: bool = False,
         options: Mapping[str, Any] | None = None,
+        record: bytes | None = None,
     ) -> Manifest:
         """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
 
@@ -225,7 +230,7 @@ class Lake:
         ``options`` are the request options; None keeps those of the partition. ``final`` means that the rows are about
         a past that does not change: rows of a covered subject that differ from its older rows add a row to
         ``revisions``, whose rows are never removed; and a subject with rows that were fetched before ``as_of`` is not
-        covered.
+        covered. ``record`` is the record of the answers, for a store that ``keeps_records``.
 
         Raises ``LakeError`` if the rows do not fit the partition, or the lake has another provider.
         """
@@ -233,52 +238,59 @@ class Lake:
             raise LakeError(f"the family {family} has no table {name}")
         new = {_known(name): conforming(name, rows, chain, as_of) for name, rows in tables.items()}
         new[FAILURES] = conforming(FAILURES, empty(FAILURES) if failures is None else failures, chain, as_of)
-        path = manifest_path(self.root, _family(family), _safe(chain), _timestamp(as_of))
+        place = _place(family, chain, as_of)
         self.claim(provider)
-        with commits.locked(self.root, chain):
-            commits.finish(self.root, path)
-            old, before = self._before(path)
-            new = {name: rows.slice(0, 0) for name, rows in before.items()} | new
-            kept = frozenset() if old is None else old.answered
-            lacking = self._lacking(old, before)
-            repeated = kept & set(covered) if final and before else frozenset()
-            if old is not None and None not in (old.options, options) and old.options != options:
-                kept = frozenset()  # a partition has one set of options: other subjects must be fetched again
-            early = fetched_early(new, as_of, by) if final else frozenset()
-            given = new.pop(REVISIONS, empty(REVISIONS))
-            changed = {name: new[name] for name in tables.keys() - set(SIDE_TABLES)}
-            fresh = empty(REVISIONS)
-            if repeated:
-                fresh = revisions(family, before, changed, SUBJECT_COLUMNS[by], repeated, lacking)
-            rows = {
-                name: merged(
-                    before.get(name), table, subject_column(name, by), requested if name == FAILURES else covered
-                )
-                for name, table in new.items()
-            }
-            rows[REVISIONS] = pa.concat_tables([before.get(REVISIONS, empty(REVISIONS)), given, fresh]).sort_by(
-                [(name, "ascending") for name in ("subject", "table_name", "fetched_at")]
-            )
-            return self._commit(
-                path, rows, (kept | frozenset(covered)) - early, provider, old, _options(old, options, covered)
-            )
+        with self.store.locked(chain):
+            while True:
+                latest, before = self._before(place)
+                old = latest.manifest
+                lacking = self._lacking(old, before)
+                rows, kept = rows_after_write(place, old, before, new, by, requested, covered, final, options, lacking)
+                data = {
+                    name: to_parquet(some) for name, some in rows.items() if some.num_rows or name not in SIDE_TABLES
+                }
+                files = {
+                    name: table_file(some.num_rows, data[name]) if name in data else NO_FILE
+                    for name, some in rows.items()
+                }
+                chosen = _options(old, options, covered)
+                if old and ({REVISIONS: NO_FILE} | old.tables, old.covered, old.options) == (files, kept, chosen):
+                    return old
+                manifest = Manifest(*place, provider, utc_now(), uuid4().hex, files, kept, chosen, FORMAT)
+                if self.store.commit(manifest, data, latest, record):
+                    return manifest
 
-    def _before(self, path: Path) -> tuple[Manifest | None, dict[str, pa.Table]]:
+    def replace(self, manifest: Manifest, files: Mapping[str, bytes], before: Latest | None = None) -> bool:
+        """Commit a partition of another lake, with the bytes of its files by table, in place of the partition here.
+
+        With ``before``, return False and change nothing if the partition here has another manifest now. Without it,
+        move or copy the files here to the quarantine.
+        """
+        self.claim(manifest.provider)
+        with self.store.locked(manifest.chain):
+            latest = self.store.latest(manifest.place)
+            if before is None:
+                self.store.set_aside(manifest.place)
+            elif latest != before:
+                return False
+            return self.store.commit(manifest, files, latest)
+
+    def _before(self, place: Place) -> tuple[Latest, dict[str, pa.Table]]:
         """Return a partition's manifest and rows by table. If a file is damaged, quarantine all its files."""
-        manifest = read_manifest(path)
-        rows = self.intact_rows(manifest) if manifest else None
+        latest = self.store.latest(place)
+        rows = self.intact_rows(latest.manifest) if latest.manifest else None
         if rows is not None:
-            return manifest, rows
-        place = "/".join(place_of(path))
-        for moved in commits.set_partition_aside(self.root, path)[:1]:
+            return latest, rows
+        for moved in self.store.set_aside(place)[:1]:
             _log.warning(
-                "%s is damaged and written again; its files are now in %s. 'holderlake rebuild --partition %s' "
+                "%s of %s is damaged and written again; its files are now in %s. 'holderlake rebuild --partition %s' "
                 "restores the rows that are not fetched now, at no cost",
-                path,
+                "/".join(place),
+                self.store.name,
                 moved,
-                place,
+                "/".join(place),
             )
-        return None, {}
+        return latest._replace(manifest=None), {}
 
     def _lacking(self, manifest: Manifest | None, tables: Collection[str]) -> dict[str, frozenset[str]]:
         """Return the columns that the files of an older version lack, by table.
@@ -289,7 +301,7 @@ class Lake:
         if manifest is None:
             return lacking
         for name in tables:
-            path = file_of(self.root, manifest, name)
+            path = self.store.path(manifest, name)
             found = columns_of(path.read_bytes() if manifest.tables[name] != NO_FILE else b"")
             own = frozenset(TABLES[name].schema.names)
             if found - own:
@@ -299,36 +311,13 @@ class Lake:
             lacking[name] = own - found if found else frozenset()
         return lacking
 
-    def _commit(
-        self,
-        path: Path,
-        tables: Mapping[str, pa.Table],
-        covered: frozenset[str],
-        provider: str,
-        old: Manifest | None,
-        options: dict[str, Any] | None,
-    ) -> Manifest:
-        data = {name: to_parquet(rows) for name, rows in tables.items() if rows.num_rows or name not in SIDE_TABLES}
-        files = {
-            name: table_file(rows.num_rows, data[name]) if name in data else NO_FILE for name, rows in tables.items()
-        }
-        if old and ({REVISIONS: NO_FILE} | old.tables, old.covered, old.options) == (files, covered, options):
-            return old
-        family, chain, timestamp = place_of(path)
-        manifest = Manifest(family, chain, timestamp, provider, utc_now(), uuid4().hex, files, covered, options, FORMAT)
-        commits.commit(self.root, manifest, data)
-        return manifest
-
     def claim(self, provider: str) -> None:
         """Bind the lake to a provider at its first write. Raises ``LakeError`` if it is bound to another one."""
         if self._noted_provider()[0] != provider:
             self.check_provider(provider)
-            with commits.locked(self.root, None):
+            with self.store.locked(None):
                 if self._noted_provider()[0] != provider:
-                    if self.provider_path.exists():
-                        set_aside(self.provider_path, self.root, commits.QUARANTINE)
-                    with whole_file(self.provider_path) as file:
-                        file.write_bytes(msgspec.json.encode({"provider": provider}))
+                    self.store.note_provider(msgspec.json.encode({"provider": provider}))
         self.check_provider(provider)
 
     def check_provider(self, provider: str) -> None:
@@ -338,14 +327,21 @@ class Lake:
             return
         if bound and bound.startswith(SAMPLE_PROVIDER) and provider.startswith(SAMPLE_PROVIDER):
             raise LakeError(
-                f"the lake {self.root} was filled with the sample data of another version of Holderlake ({bound!r}; "
-                f"this version has {provider!r}). You can still read it, but not add to it. To continue, set "
-                "HOLDERLAKE_HOME to a new folder and run 'holderlake demo'"
+                f"the lake {self.store.name} was filled with the sample data of another version of Holderlake "
+                f"({bound!r}; this version has {provider!r}). You can still read it, but not add to it. To continue, "
+                "set HOLDERLAKE_HOME to a new folder and run 'holderlake demo'"
             )
         raise LakeError(
-            f"the lake {self.root} has data of {bound!r} and cannot mix it with data of {provider!r}; set "
+            f"the lake {self.store.name} has data of {bound!r} and cannot mix it with data of {provider!r}; set "
             "HOLDERLAKE_HOME to another folder for that provider"
         )
+
+
+def _parsed(text: bytes, path: PurePath) -> Manifest | None:
+    try:
+        return parsed_manifest(text, path)
+    except DamagedManifest:
+        return None
 
 
 def _link(path: Path, link: Path) -> None:
@@ -385,6 +381,10 @@ def _safe(chain: str) -> str:
         return chain_name(chain)
     except BadName as error:
         raise LakeError(str(error)) from error
+
+
+def _place(family: str, chain: str, as_of: datetime) -> Place:
+    return _family(family), _safe(chain), _timestamp(as_of)
 
 
 def _timestamp(as_of: datetime) -> str:

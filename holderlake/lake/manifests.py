@@ -120,7 +120,7 @@ def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str 
     return f"{root}/{table}/chain={chain}/timestamp={timestamp}/{name}"
 
 
-def place_of(path: Path) -> Place:
+def place_of(path: PurePath) -> Place:
     """Return the family, chain and timestamp that a manifest's path contains."""
     return path.stem, path.parent.parent.name.partition("=")[2], path.parent.name.partition("=")[2]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holderlake.contract.tables import TABLES, conform
-from holderlake.lake.manifests import REVISIONS, SIDE_TABLES, LakeError
+from holderlake.contract.times import parse_partition
+from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, LakeError, Manifest, Place
+from holderlake.lake.revisions import revisions
 
 SUBJECT_COLUMNS: Final = {
     "chain": "chain",
@@ -66,6 +68,46 @@ def merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collecti
         replaced = pa.array(sorted({*answered, *new[subject].to_pylist()}), type=pa.string())
         new = pa.concat_tables([old.filter(pc.invert(pc.is_in(old[subject], value_set=replaced))), new])
     return _by_subject(new, subject)
+
+
+def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
+    place: Place,
+    old: Manifest | None,
+    before: Mapping[str, pa.Table],
+    new: Mapping[str, pa.Table],
+    by: str,
+    requested: Collection[str],
+    covered: Collection[str],
+    final: bool,
+    options: Mapping[str, Any] | None,
+    lacking: Mapping[str, Collection[str]],
+) -> tuple[dict[str, pa.Table], frozenset[str]]:
+    """Return a partition's rows by table after a write, and its covered subjects. For the arguments see ``Lake.write``.
+
+    ``old`` and ``before`` are the partition's manifest and rows before the write, and ``lacking`` the columns that the
+    files before did not have.
+    """
+    tables = new.keys() - set(SIDE_TABLES)
+    new = {name: rows.slice(0, 0) for name, rows in before.items()} | dict(new)
+    kept = frozenset() if old is None else old.answered
+    repeated = kept & set(covered) if final and before else frozenset()
+    if old is not None and None not in (old.options, options) and old.options != options:
+        kept = frozenset()  # a partition has one set of options: other subjects must be fetched again
+    early = fetched_early(new, parse_partition(place[2]), by) if final else frozenset()
+    given = new.pop(REVISIONS, empty(REVISIONS))
+    fresh = empty(REVISIONS)
+    if repeated:
+        fresh = revisions(
+            place[0], before, {name: new[name] for name in tables}, SUBJECT_COLUMNS[by], repeated, lacking
+        )
+    rows = {
+        name: merged(before.get(name), table, subject_column(name, by), requested if name == FAILURES else covered)
+        for name, table in new.items()
+    }
+    rows[REVISIONS] = pa.concat_tables([before.get(REVISIONS, empty(REVISIONS)), given, fresh]).sort_by(
+        [(name, "ascending") for name in ("subject", "table_name", "fetched_at")]
+    )
+    return rows, (kept | frozenset(covered)) - early
 
 
 def fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, kind: str) -> frozenset[str]:

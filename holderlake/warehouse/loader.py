@@ -116,6 +116,7 @@ class Loading:
         files: dict[str, dict[Path, int]] = {}
         stale: dict[str, list[Pending]] = {}
         loaded = []
+        self.lake.store.prefetch(one.manifest for one in batch)
         for one in batch:
             names = one.manifest.tables.keys() - set(SIDE_TABLES)
             linked = self.lake.link_files(one.manifest, links, names)
@@ -187,15 +188,12 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
     ``loaded`` has the SHA-256 of each loaded manifest by partition.
     """
     pending, damaged = [], []
-    for path in lake.manifest_paths():
+    for path, text in lake.store.texts():
         family, chain, timestamp = manifests.place_of(path)
         try:
-            text = path.read_bytes()
             sha = hashlib.sha256(text).hexdigest()
             if loaded.get((family, chain, parse_partition(timestamp))) != sha:
                 pending.append(Pending(manifests.parsed_manifest(text, path), sha))
-        except FileNotFoundError:  # moved to the quarantine by another process
-            continue
         except (ValueError, DamagedManifest) as error:
             damaged.append(str(error))
     return sorted(pending, key=_in_order), damaged

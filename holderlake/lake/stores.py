@@ -1,0 +1,179 @@
+"""The place of a lake's files: a folder of this host. ``object_store`` has the other kind of place, a bucket.
+
+``Lake`` merges, checks and commits rows; a ``Store`` reads and writes the files of its partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path, PurePath
+from typing import Any, Final, NamedTuple, Protocol
+
+from holderlake.lake import commits
+from holderlake.lake.manifests import (
+    Manifest,
+    Place,
+    file_of,
+    has_its_files,
+    is_intact,
+    manifest_path,
+    read_manifest,
+)
+from holderlake.storage.atomic_files import set_aside, whole_file
+
+PROVIDER: Final = "_provider.json"
+
+
+class Latest(NamedTuple):
+    """A partition's current manifest, None if it is missing or damaged, and what ``Store.commit`` replaces."""
+
+    manifest: Manifest | None
+    version: Any = None
+
+
+class Store(Protocol):
+    """The files of a lake. ``name`` is its folder or URL; ``keeps_records``: see ``commit``."""
+
+    name: str
+    keeps_records: bool
+
+    def locked(self, chain: str | None) -> AbstractContextManager[None]:
+        """Hold a chain's lock between the threads and processes of this host, or the lake's own lock (None)."""
+        ...
+
+    def texts(
+        self, chain: str | None = None, timestamp: str | None = None, family: str | None = None
+    ) -> Iterator[tuple[PurePath, bytes]]:
+        """Yield path and bytes of each manifest, or of one chain, timestamp or family, by chain and timestamp."""
+        ...
+
+    def complete(self, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
+        """Yield a chain's manifests at the timestamps that have all their files."""
+        ...
+
+    def manifest(self, place: Place) -> Manifest | None:
+        """Return a partition's manifest; None if it is missing or lacks a file."""
+        ...
+
+    def latest(self, place: Place) -> Latest:
+        """Return a partition's manifest, complete or not, for a commit. The caller holds the chain's lock."""
+        ...
+
+    def path(self, manifest: Manifest, table: str) -> Path:
+        """Return the path of a table's file on this host, which a bucket first downloads; existing or not."""
+        ...
+
+    def where(self, manifest: Manifest, table: str) -> str:
+        """Return the path or URL of a table's file, for messages."""
+        ...
+
+    def prefetch(self, manifests: Iterable[Manifest]) -> None:
+        """Download the files of partitions, several at a time."""
+        ...
+
+    def commit(
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, record: bytes | None = None
+    ) -> bool:
+        """Write a partition's files (bytes by table) and its manifest so that they appear together.
+
+        Returns False, and changes nothing that readers see, if another writer has replaced ``before``. A store that
+        ``keeps_records`` keeps ``record``, the record of the commit's answers, with the manifest.
+        """
+        ...
+
+    def set_aside(self, place: Place) -> list[str]:
+        """Copy or move a damaged partition to the quarantine, and return the new names of its files."""
+        ...
+
+    def fault(self, manifest: Manifest, table: str, *, every_byte: bool) -> str | None:
+        """Return the fault of a table's file as text, None if there is none. Without ``every_byte`` compare sizes."""
+        ...
+
+    def provider_note(self) -> bytes | None:
+        """Return the content of the file that names the lake's provider; None if it is missing."""
+        ...
+
+    def note_provider(self, data: bytes) -> None:
+        """Write the file that names the lake's provider. The caller holds the lake's own lock."""
+        ...
+
+
+class FolderStore:
+    """A lake in a folder of this host. ``commits`` has the steps of a commit."""
+
+    keeps_records = False
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.name = str(root)
+
+    def locked(self, chain: str | None) -> AbstractContextManager[None]:
+        return commits.locked(self.root, chain)
+
+    def texts(
+        self, chain: str | None = None, timestamp: str | None = None, family: str | None = None
+    ) -> Iterator[tuple[PurePath, bytes]]:
+        for path in commits.manifest_paths(self.root, chain, timestamp):
+            if family in (None, path.stem):
+                try:
+                    yield path, path.read_bytes()
+                except FileNotFoundError:  # moved to the quarantine by another process
+                    continue
+
+    def complete(self, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
+        return commits.complete_manifests(self.root, chain, timestamps)
+
+    def manifest(self, place: Place) -> Manifest | None:
+        manifest = read_manifest(commits.settled_manifest_path(self.root, *place))
+        return manifest if manifest and has_its_files(self.root, manifest) else None
+
+    def latest(self, place: Place) -> Latest:
+        path = manifest_path(self.root, *place)
+        commits.finish(self.root, path)
+        return Latest(read_manifest(path))
+
+    def path(self, manifest: Manifest, table: str) -> Path:
+        return file_of(self.root, manifest, table)
+
+    def where(self, manifest: Manifest, table: str) -> str:
+        return str(self.path(manifest, table))
+
+    def prefetch(self, manifests: Iterable[Manifest]) -> None:
+        """Do nothing: the files are on this host."""
+
+    def commit(
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, record: bytes | None = None
+    ) -> bool:
+        commits.commit(self.root, manifest, files)
+        return True
+
+    def set_aside(self, place: Place) -> list[str]:
+        return [str(path) for path in commits.set_partition_aside(self.root, manifest_path(self.root, *place))]
+
+    def fault(self, manifest: Manifest, table: str, *, every_byte: bool) -> str | None:
+        path, file = self.path(manifest, table), manifest.tables[table]
+        try:
+            size = path.stat().st_size
+            if size != file.bytes:
+                return f"has {size:,} bytes, and its manifest says {file.bytes:,}"
+            if every_byte and not is_intact(path.read_bytes(), file):
+                return "has other bytes than its manifest says"
+        except FileNotFoundError:
+            return "is missing"
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        return None
+
+    def provider_note(self) -> bytes | None:
+        try:
+            return (self.root / PROVIDER).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def note_provider(self, data: bytes) -> None:
+        path = self.root / PROVIDER
+        if path.exists():
+            set_aside(path, self.root, commits.QUARANTINE)
+        with whole_file(path) as file:
+            file.write_bytes(data)
