@@ -33,12 +33,12 @@ from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.times import parse_when
-from holderlake.dagster.alert_checks import evaluate_alerts
 from holderlake.dagster.assets import log_materialisations
 from holderlake.dagster.checks import evaluate
+from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.partitions import partition_key
-from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, prepare
+from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, prepare, refresh_start
 from holderlake.dagster.warehouse import history_plots
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
@@ -79,7 +79,9 @@ def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace:
 def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
     """Run the backfill. Partitions that it filled are logged as materialised, even after an error."""
     if config.refresh and not config.refresh_since:
-        config = config.model_copy(update={"refresh_since": workspace.now().isoformat()})
+        config = config.model_copy(
+            update={"refresh_since": refresh_start(context.instance, context.run_id).isoformat()}
+        )
 
     def advice(error: Exception) -> str:
         return _advice(config, workspace, error) if workspace.prepared_run == context.run_id else str(error)

@@ -14,7 +14,7 @@ from dagster import (
 )
 
 from assets import addresses, chains, freshness, holders, maps, subgraphs, tokens, transfers, warehouse
-from holderlake.dagster.alert_checks import alert_checks
+from holderlake.dagster.checks.alerts import alert_checks
 from holderlake.settings import load_settings
 from holderlake.workspace import Workspace
 from pipelines.jobs import all_jobs

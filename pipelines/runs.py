@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from dagster import AssetCheckEvaluation, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,8 +19,9 @@ from holderlake import console
 from holderlake.backfill.progress import Progress
 from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
-from holderlake.dagster.alert_checks import ALERT_PREFIX
+from holderlake.dagster.checks.alerts import ALERT_PREFIX
 from holderlake.dagster.partitions import CHAIN, partition_key
+from holderlake.dagster.processes import process_lock
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.ingest.streams.all import STREAMS
@@ -31,7 +33,7 @@ from pipelines.dagster_history import check_history
 from pipelines.definitions import build_defs
 from pipelines.jobs import INGEST
 
-_DAGSTER_YAML: Final = """\
+_FIRST_LINES: Final = """\
 # Dagster's own settings. No telemetry is sent.
 telemetry:
   enabled: false
@@ -40,6 +42,22 @@ nux:
 concurrency:
   runs:
     max_concurrent_runs: 2
+"""
+"""The file ``dagster.yaml`` of version 0.2.0 and before. A file without other lines is replaced."""
+_DAGSTER_YAML: Final = f"""\
+{_FIRST_LINES}\
+# Ends runs that do not start or do not stop, and frees their slots. The sensor dead_runs ends runs without a process.
+run_monitoring:
+  enabled: true
+  start_timeout_seconds: 300
+  cancel_timeout_seconds: 180
+  poll_interval_seconds: 60
+  free_slots_after_run_end_seconds: 60
+# Repeats a run whose process was killed. It resumes: finished partitions are not fetched again.
+run_retries:
+  enabled: true
+  max_retries: 2
+  retry_on_asset_or_op_failure: false
 """
 _FORMER_EVENT_LOG: Final = re.compile(
     r"^event_log_storage:[ \t]*\n[ \t]+module: pipelines\.history[ \t]*\n[ \t]+class: QuickEventLog[ \t]*\n?",
@@ -57,10 +75,11 @@ def prepare_dagster_home(home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
     check_history(home)
     config = home / "dagster.yaml"
-    if not config.exists():
-        write_whole(config, _DAGSTER_YAML.encode())
-    elif (text := config.read_text()) != (standard := _FORMER_EVENT_LOG.sub("", text)):
-        write_whole(config, standard.encode())
+    text = config.read_text() if config.exists() else None
+    wanted = _FIRST_LINES if text is None else _FORMER_EVENT_LOG.sub("", text)
+    wanted = _DAGSTER_YAML if wanted == _FIRST_LINES else wanted
+    if text != wanted:
+        write_whole(config, wanted.encode())
     os.environ["DAGSTER_HOME"] = str(home.resolve())
 
 
@@ -184,16 +203,20 @@ def _run(
     config: Mapping[str, Any],
     partition: str | None,
 ) -> None:
-    result = (
-        build_defs(workspace)
-        .resolve_job_def(job)
-        .execute_in_process(
-            run_config={**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            instance=instance,
-            partition_key=partition,
-            raise_on_error=False,
+    run_id = str(uuid4())
+    with process_lock(workspace.settings.home, run_id) as tags:
+        result = (
+            build_defs(workspace)
+            .resolve_job_def(job)
+            .execute_in_process(
+                run_config={**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+                instance=instance,
+                partition_key=partition,
+                raise_on_error=False,
+                run_id=run_id,
+                tags=tags,
+            )
         )
-    )
     _print_failed_checks(result.get_asset_check_evaluations())
     run = instance.get_run_by_id(result.run_id)
     if run is not None and run.status == DagsterRunStatus.CANCELED:

@@ -1,6 +1,7 @@
 """The sensors: new chains of the provider, paused backfills that can resume, alerts, and the warehouse's automation.
 
-A sensor only looks and launches; the work is done by the job that it launches.
+A sensor only looks and launches; the work is done by the job that it launches. Sensors that repair what failed are in
+``healing``.
 """
 
 import asyncio
@@ -34,6 +35,7 @@ from holderlake.ingest.streams.chains import CHAINS, listed
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL
+from pipelines.healing import healing_sensors
 from pipelines.jobs import ALERTS
 
 _EVALUATE_EVERY: Final = timedelta(minutes=15)
@@ -48,7 +50,7 @@ def all_sensors(settings: Settings) -> list[SensorDefinition]:
         minimum_interval_seconds=60,
         description="Loads the warehouse after tables of the last two days were fetched without it.",
     )
-    return [_chain_sensor(), paused_sensor(settings), _alerts_sensor(settings), automation]
+    return [_chain_sensor(), paused_sensor(settings), _alerts_sensor(settings), automation, *healing_sensors(settings)]
 
 
 def _chain_sensor() -> SensorDefinition:

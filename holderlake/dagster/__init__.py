@@ -3,9 +3,9 @@
 This is the only package of the library that imports Dagster. Jobs, schedules and sensors are in ``pipelines``.
 """
 
-from holderlake.dagster.alert_checks import alert_checks
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import freshness_checks, stream_checks
+from holderlake.dagster.checks.alerts import alert_checks
 from holderlake.dagster.partitions import chain_by_day, days_of, partition_key
 from holderlake.dagster.resources import (
     EngineResource,

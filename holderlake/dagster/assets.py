@@ -34,7 +34,7 @@ from holderlake.contract.tables import FAMILY_TABLES, TABLES
 from holderlake.contract.times import check_passed, parse_when
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, partition_key
-from holderlake.dagster.runs import RunOptions, by_day, ingest_run, prepare
+from holderlake.dagster.runs import RunOptions, by_day, ingest_run, prepare, refresh_start
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
 
@@ -176,6 +176,7 @@ def _ingest(
     instants = _instants_by_chain(config, workspace, days_of(context.partition_keys))
     streams = sum(context.job_def.has_node_named("__".join([*key_prefix, name])) for name in FAMILY_TABLES)
     prepare(workspace, context.run.run_id, instants, streams, every_byte=True)
+    since = refresh_start(context.instance, context.run.run_id) if config.refresh else None
     results: list[PartitionResult] = []
     try:
         asyncio.run(
@@ -183,7 +184,7 @@ def _ingest(
                 workspace,
                 context.run.run_id,
                 [(stream, chain, own) for chain, own in instants.items()],
-                RunOptions(config.tokens, config.refresh),
+                RunOptions(config.tokens, config.refresh, since),
                 results.append,
             )
         )

@@ -18,7 +18,7 @@ from dagster import (
 
 from holderlake.contract.times import InstantAhead
 from holderlake.lake.lake import LakeError
-from holderlake.provider.errors import Cancelled, PermanentError, TransientError
+from holderlake.provider.errors import Cancelled, PermanentError, ProviderError, TransientError
 from holderlake.settings import SettingsError
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.warehouse.warehouse import WarehouseError
@@ -26,6 +26,8 @@ from holderlake.warehouse.warehouse import WarehouseError
 _PERMANENT: Final = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
 """Errors that a retry would repeat: an invalid key, plan, setting or instant, a ceiling, or damaged files."""
 _DELAY_SECONDS: Final = 20
+ERROR_TAG: Final = "holderlake/error"
+"""Run tag with the code of the run's last error, such as ``credits_exhausted`` or ``unreachable``."""
 
 
 @contextmanager
@@ -36,7 +38,8 @@ def step_errors(
 
     A permanent error, and one after which a retry could pay twice, fails the run and tags it so that Dagster does not
     retry it; ``explain`` gives the text. A cancelled provider ends the step as interrupted. Other errors request up to
-    ``retries`` further attempts. Unlike an op's retry policy, this never retries a cancelled step.
+    ``retries`` further attempts. Unlike an op's retry policy, this never retries a cancelled step. The tag
+    ``ERROR_TAG`` names the last error.
     """
     try:
         yield
@@ -45,9 +48,11 @@ def step_errors(
     except Cancelled as error:
         _interrupt(context, error)
     except Exception as error:
+        tags = {ERROR_TAG: error.code if isinstance(error, ProviderError) else type(error).__name__}
         if isinstance(error, _PERMANENT) or (isinstance(error, TransientError) and error.maybe_charged):
-            context.instance.add_run_tags(context.run_id, {"dagster/max_retries": "0"})
+            context.instance.add_run_tags(context.run_id, tags | {"dagster/max_retries": "0"})
             raise Failure(explain(error), allow_retries=False) from error
+        context.instance.add_run_tags(context.run_id, tags)
         if not retries:
             raise
         wait = _DELAY_SECONDS * 2**context.retry_number * random.uniform(1, 1.5)  # noqa: S311 - spreads retries

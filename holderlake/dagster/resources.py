@@ -6,13 +6,14 @@ A resource opens nothing and reads no key before a run or a tick of a sensor use
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
 from dagster import ConfigurableResource, InitResourceContext
 from pydantic import Field, SecretStr
 
+from holderlake.dagster.processes import process_lock
 from holderlake.lake.lake import Lake
 from holderlake.local.embedded import make_workspace
 from holderlake.settings import Settings, load_settings
@@ -75,7 +76,11 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator[Workspace]:
         """Open the workspace for a run or a tick, and close it afterwards."""
-        with closing(self.open()) as workspace:
+        with ExitStack() as opened:
+            workspace = opened.enter_context(closing(self.open()))
+            if context.run and context.instance:
+                tags = opened.enter_context(process_lock(workspace.settings.home, context.run.run_id))
+                context.instance.add_run_tags(context.run.run_id, tags)
             yield workspace
 
     def open(self) -> Workspace:

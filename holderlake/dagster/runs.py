@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from dagster import DagsterInstance
+
+from holderlake.contract.times import utc_now
 from holderlake.ingest.cancelling import cancelling
 from holderlake.ingest.preparing import prepare_run
 from holderlake.ingest.run import ingest
@@ -23,6 +26,10 @@ from holderlake.workspace import Workspace
 Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
 """A stream, a chain, and the instants to fetch for that chain."""
 OnItem: TypeAlias = Callable[[Stream, str, list[PartitionResult]], None]
+
+_RETRY_TAG: Final = "dagster/retry_number"
+"""Run tag of Dagster's automatic repeats."""
+_FIRST_RUN_TAG: Final = "dagster/root_run_id"
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,18 @@ async def ingest_run(
                 finally:
                     on_item(stream, chain, results)
             provider.check_running()
+
+
+def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
+    """Return the time (naive UTC) since which a run's refresh counts: when the run was created.
+
+    For a run that Dagster repeats after a crash, it is the time of the first attempt, so that the repeat does not fetch
+    again what the first attempt fetched.
+    """
+    run, record = instance.get_run_by_id(run_id), instance.get_run_record_by_id(run_id)
+    if run is not None and _RETRY_TAG in run.tags and _FIRST_RUN_TAG in run.tags:
+        record = instance.get_run_record_by_id(run.tags[_FIRST_RUN_TAG]) or record
+    return record.create_timestamp.astimezone(UTC).replace(tzinfo=None) if record else utc_now()
 
 
 def by_day(results: Iterable[PartitionResult]) -> dict[tuple[str, str], list[PartitionResult]]:

@@ -13,6 +13,16 @@ from holderlake.dagster.event_log import FastEventLogStorage
 from pipelines.runs import dagster_instance, prepare_dagster_home
 
 ROOT = Path(__file__).parents[2]
+FIRST = """\
+# Dagster's own settings. No telemetry is sent.
+telemetry:
+  enabled: false
+nux:
+  enabled: false
+concurrency:
+  runs:
+    max_concurrent_runs: 2
+"""
 FORMER = """\
 telemetry:
   enabled: false
@@ -39,6 +49,25 @@ def test_a_former_event_log_is_removed_and_other_lines_are_kept(tmp_path: Path) 
     with DagsterInstance.get() as standard:
         assert standard.get_runs() == []
         assert not isinstance(standard.event_log_storage, FastEventLogStorage)
+
+
+@pytest.mark.parametrize("before", [None, FIRST], ids=["new home", "home of version 0.2.0"])
+def test_dagster_frees_runs_that_hang_and_repeats_killed_ones_only(tmp_path: Path, before: str | None) -> None:
+    if before is not None:
+        (tmp_path / "dagster.yaml").write_text(before)
+    prepare_dagster_home(tmp_path)
+    with DagsterInstance.get() as instance:
+        monitoring, retries = instance.get_settings("run_monitoring"), instance.get_settings("run_retries")
+    assert monitoring["enabled"]
+    assert monitoring["free_slots_after_run_end_seconds"] <= 60
+    assert retries == {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False}
+
+
+def test_settings_of_dagster_that_a_user_changed_stay(tmp_path: Path) -> None:
+    own = FIRST.replace("max_concurrent_runs: 2", "max_concurrent_runs: 5")
+    (tmp_path / "dagster.yaml").write_text(own)
+    prepare_dagster_home(tmp_path)
+    assert (tmp_path / "dagster.yaml").read_text() == own
 
 
 def test_a_storage_that_the_user_chose_is_used(tmp_path: Path) -> None:

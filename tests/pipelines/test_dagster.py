@@ -152,6 +152,29 @@ def test_partitions_that_a_failed_run_finished_are_not_paid_again(
     assert again.ledger.totals().spent == spent
 
 
+@pytest.mark.parametrize("job", ["ingest", "backfill"])
+def test_a_repeated_run_does_not_pay_again_for_its_refresh(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, job: str
+) -> None:
+    workspace = _small(make_workspace)
+    instance.add_dynamic_partitions("chain", ["solana"])
+    options = {"instants": ["2026-05-01"], "refresh": True}
+    ops = {"fill_history": {"config": options | {"chains": ["solana"], "tables": ["holders"]}}}
+    ops = {"holders": {"config": options}} if job == "ingest" else ops
+    key = "solana|2026-05-01" if job == "ingest" else None
+
+    def run(tags: dict[str, str] | None = None) -> str:
+        definition = build_defs(workspace).resolve_job_def(job)
+        return definition.execute_in_process({"ops": ops}, instance, key, tags=tags).run_id
+
+    first = run()
+    spent = workspace.ledger.totals().spent
+    run({"dagster/root_run_id": first, "dagster/retry_number": "1"})
+    assert workspace.ledger.totals().spent == spent > 0
+    run()
+    assert workspace.ledger.totals().spent > spent
+
+
 def test_a_wrong_key_fails_the_asset_without_a_retry(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     tokens = make_workspace().settings.watchlist["solana"][:1]
     workspace = make_workspace(secret="hl_00000000_wrong", watchlist={"solana": tokens})

@@ -1,14 +1,12 @@
-"""Asset checks of a stream's tables: the rules of ``checks.sql``, the row counts of the manifests, and freshness.
+"""Asset checks of a stream's tables: the rules of ``rules.sql``, and the row counts of the manifests.
 
-Rules and counts look at the partitions of the run. A broken rule stops nothing, because one odd token must not keep the
-others from the warehouse. A file that does not match its manifest blocks: its partition must be fetched again.
-Freshness looks at the newest day of each chain, and is checked by the clock: a load of an old year never makes it pass.
+Both look at the partitions of the run. A broken rule stops nothing, because one odd token must not keep the others from
+the warehouse. A file that does not match its manifest blocks: its partition must be fetched again.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +19,6 @@ from dagster import (
     AssetCheckExecutionContext,
     AssetCheckResult,
     AssetChecksDefinition,
-    AssetCheckSeverity,
     AssetCheckSpec,
     MetadataValue,
     ResourceParam,
@@ -33,13 +30,10 @@ from holderlake.dagster.assets import asset_key
 from holderlake.dagster.partitions import days_of
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import Lake, Manifest
-from holderlake.settings.cron import interval_of
 from holderlake.warehouse.schema import quoted
 from holderlake.workspace import Workspace
 
-FRESH: Final = "is_fresh"
 _COUNTS: Final = "rows_are_those_of_the_manifest"
-_GRACE: Final = timedelta(hours=12)
 _LISTED: Final = 10
 _MEMORY: Final = "256MB"
 _VIEW: Final = """
@@ -64,7 +58,7 @@ class Rule:
 
 
 RULES: Final = tuple(
-    Rule(*parts) for parts in _RULE.findall(files("holderlake.dagster").joinpath("checks.sql").read_text())
+    Rule(*parts) for parts in _RULE.findall(files("holderlake.dagster.checks").joinpath("rules.sql").read_text())
 )
 
 
@@ -79,44 +73,6 @@ def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChe
         yield from as_results(evaluate(workspace.lake, stream, days_of_run(context), key_prefix))
 
     return check
-
-
-def freshness_checks(streams: Sequence[Stream], *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
-    """Return one check per stream, on its first table. It fails if the newest instant of a watched chain is too old."""
-    description = "The newest instant of each watched chain is at most one interval of the schedule and 12 h old."
-    specs = [
-        AssetCheckSpec(FRESH, asset=asset_key(stream.tables[0], key_prefix), description=description)
-        for stream in streams
-    ]
-
-    @multi_asset_check(name="__".join([*key_prefix, "freshness_checks"]), specs=specs)
-    def check(workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        oldest = workspace.now() - interval_of(workspace.settings.schedule.cron) - _GRACE
-        for stream in streams:
-            newest = newest_instants(workspace, stream)
-            yield AssetCheckResult(
-                passed=all(when is not None and when >= oldest for when in newest.values()),
-                check_name=FRESH,
-                asset_key=asset_key(stream.tables[0], key_prefix),
-                severity=AssetCheckSeverity.WARN,
-                metadata={chain: f"{when.isoformat()}Z" if when else "no partition" for chain, when in newest.items()},
-            )
-
-    return check
-
-
-def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:
-    """Return the newest as-of instant (UTC) that the lake has of a stream, by watched chain.
-
-    A stream by token or chain has a value for every watched chain, None without any partition. A stream by address or
-    address set has only the chains that have a partition, because these subjects are optional.
-    """
-    watched = sorted(workspace.settings.watchlist)
-    newest: dict[str, datetime | None] = dict.fromkeys(watched if stream.by in ("token", "chain") else ())
-    for manifest in workspace.lake.manifests(stream.name):
-        if manifest.chain in watched:
-            newest[manifest.chain] = max(newest.get(manifest.chain) or manifest.as_of, manifest.as_of)
-    return newest
 
 
 def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:

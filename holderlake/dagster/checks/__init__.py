@@ -1,0 +1,9 @@
+"""Asset checks: rules and row counts of a run's partitions, freshness of each chain, and alert rules.
+
+Checks report. What repairs a partition is in ``holderlake.maintenance`` and ``pipelines.healing``.
+"""
+
+from holderlake.dagster.checks.freshness import freshness_checks
+from holderlake.dagster.checks.streams import RULES, evaluate, files_with_wrong_counts, rows_that_break, stream_checks
+
+__all__ = ["RULES", "evaluate", "files_with_wrong_counts", "freshness_checks", "rows_that_break", "stream_checks"]

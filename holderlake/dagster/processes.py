@@ -1,0 +1,111 @@
+"""Locks that show which runs have a living process, and the end of runs that have none.
+
+Dagster's default run launcher cannot check its runs. After a crash of the whole host they would stay started and keep
+their slots. So the process of each run holds a file lock, which the operating system frees when the process ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
+
+from holderlake.contract.times import from_unix, utc_now
+from holderlake.dagster.failures import ERROR_TAG
+from holderlake.storage.locks import locked
+
+PROCESS_TAG: Final = "holderlake/process"
+"""Run tag that names the host and the lock file of the run's process."""
+PROCESS_GONE: Final = "process_gone"
+"""Value of ``ERROR_TAG`` of a run whose process ended without a result."""
+
+_ASSET_JOB: Final = "__ASSET_JOB"
+"""Dagster's name of the job of assets that a user materialises without naming a job."""
+_UNMARKED: Final = timedelta(hours=1)
+"""Age above which a started run without ``PROCESS_TAG`` has no process: each process sets it in its first seconds."""
+_log = logging.getLogger(__name__)
+
+
+class _HasProcess(Exception):
+    """Another process holds the run's lock."""
+
+
+@contextmanager
+def process_lock(home: Path, run_id: str) -> Iterator[dict[str, str]]:
+    """Hold the lock of a run during the ``with`` block, and return the tag that names it, for the run's tags.
+
+    ``home`` is the home folder of the settings. If another process of the same run holds the lock, there is no tag.
+    """
+    path = _lock_path(home, run_id)
+    try:
+        with locked(path, _HasProcess()):
+            try:
+                yield {PROCESS_TAG: _mark(path)}
+            finally:
+                path.unlink(missing_ok=True)
+    except _HasProcess:
+        yield {}
+
+
+def runs_without_process(instance: DagsterInstance, home: Path, jobs: Collection[str]) -> list[str]:
+    """Return the ids of started runs of these jobs whose process on this host is gone.
+
+    A run that is about to succeed may be among them for a moment: its process frees the lock before Dagster notes the
+    result. Runs of other hosts and other homes are left out. So are runs that are starting or being cancelled, which
+    have time limits in ``dagster.yaml``.
+    """
+    return [
+        record.dagster_run.run_id
+        for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED]))
+        if record.dagster_run.job_name in {*jobs, _ASSET_JOB}
+        and _is_own(record, home)
+        and not _has_process(_lock_path(home, record.dagster_run.run_id))
+    ]
+
+
+def end_run(instance: DagsterInstance, home: Path, run_id: str) -> bool:
+    """Mark a run without a process as failed, unless it ended meanwhile. Return whether it was marked.
+
+    Dagster then frees the run's slots, and repeats the run if its retry policy says so.
+    """
+    _lock_path(home, run_id).unlink(missing_ok=True)
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.status != DagsterRunStatus.STARTED:
+        return False
+    instance.add_run_tags(run_id, {ERROR_TAG: PROCESS_GONE})
+    instance.report_run_failed(run, "The run's process is gone: it was killed, or its host stopped.")
+    _log.warning("the process of run %s of job %s is gone; the run is marked as failed", run_id, run.job_name)
+    return True
+
+
+def _is_own(record: RunRecord, home: Path) -> bool:
+    """Return whether a run belongs to this host and home. A run that has no mark belongs to them after an hour."""
+    run = record.dagster_run
+    mark = run.tags.get(PROCESS_TAG)
+    if mark is None:
+        return record.start_time is not None and utc_now() - from_unix(int(record.start_time)) > _UNMARKED
+    return mark == _mark(_lock_path(home, run.run_id))
+
+
+def _has_process(path: Path) -> bool:
+    if not path.exists():
+        return False
+    try:
+        with locked(path, _HasProcess()):
+            return False
+    except _HasProcess:
+        return True
+
+
+def _lock_path(home: Path, run_id: str) -> Path:
+    return home.resolve() / "runs" / f"{run_id}.lock"
+
+
+def _mark(path: Path) -> str:
+    return f"{socket.gethostname()}:{path}"
