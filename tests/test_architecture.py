@@ -38,7 +38,7 @@ LIBRARY = {
     "explorer": {"contract", "warehouse"},
     "maintenance": {
         *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),
-        *("console", "units"),
+        *("console", "units", "engine"),
     },
     "local": {"contract", "engine", "service", "settings", "provider", "lake", "workspace", "console", "errors"},
 }

@@ -20,7 +20,7 @@ _KEPT: Final = (commits.QUARANTINE, "_buckets")
 @contextmanager
 def only_rebuild(workspace: Workspace) -> Iterator[None]:
     """Hold the lock of rebuilds. Raises ``LakeError`` while another process holds it."""
-    if_held = LakeError("another process is rebuilding the lake; wait until it ends")
+    if_held = LakeError("another process rebuilds the lake or backs up the home; wait until it ends")
     with locked(workspace.settings.home / "lake.rebuilding.lock", if_held):
         yield
 

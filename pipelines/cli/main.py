@@ -16,7 +16,7 @@ from holderlake import console
 from pipelines.cli import servers, shared
 from pipelines.cli.exit_codes import EXIT_CODES, ExitCode
 from pipelines.cli.ingest import commands as ingest
-from pipelines.cli.lake import lake, maintenance, warehouse
+from pipelines.cli.lake import lake, maintenance, upkeep, warehouse
 from pipelines.cli.lake.alerts import alerts
 from pipelines.cli.lake.export import export
 from pipelines.cli.lake.report import report
@@ -80,6 +80,8 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
         "rebuild": maintenance.rebuild_command,
         "archive": maintenance.archive,
         "lake": lake.app,
+        "backup": upkeep.backup_command,
+        "restore": upkeep.restore_command,
     },
 }
 """The commands by task, as ``--help`` shows them."""

@@ -60,9 +60,12 @@ def save_copy(catalog: sqlite3.Connection, root: Path) -> None:
 
     It is not forced to the disk: a copy that a power cut damages is recognised, and the catalogue itself is intact.
     """
-    image = _image(catalog)
-    trailer = image.write.to_bytes(8, "little") + image.crc.to_bytes(4, "little")
-    _replace(root, COPY, image.pages + trailer, durable=False)
+    _replace(root, COPY, stored_copy(image_of(catalog)), durable=False)
+
+
+def stored_copy(image: Image) -> bytes:
+    """Return the bytes of the copy's file: the image, and the 12 bytes at its end."""
+    return image.pages + image.write.to_bytes(8, "little") + image.crc.to_bytes(4, "little")
 
 
 def _replace(root: Path, name: str, content: bytes, durable: bool) -> None:
@@ -101,7 +104,7 @@ def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
     if _checked.get(root) == signature and not again:
         return
     trailer = _read_trailer(root)
-    image = _image(catalog)
+    image = image_of(catalog)
     if trailer is not None and image.crc != trailer.crc:
         _explain(catalog, root, image, trailer)
     _checked[root] = signature
@@ -132,7 +135,8 @@ def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Tr
     raise DamagedCatalog(f"{root / CATALOG} is damaged: its checksum differs; {REBUILD} to restore it from its copy")
 
 
-def _image(catalog: sqlite3.Connection) -> Image:
+def image_of(catalog: sqlite3.Connection) -> Image:
+    """Return the committed catalogue; within an open transaction, as the transaction sees it."""
     with _reading(catalog):
         row = catalog.execute(_WRITES).fetchone()
         pages = catalog.serialize()

@@ -1,0 +1,33 @@
+"""A consistent copy of a store's catalogue while imports run, and the files that it lists."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from holderlake.engine.catalog import catalog as catalogue
+from holderlake.engine.catalog import catalog_copy
+from holderlake.engine.files.disk_errors import sqlite_failures
+from holderlake.engine.files.manifest import read_manifest
+
+
+class StoreSnapshot(NamedTuple):
+    """The bytes of the catalogue and of its copy, and the paths within the store of all files that it lists."""
+
+    catalog: bytes
+    copy: bytes
+    files: list[str]
+
+
+def snapshot(root: Path) -> StoreSnapshot:
+    """Return the committed state of the store in ``root``. Raises ``UnusableStore`` if the catalogue is damaged."""
+    with closing(catalogue.connect(root)) as connection, sqlite_failures(root / catalog_copy.CATALOG):
+        connection.execute("BEGIN")
+        manifest = read_manifest(connection)
+        image = catalog_copy.image_of(connection)
+        connection.rollback()
+    parts = [path for parts in manifest.parts.values() for part in parts for path in part.paths]
+    runs = [f"arrays/{run.file}.run" for run in manifest.runs]
+    volumes = [f"arrays/{volume.file}.volume" for volume in manifest.volumes]
+    return StoreSnapshot(image.pages, catalog_copy.stored_copy(image), [*parts, *runs, *volumes])

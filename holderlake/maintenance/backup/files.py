@@ -1,0 +1,184 @@
+"""Files of one backup: each is copied with its checksum, or linked to the equal file of the backup before it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holderlake.lake.lake import LakeError
+from holderlake.storage.formats import too_new
+
+LIST: Final = "backup.json"
+"""File in the folder of a backup that lists its other files."""
+FORMAT: Final = 1
+_CHUNK: Final = 1 << 20
+_SQLITE: Final = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of a backup: its size in bytes, its SHA-256, and the time of its last change in the home."""
+
+    bytes: int
+    sha256: str
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The content of a backup: its files by path, the time it was taken (ISO, UTC), and the home's path.
+
+    ``problems`` are texts about files that were damaged in the home.
+    """
+
+    taken_at: str
+    home: str
+    files: dict[str, Entry]
+    problems: list[str] = field(default_factory=list)
+    format: int = FORMAT
+
+
+def read_listing(folder: Path) -> Listing:
+    """Return the list of a backup's files. Raises ``LakeError`` if it is no complete backup."""
+    path = folder / LIST
+    try:
+        data = path.read_bytes()
+        number = msgspec.json.decode(data, type=dict[str, Any]).get("format", 1)
+        if number > FORMAT:
+            raise LakeError(too_new(path, number, FORMAT))
+        return msgspec.json.decode(data, type=Listing)
+    except FileNotFoundError:
+        raise LakeError(f"{folder} is not a backup: it has no file {LIST}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LakeError(f"{path} is damaged ({error}); choose another backup with --backup") from error
+
+
+class Copier:
+    """Fills the folder of one backup. ``before`` is the folder of an earlier backup with its listing, or None."""
+
+    def __init__(self, folder: Path, before: tuple[Path, Listing] | None) -> None:
+        self.folder = folder
+        self.files: dict[str, Entry] = {}
+        self.problems: list[str] = []
+        self.copied_bytes = 0
+        self._base, self._known = before[0] if before else folder, before[1].files if before else {}
+
+    def add(self, source: Path, name: str, sha256: str | None = None) -> bool:
+        """Copy a file, or link it if the earlier backup has it. With ``sha256``, return False if the file differs.
+
+        Raises ``FileNotFoundError`` if it is gone.
+        """
+        stat = source.stat()
+        old = self._known.get(name)
+        is_equal = old is not None and (old.bytes, old.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+        if old and is_equal and sha256 in (None, old.sha256) and self._link(name, old):
+            return True
+        target = self._target(name)
+        digest, size = hashlib.sha256(), 0
+        with source.open("rb") as read, target.open("wb") as written:
+            while chunk := read.read(_CHUNK):
+                digest.update(chunk)
+                written.write(chunk)
+                size += len(chunk)
+        if sha256 not in (None, digest.hexdigest()):
+            target.unlink()
+            return False
+        _keep(target, stat)
+        self.files[name] = Entry(size, digest.hexdigest(), stat.st_mtime_ns)
+        self.copied_bytes += size
+        return True
+
+    def add_bytes(self, data: bytes, name: str, stat: os.stat_result) -> None:
+        """Write a file with this content, and the mode and time of ``stat``; link it if the earlier backup has it."""
+        entry = Entry(len(data), hashlib.sha256(data).hexdigest(), stat.st_mtime_ns)
+        old = self._known.get(name)
+        if old and old.sha256 == entry.sha256 and self._link(name, old):
+            return
+        target = self._target(name)
+        target.write_bytes(data)
+        _keep(target, stat)
+        self.files[name] = entry
+        self.copied_bytes += entry.bytes
+
+    def add_database(self, source: Path, name: str) -> None:
+        """Copy the committed content of a SQLite file by SQLite's own backup, also while others write to it."""
+        target = self._target(name)
+        stat = source.stat()
+        try:
+            with (
+                closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as read,
+                closing(sqlite3.connect(target)) as written,
+            ):
+                read.backup(written)
+        except sqlite3.DatabaseError as error:
+            target.unlink(missing_ok=True)
+            self.problems.append(f"{source} is damaged ({error}); it is copied as it is")
+            self.add(source, name)
+            return
+        data = target.read_bytes()
+        target.unlink()
+        self.add_bytes(data, name, stat)
+
+    def drop(self, name: str) -> None:
+        """Remove a file from the backup, if it was added."""
+        if self.files.pop(name, None):
+            (self.folder / name).unlink()
+
+    def _link(self, name: str, entry: Entry) -> bool:
+        """Link a file of the earlier backup into this one. Return False if that file is gone or has another size."""
+        base = self._base / name
+        try:
+            if base.stat().st_size != entry.bytes:
+                return False
+            target = self._target(name)
+            try:
+                target.hardlink_to(base)
+            except OSError:  # a file system without links
+                shutil.copy2(base, target)
+                self.copied_bytes += entry.bytes
+        except FileNotFoundError:
+            return False
+        self.files[name] = entry
+        return True
+
+    def _target(self, name: str) -> Path:
+        target = self.folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # it may be a link to a file of another backup
+        return target
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a file is a SQLite database."""
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def damaged(folder: Path, files: Mapping[str, Entry], done: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """Yield the paths of a backup's files that are missing or do not match their checksums."""
+    for name, entry in files.items():
+        if checksum(folder / name) != entry.sha256:
+            yield str(folder / name)
+        done()
+
+
+def checksum(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None if it is missing or cannot be read."""
+    with suppress(OSError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+    return None
+
+
+def _keep(target: Path, stat: os.stat_result) -> None:
+    """Give a copy the mode and the time of its source, so that only the same users read it."""
+    target.chmod(stat.st_mode & 0o777)
+    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))

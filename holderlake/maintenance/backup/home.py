@@ -1,0 +1,159 @@
+"""The parts of a home in the order of a consistent copy, while runs write to it.
+
+Runs archive an answer, then commit its rows, then load the warehouse. So the warehouse is copied first, then the lake,
+then the archive: a later part always has what an earlier part refers to. The ledger is last, so that it has every call
+whose answer is in the archive.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
+from holderlake.engine.store.snapshot import snapshot
+from holderlake.lake import manifests
+from holderlake.lake.lake import Lake
+from holderlake.lake.manifests import NO_FILE, DamagedManifest
+from holderlake.maintenance.backup.files import Copier, is_database
+from holderlake.workspace import Workspace
+
+STORE: Final = "store"
+"""Folder of a backup for an engine's store outside of the home."""
+_ATTEMPTS: Final = 5
+_TEMPORARY: Final = re.compile(
+    r".*\.(lock|part|tmp|next|running)|.*-(wal|shm|journal)|\..+\.[0-9a-f]{32}(\.\w+)*|\.spill.*"
+)
+"""Names of files that belong to a running process, or that a killed one left."""
+_SKIPPED: Final = re.compile(
+    r"warehouse\.duckdb($|\..*)|ledger\.sqlite$|lake/(?!_)[^/]+/chain=.*|lake/_manifests/.*|lake\.(rebuilding|before)/.*"
+    r"|archive/.*|sample-world/engine-.*|\.restor(ing|ed)/.*"
+)
+"""Paths within a home that are copied in another way, or can be made again (the store of the sample world)."""
+
+
+def copy_home(workspace: Workspace, copier: Copier) -> None:
+    """Copy all parts of a home."""
+    settings = workspace.settings
+    home, store = settings.home.resolve(), settings.engine_store.resolve()
+    with suppress(FileNotFoundError):
+        copier.add(settings.warehouse, f"home/{settings.warehouse.name}")
+    if settings.lake_folder.is_dir():
+        _copy_lake(Lake(settings.lake_folder), copier, "home/lake")
+    _copy_archive(settings.archive, copier, "home/archive")
+    stores = {path.parent for path in home.rglob(CATALOG) if not _SKIPPED.match(str(path.relative_to(home)))}
+    for root in {*stores, *([store] if (store / CATALOG).exists() else [])}:
+        _copy_store(root, copier, f"home/{root.relative_to(home)}" if root.is_relative_to(home) else STORE)
+    for path in _files(home):
+        name = path.relative_to(home).as_posix()
+        if not _SKIPPED.match(name) and not any(path.is_relative_to(root) for root in stores):
+            _copy(path, copier, f"home/{name}")
+    if settings.ledger.exists():
+        copier.add_database(settings.ledger, f"home/{settings.ledger.name}")
+
+
+def _copy_lake(lake: Lake, copier: Copier, name: str) -> None:
+    for path in lake.manifest_paths():
+        reason = _copy_partition(lake.root, path, copier, name)
+        if reason:
+            copier.problems.append(f"{reason}; its partition is not in the backup")
+
+
+def _copy_partition(root: Path, path: Path, copier: Copier, name: str) -> str:
+    """Copy a partition's manifest and the files it names. Return the fault of a damaged partition, or an empty text.
+
+    A file that does not match may belong to a commit since the manifest was read: then both are read again.
+    """
+    reason, before = "", b""
+    for _ in range(_ATTEMPTS):
+        try:
+            data, stat = path.read_bytes(), path.stat()
+            manifest = manifests.parsed_manifest(data, path)
+        except FileNotFoundError:
+            return ""  # moved to the quarantine, which is copied later
+        except DamagedManifest as error:
+            return str(error)
+        added = []
+        for table, file in manifest.tables.items():
+            source = manifests.file_of(root, manifest, table)
+            added.append(f"{name}/{source.relative_to(root).as_posix()}")
+            if file != NO_FILE and not _added(copier, source, added[-1], file.sha256):
+                reason = f"{source} does not match its manifest"
+                break
+        else:
+            copier.add_bytes(data, f"{name}/{path.relative_to(root).as_posix()}", stat)
+            return ""
+        for one in added:
+            copier.drop(one)
+        if data == before:
+            break
+        before = data
+    return reason
+
+
+def _added(copier: Copier, source: Path, name: str, sha256: str) -> bool:
+    try:
+        return copier.add(source, name, sha256)
+    except FileNotFoundError:
+        return False
+
+
+def _copy_archive(root: Path, copier: Copier, name: str) -> None:
+    """Copy all segments and records of commits, which never change.
+
+    The folder is listed again until it has no further file: a removal of answers moves others to a new segment.
+    """
+    seen: set[Path] = set()
+    while fresh := {path for path in _files(root) if path.relative_to(root).parts[0] != "locks"} - seen:
+        seen |= fresh
+        for path in sorted(fresh):
+            if path.name != "index.sqlite":
+                _copy(path, copier, f"{name}/{path.relative_to(root).as_posix()}")
+    if (root / "index.sqlite").exists():
+        copier.add_database(root / "index.sqlite", f"{name}/index.sqlite")
+
+
+def _copy_store(root: Path, copier: Copier, name: str) -> None:
+    """Copy an engine's store: first its other files, such as the blocks that were read, then all that it lists.
+
+    After a restore, blocks are then read again that the copy of the list lacks, and none is missing.
+    """
+    listed = {root / CATALOG, root / COPY}
+    for path in _files(root):
+        if path not in listed and path.relative_to(root).parts[0] not in ("arrays", "transfers", "openings"):
+            _copy(path, copier, f"{name}/{path.relative_to(root).as_posix()}")
+    gone = ""
+    for _ in range(_ATTEMPTS):
+        taken, stat = snapshot(root), (root / CATALOG).stat()
+        try:
+            for file in taken.files:
+                gone = file
+                copier.add(root / file, f"{name}/{file}")
+        except FileNotFoundError:  # an import replaced it since
+            continue
+        copier.add_bytes(taken.catalog, f"{name}/{CATALOG}", stat)
+        copier.add_bytes(taken.copy, f"{name}/{COPY}", stat)
+        return
+    copier.problems.append(f"{root / gone} is missing; the store is not in the backup ('holderlake store verify')")
+
+
+def _copy(path: Path, copier: Copier, name: str) -> None:
+    with suppress(FileNotFoundError):
+        if is_database(path):
+            copier.add_database(path, name)
+        else:
+            copier.add(path, name)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Yield the files below a folder, sorted, without links and temporary files."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(one for one in folders if not _TEMPORARY.fullmatch(one))
+        for name in sorted(names):
+            path = Path(folder) / name
+            if not _TEMPORARY.fullmatch(name) and path.is_file() and not path.is_symlink():
+                yield path

@@ -1,0 +1,54 @@
+"""``holderlake backup`` and ``restore``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.cli import shared
+from pipelines.cli.exit_codes import ExitCode
+from pipelines.cli.shared import Json
+
+Backups = Annotated[Path, typer.Argument(help="The folder of the backups, best on another disk.", metavar="FOLDER")]
+
+
+def backup_command(
+    folder: Backups,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read the existing backups and compare them with their checksums, instead.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Copy the home into a folder, also while runs write to it. Files of the backup before are not copied again."""
+    from holderlake import console
+    from holderlake.maintenance.backup.backup import backup, backup_report, verify_backups
+
+    if not verify:
+        report = backup(shared.reading(), folder)
+        backup_report(report, json)
+        if report.problems:
+            raise typer.Exit(ExitCode.SOME_FAILED)
+        return
+    damaged = verify_backups(folder)
+    if json:
+        console.as_json({"damaged": damaged})
+    else:
+        for path in damaged:
+            console.err.print(f"Damaged or missing: {path}", soft_wrap=True)
+        console.out.print(f"{len(damaged):,} files are damaged." if damaged else "Every file matches its checksum.")
+    if damaged:
+        raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+def restore_command(
+    folder: Backups,
+    backup: Annotated[str | None, typer.Option("--backup", help="Name of the backup; default: the newest one.")] = None,
+    json: Json = False,
+) -> None:
+    """Restore a backup into an empty home. Every file is compared with its checksum."""
+    from holderlake.maintenance.backup.restore import restore, restore_report
+
+    report = restore(shared.reading(), folder, backup)
+    restore_report(report, json)

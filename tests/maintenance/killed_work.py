@@ -1,0 +1,25 @@
+"""Commands on a home for ``tests.killing``: the home is the folder, and other folders lie next to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holderlake.maintenance.backup.backup import backup
+from holderlake.maintenance.backup.restore import restore
+from holderlake.settings import Settings
+from holderlake.workspace import Endpoint, Workspace
+
+
+def workspace_of(home: Path) -> Workspace:
+    """Return a workspace that cannot send requests."""
+    return Workspace(Settings(home=home), lambda: Endpoint("http://127.0.0.1:9", None, "sample"))
+
+
+def restored(home: Path) -> None:
+    """Restore the backup that lies in the folder ``backups`` next to the home."""
+    restore(workspace_of(home), home.parent / "backups")
+
+
+def backed_up(folder: Path) -> None:
+    """Back up the home that lies next to the folder of the backups."""
+    backup(workspace_of(folder.parent / "home"), folder)
