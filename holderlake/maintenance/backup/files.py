@@ -121,7 +121,7 @@ class Copier:
                 read.backup(written)
         except sqlite3.DatabaseError as error:
             target.unlink(missing_ok=True)
-            self.problems.append(f"{source} is damaged ({error}); it is copied as it is")
+            self.problems.append(f"{source} is damaged ({error}); its bytes are copied")
             self.add(source, name)
             return
         data = target.read_bytes()

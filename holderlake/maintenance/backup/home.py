@@ -118,9 +118,9 @@ def _copy_archive(root: Path, copier: Copier, name: str) -> None:
 
 
 def _copy_store(root: Path, copier: Copier, name: str) -> None:
-    """Copy an engine's store: first its other files, such as the blocks that were read, then all that it lists.
+    """Copy an engine's store: first the other files, such as the list of blocks, then all files of its catalogue.
 
-    After a restore, blocks are then read again that the copy of the list lacks, and none is missing.
+    After a restore, blocks that the copied list lacks are read again, and none is missing.
     """
     listed = {root / CATALOG, root / COPY}
     for path in _files(root):
