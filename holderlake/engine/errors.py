@@ -16,13 +16,13 @@ class UnknownToken(EngineError):
 
 
 class NoHolders(EngineError):
-    """The token has no holders at that instant."""
+    """The token has no holders at the requested instant."""
 
     code = "no_holders"
 
 
 class UnknownCluster(EngineError):
-    """The token's map has no cluster of that number at that instant."""
+    """The token's map has no cluster of the requested number at the requested instant."""
 
     code = "unknown_cluster"
 
@@ -34,7 +34,7 @@ class UnsupportedToken(EngineError):
 
 
 class BadSource(EngineError):
-    """A file can't be imported, and nothing of it is stored.
+    """A file can't be imported. Nothing of the file is stored.
 
     The message names the file, the faulty row and the remedy.
     """
@@ -43,9 +43,10 @@ class BadSource(EngineError):
 
 
 class UnusableStore(EngineError):
-    """The store can't be read or written. The message, for the operator, names the file and the remedy.
+    """The store can't be read or written.
 
-    Callers of the service get ``public`` instead, which names no path.
+    The message is for the operator and names the file and the remedy. ``public`` is the message for clients of the
+    service; it names no path.
     """
 
     code = "unavailable"

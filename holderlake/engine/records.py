@@ -27,22 +27,27 @@ TRANSFERS: Final = pa.schema(
         pa.field("source", pa.string(), nullable=False),
     ]
 )
-"""Columns of a table with one transfer a row. Addresses are normalised; ``value`` and ``token_id`` are raw integers as
-decimal text (up to 256 bits), ``block_time`` unix seconds, ``token_standard`` erc20, erc721, erc1155 or native. A mint
-comes from the zero address and a burn goes to it. Rows are ordered by (block_number, log_index); their unique key is
-(chain, tx_hash, log_index, token_id)."""
+"""Columns of a table with one transfer per row.
+
+Addresses are normalised (``contract.chains``). ``value`` and ``token_id`` are raw integers as decimal text (up to 256
+bits), ``block_time`` is unix seconds, ``token_standard`` is erc20, erc721, erc1155 or native. A mint comes from the
+zero address, and a burn goes to it. The order of transfers is (block_number, log_index). Their unique key is (chain,
+tx_hash, log_index, token_id).
+"""
 NATIVE_LOG_INDEX: Final = 1 << 20
-"""Factor of the ``log_index`` of transfers of a chain's own coin, which have none in the chain: this number times the
-transaction's index in its block, plus the number of the call in the transaction."""
+"""Factor for the ``log_index`` of transfers of a chain's own coin, which have no log index on the chain.
+
+Their ``log_index`` is this factor times the transaction's index in its block, plus the call's index in the transaction.
+"""
 
 
 @dataclass(frozen=True)
 class TokenInfo:
     """A token's metadata. A raw integer divided by 10^``decimals`` is an amount in token units.
 
-    ``is_indexed``: its transfers count on every map, not only on its own. When metadata is stored, True marks the token
-    and False changes no mark (``indexed_tokens``). ``unsupported`` is the reason why no map can be made for the token,
-    None for nearly all tokens.
+    The transfers of a token with ``is_indexed`` count on the maps of all tokens. When metadata is stored, True marks
+    the token as indexed, and False changes nothing (``catalog.indexed_tokens``). ``unsupported`` is the reason why no
+    map can be made for the token; it is None for nearly all tokens.
     """
 
     chain: str
@@ -58,10 +63,10 @@ class TokenInfo:
 
 @dataclass(frozen=True)
 class Label:
-    """A label of an address from one source, such as a file. ``chain`` is None if the source names no chain.
+    """A label of an address from one source, for example a file. ``chain`` is None if the source names no chain.
 
-    If an address has several labels, its name is that of the label with the highest ``precedence``, and its kinds
-    (``is_cex``, ``is_dex``, ``is_contract``) are those of all labels.
+    An address can have several labels. Its name is that of the label with the highest ``precedence``. It has every kind
+    (``is_cex``, ``is_dex``, ``is_contract``) that any of its labels has.
     """
 
     address: str
@@ -80,11 +85,13 @@ class Label:
 class Rules:
     """The thresholds by which addresses are classified (contract, "Classification and computation").
 
-    A supernode has at least ``supernode_degree`` distinct counterparties, a hypernode more than
-    ``hypernode_transfers`` transfers. A magic node is linked to at least ``magic_links`` shown holders; a map has at
-    most ``magic_limit`` magic nodes. A time node is a window of ``time_window`` seconds; at least ``time_links`` shown
-    holders use its exchange in it, and at most ``time_wallets`` addresses in all; a map has at most ``time_limit`` time
-    nodes. Contracts in ``time_allowed`` count as exchanges.
+    - A supernode has at least ``supernode_degree`` distinct counterparties. A hypernode has more than
+      ``hypernode_transfers`` transfers.
+    - A magic node is linked to at least ``magic_links`` shown holders. A map has at most ``magic_limit`` magic nodes.
+    - A time node is an exchange in a window of ``time_window`` seconds. At least ``time_links`` shown holders and at
+      most ``time_wallets`` addresses use the exchange in that window. A map has at most ``time_limit`` time nodes.
+      Contracts in ``time_allowed`` count as exchanges.
+    - A wallet is fresh for ``fresh_wallet_seconds`` after its first transfer.
     """
 
     supernode_degree: int = 10_000
@@ -101,10 +108,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """Result of an import: numbers of rows read, of new rows stored, and of duplicates (already stored or repeated).
+    """Result of an import: the numbers of rows read, added, and skipped as duplicates (already stored, or repeated).
 
-    ``conflicts`` counts rows whose key is already stored with different content; the stored row is kept. ``tokens`` are
-    texts ``chain/address``.
+    ``conflicts`` counts rows whose key is already stored with different content; the stored row stays. ``tokens`` has
+    the imported tokens as texts ``chain/address``.
     """
 
     source: str
@@ -116,5 +123,5 @@ class ImportReport:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """``tokens`` as pairs of chain and address."""
+        """The imported tokens as pairs of chain and address."""
         return [(chain, address) for chain, address in (token.split("/", 1) for token in self.tokens)]

@@ -1,4 +1,4 @@
-"""Compile the engine's loops before the first answer: ``python -m holderlake.engine.warm``.
+"""Compile the engine's loops before the first request: ``python -m holderlake.engine.warm``.
 
 It makes a map of a few transfers in a temporary folder, which compiles all loops that maps need.
 """

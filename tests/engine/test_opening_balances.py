@@ -119,9 +119,9 @@ def test_balances_as_of_a_time_come_before_later_transfers(build: Build) -> None
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (items(("a", "1"), ("b", "1")), "item 1 .* is held more than once"),
-        (items(("a", "1"), balance="2"), "item 1 .* is held more than once"),
-        (pa.concat_tables([items(("a", "1")), items(("b", None))]), "not all opening balances"),
+        (items(("a", "1"), ("b", "1")), "token_id 1 .* is held more than once"),
+        (items(("a", "1"), balance="2"), "token_id 1 .* is held more than once"),
+        (pa.concat_tables([items(("a", "1")), items(("b", None))]), "1 of 2 opening balances .* have no token_id"),
     ],
 )
 def test_items_that_contradict_each_other_are_refused(build: Build, given: pa.Table, words: str) -> None:
@@ -146,7 +146,7 @@ def test_opening_balances_after_the_first_transfer_are_refused(build: Build) -> 
 def test_an_opening_balance_that_is_no_raw_integer_is_refused(build: Build, balance: str) -> None:
     store = build()
     bad = openings(("a", 1)).set_column(3, OPENING_BALANCES.field("balance"), pa.array([balance]))
-    with pytest.raises(BadSource, match="no whole number"):
+    with pytest.raises(BadSource, match="is not a whole number from 0 on"):
         store.add_opening_balances(bad)
 
 

@@ -112,7 +112,7 @@ def test_an_older_catalogue_is_refused(root: Path) -> None:
     with Store(root) as store:
         store.add_transfers(table([transfer("a -> b", 1, at=9)]), "file")
     (root / CATALOG).write_bytes(older)
-    with pytest.raises(UnusableStore, match="is older than the store"):
+    with pytest.raises(UnusableStore, match="is older than its copy"):
         Store(root)
 
 

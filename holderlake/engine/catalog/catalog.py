@@ -1,4 +1,4 @@
-"""The catalogue of a store, a small SQLite file: connecting, transactions, and updates of older formats.
+"""Connect to the catalogue of a store (a small SQLite file), run transactions, and update catalogues of older versions.
 
 ``tokens``, ``labels``, ``rules`` and ``indexed_tokens`` read and write its tables.
 """
@@ -26,12 +26,12 @@ from holderlake.engine.records import Key
 _log = logging.getLogger(__name__)
 
 EMPTY: Final = "none.parquet"
-"""Name of a Parquet file without rows, for queries over a store without transfers."""
+"""Name of a Parquet file without rows. Queries over a store without transfers read this file."""
 
 _FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
 _VERSION: Final = 6
-"""Counts additions to the tables since the first release (``PRAGMA user_version``)."""
+"""Version of the tables (``PRAGMA user_version``). Each addition to the tables increases it."""
 _SCHEMA: Final = files("holderlake.engine.catalog").joinpath("catalog.sql").read_text()
 _ADD_FOLDED_TEXTS: Final = """
 ALTER TABLE tokens ADD COLUMN folded_symbol TEXT NOT NULL DEFAULT '';
@@ -43,11 +43,14 @@ DROP INDEX IF EXISTS tokens_by_name;
 _BUSY_SECONDS: Final = 60.0
 
 MigrateHistories = Callable[[sqlite3.Connection, Sequence[tuple[str, str, str]]], None]
-"""A function that makes the arrays of histories of format 1, given as chain, address and Parquet file."""
+"""A function that makes the array files of a store of format 1.
+
+Its arguments are a connection, and (chain, token address, Parquet file without suffix) for each token.
+"""
 
 
 def connect(root: Path) -> sqlite3.Connection:
-    """Connect to the catalogue of the store in ``root``. Any thread may use the connection, one at a time.
+    """Connect to the catalogue of the store in ``root``. Threads may share the connection if they use it one at a time.
 
     Raises ``DamagedCatalog`` if the catalogue is missing or empty although there are files of transfers.
     """
@@ -60,7 +63,7 @@ def connect(root: Path) -> sqlite3.Connection:
 
 
 def make(root: Path) -> None:
-    """Make a catalogue that lists no file. ``rebuild`` fills it from the files of transfers."""
+    """Make a new catalogue that lists no files. ``store.rebuild`` then adds the files of transfers."""
     with closing(_connect(root)) as catalog, sqlite_failures(root / CATALOG), _counted(catalog, root):
         catalog.execute("BEGIN IMMEDIATE")
         _make_tables(catalog)
@@ -88,7 +91,8 @@ def _exists(root: Path) -> bool:
 
 
 def raw_files(root: Path) -> Iterator[Path]:
-    """Return the Parquet files of transfers and opening balances in a store's folder, listed or not."""
+    """Yield the Parquet files of transfers and opening balances in a store's folder, also those the catalogue does not
+    list."""
     for folder in ("transfers", "openings"):
         for path in sorted((root / folder).glob("*.parquet")):
             if path.name != EMPTY and not path.name.startswith("."):
@@ -97,7 +101,10 @@ def raw_files(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def transaction(root: Path) -> Iterator[sqlite3.Connection]:
-    """Connect for the block. Commit at its end, or roll back if it fails."""
+    """Context manager of one transaction: connect to the catalogue in ``root``, and commit and close at the end.
+
+    An exception rolls the transaction back. Raises ``DamagedCatalog`` if the catalogue differs from its copy.
+    """
     connection = connect(root)
     before = connection.total_changes
     try:
@@ -114,7 +121,8 @@ def transaction(root: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
-    """A transaction that numbers its write and then makes the catalogue's copy again, if it wrote anything."""
+    """Context manager of a transaction. If it writes, add 1 to the catalogue's number of writes and replace its
+    copy."""
     before = connection.total_changes
     with connection:
         yield
@@ -129,10 +137,11 @@ def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
 
 
 def prepare(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) -> None:
-    """Make the tables, or update those of an earlier version, in one transaction.
+    """Make the tables, or update those of an older version, in one transaction.
 
-    A catalogue of the current version is only read, so opening a store does not wait for an import. Raises
-    ``BadSource`` if the store has an unknown format, and changes nothing then.
+    A catalogue of the current version is only read, so that opening a store does not wait for an import. ``migrate``
+    makes the array files of a store of format 1. Raises ``BadSource`` and changes nothing if the store has an unknown
+    format.
     """
     with sqlite_failures(root / CATALOG):
         if _version(catalog) < _VERSION:
@@ -173,7 +182,8 @@ def _make_tables(catalog: sqlite3.Connection) -> None:
 
 
 def _add_marks(catalog: sqlite3.Connection, root: Path) -> None:
-    """Add marks to a store that has none: for its indexed tokens, and for those that ``import-rpc`` named."""
+    """Add marks to a catalogue without marks: for its indexed tokens, and for tokens that ``import-rpc`` imported by
+    name."""
     if catalog.execute("SELECT EXISTS (SELECT 1 FROM index_marks)").fetchone() == (1,):
         return
     indexed = catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1").fetchall()

@@ -1,8 +1,9 @@
-"""The catalogue's copy: an image of ``catalog.sqlite`` after each write, with its checksum.
+"""The catalogue's copy: a second file, replaced after each write of the catalogue, with a checksum.
 
 SQLite does not notice most flipped bits. The catalogue is therefore compared with the copy's checksum when it is opened
-and whenever its file changes. A lost, damaged or older catalogue is restored from the copy, with labels and token
-lists, which are in no other file. The copy ends in 12 bytes: the number of the write and the CRC-32 of the image.
+and whenever its file changes. A catalogue that is lost, damaged or older than the copy is restored from the copy;
+labels and token lists are in no other file. The last 12 bytes of the copy are the number of the catalogue's last write
+(8 bytes) and the CRC-32 of the bytes before (4 bytes).
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ SIDE_FILES: Final = (f"{CATALOG}-wal", f"{CATALOG}-shm")
 
 Signature = tuple[tuple[int, int, int], ...]
 _checked: Final[dict[Path, Signature]] = {}
-"""Signatures of catalogues when this process last compared them with their copies."""
+"""Signature of each catalogue, by store folder, when this process last compared it with its copy."""
 
 
 class Image(NamedTuple):
-    """A catalogue's SQLite pages as bytes, the number of its last write, and the CRC-32 of the pages."""
+    """The bytes of a catalogue's SQLite pages, the number of its last write, and the CRC-32 of the pages."""
 
     pages: bytes
     write: int
@@ -56,9 +57,10 @@ def count_write(catalog: sqlite3.Connection) -> None:
 
 
 def save_copy(catalog: sqlite3.Connection, root: Path) -> None:
-    """Replace the copy by an image of the committed catalogue.
+    """Replace the copy with the committed pages of the catalogue.
 
-    It is not forced to the disk: a copy that a power cut damages is recognised, and the catalogue itself is intact.
+    The copy is not forced to the disk. If a power cut damages the copy, its checksum differs, and the catalogue itself
+    is intact.
     """
     _replace(root, COPY, stored_copy(image_of(catalog)), durable=False)
 
@@ -69,7 +71,7 @@ def stored_copy(image: Image) -> bytes:
 
 
 def _replace(root: Path, name: str, content: bytes, durable: bool) -> None:
-    """Write a file of the store atomically."""
+    """Write a file of the store atomically. With ``durable``, force its content to the disk first."""
     building = root / f".{name}.{uuid.uuid4().hex}"
     with disk_failures(root):
         try:
@@ -84,7 +86,7 @@ def _replace(root: Path, name: str, content: bytes, durable: bool) -> None:
 
 
 def read_copy(root: Path) -> Image | None:
-    """Return the copy, or None where it is missing or damaged."""
+    """Return the content of the copy, or None if the copy is missing or damaged."""
     try:
         stored = (root / COPY).read_bytes()
     except OSError:
@@ -97,8 +99,9 @@ def read_copy(root: Path) -> Image | None:
 def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
     """Compare the catalogue with its copy; with ``again``, even if neither changed since the last comparison.
 
-    Raises ``DamagedCatalog`` if the catalogue is damaged or older than its copy. A catalogue that is one write newer is
-    right: a process was killed before it wrote the copy. Without a copy nothing is compared.
+    Raises ``DamagedCatalog`` if the catalogue is damaged or older than its copy. A catalogue with more writes than its
+    copy is accepted if it passes SQLite's integrity check, because a process may be killed before it writes the copy.
+    If there is no copy, nothing is compared.
     """
     signature = _signature(root)
     if _checked.get(root) == signature and not again:
@@ -111,28 +114,35 @@ def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
 
 
 def restore(root: Path, image: Image) -> None:
-    """Write a copy's image as the catalogue. The caller has moved the damaged files away."""
+    """Write ``image``, the content of a copy, as the catalogue. The caller must first move the damaged files away."""
     _replace(root, CATALOG, image.pages, durable=True)
     _checked.pop(root, None)
 
 
 def trust(root: Path) -> None:
-    """Note that this process wrote the catalogue, so that ``check`` skips it. Call after closing the connection."""
+    """Record that this process wrote the catalogue, so that ``check`` skips it. Call it after closing the
+    connection."""
     _checked[root] = _signature(root)
 
 
 def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Trailer) -> None:
-    """Raise ``DamagedCatalog`` for a catalogue that differs from its copy, unless the copy is older or damaged."""
+    """Raise ``DamagedCatalog`` for a catalogue that differs from its copy.
+
+    Return without an error if the copy is older or damaged and the catalogue passes SQLite's integrity check.
+    """
     if read_copy(root) is None or image.write > trailer.write:
         (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
         if found == "ok":
             return
     if image.write < trailer.write:
         raise DamagedCatalog(
-            f"{root / CATALOG} is older than the store: it ends at write {image.write}, its copy at {trailer.write}; "
-            f"{REBUILD} to restore it from the copy"
+            f"{root / CATALOG} is older than its copy: the catalogue's last write has number {image.write}, the copy's "
+            f"{trailer.write}; {REBUILD} to restore it from the copy"
         )
-    raise DamagedCatalog(f"{root / CATALOG} is damaged: its checksum differs; {REBUILD} to restore it from its copy")
+    raise DamagedCatalog(
+        f"{root / CATALOG} is damaged: its checksum is {image.crc:08x} instead of {trailer.crc:08x}; "
+        f"{REBUILD} to restore it from its copy"
+    )
 
 
 def image_of(catalog: sqlite3.Connection) -> Image:
@@ -145,7 +155,7 @@ def image_of(catalog: sqlite3.Connection) -> Image:
 
 @contextmanager
 def _reading(catalog: sqlite3.Connection) -> Iterator[None]:
-    """A read transaction, or the open one."""
+    """Context manager of a read transaction. If a transaction is already open, that one is used."""
     if catalog.in_transaction:
         yield
         return

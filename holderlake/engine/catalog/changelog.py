@@ -1,7 +1,8 @@
-"""The log of changes: the earliest second that each import changed, and the present manifest, in memory.
+"""The change log and the current manifest, in memory. The log has the earliest second whose answers each import
+changed.
 
-Caches read it at every request, so a look costs microseconds: one connection stays open, and SQLite's ``data_version``
-shows whether any process has committed since the last look.
+Caches read the log at every request, so a read must take microseconds: one connection stays open, and SQLite's
+``data_version`` shows whether any process has committed since the last read.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from holderlake.engine.files.disk_errors import sqlite_failures
 from holderlake.engine.files.manifest import Manifest, read_manifest
 
 EVERY_PAST: Final = 0
-"""First second of a change of metadata or labels. These have no time, so they change answers as of any second."""
+"""``first_time`` of a change of metadata or labels. They have no time, so they change answers as of any second."""
 
 _NOTE: Final = "INSERT INTO changes (first_time) VALUES (?)"
 _LATER: Final = "SELECT seq, first_time FROM changes WHERE seq > ? ORDER BY seq"
 
 
 def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
-    """Note, in the transaction of an import, that answers as of ``first_time`` (unix seconds) or later may differ."""
+    """Record a change in the transaction of ``catalog``: answers as of ``first_time`` (unix seconds) or later may
+    differ."""
     catalog.execute(_NOTE, (first_time,))
 
 
 class ChangeLog:
-    """Reads the changes of a prepared catalogue. It owns and closes the connection. Thread-safe."""
+    """Reader of the changes and the manifest in a prepared catalogue. Thread-safe. It owns the connection."""
 
     def __init__(self, connection: sqlite3.Connection, root: Path) -> None:
         self._root = root
@@ -49,19 +51,20 @@ class ChangeLog:
             self._connection.close()
 
     def generation(self) -> int:
-        """Return the number of the latest change, 0 for none."""
+        """Return the number of the latest change; 0 if there is none."""
         with self._lock:
             self._catch_up(with_manifest=False)
             return self._generation
 
     def first_change_since(self, generation: int) -> int | None:
-        """Return the earliest unix second whose answers changed after ``generation``, None if nothing changed."""
+        """Return the earliest unix second that the changes after number ``generation`` affect; None without such
+        changes."""
         with self._lock:
             self._catch_up(with_manifest=False)
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return ``first_change_since`` as of the last look at the catalogue, without a new look."""
+        """Return the same as ``first_change_since``, from the changes in memory, without reading the catalogue."""
         seqs, first_times = self._later
         place = bisect_right(seqs, generation)
         return first_times[place] if place < len(seqs) else None
@@ -74,7 +77,7 @@ class ChangeLog:
             return self._generation, manifest
 
     def _catch_up(self, with_manifest: bool) -> Manifest | None:
-        """Read new changes. Return the manifest if ``with_manifest`` or if it is already in memory, else None."""
+        """Read new changes. Return the manifest if ``with_manifest`` is true or it is already in memory, else None."""
         with sqlite_failures(self._root / CATALOG):
             return self._read_changes(with_manifest)
 

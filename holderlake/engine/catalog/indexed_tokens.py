@@ -1,8 +1,9 @@
-"""Indexed tokens: tokens whose transfers count on every map, not only on their own.
+"""Indexed tokens: tokens whose transfers count on the maps of all tokens, not only on their own.
 
-Up to four sources mark a token, of which the first in ``SOURCES`` decides. The number of transfers never decides, so a
-spam token connects no holders. A mark may come before a token's transfers. ``tokens.is_indexed`` holds the result for
-searches and maps.
+A mark says that a token is indexed, or that it is not. Up to four sources can mark a token; the first of them in
+``SOURCES`` decides. The number of transfers does not count, so that a spam token with many transfers connects no
+holders. A token can be marked before its transfers are imported. The column ``tokens.is_indexed`` has the result of the
+marks.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ COMMAND: Final = "command"
 LISTED: Final = "token list"
 IMPORT: Final = "import"
 SOURCES: Final = (SETTINGS, COMMAND, LISTED, IMPORT)
-"""Sources of marks, the strongest first: the settings, ``holderlake index``, a token list, and an import that names the
-token."""
+"""Sources of marks in order of precedence: the settings, ``holderlake index``, a token list, and an import that names
+the token."""
 
 _MARK: Final = """
 INSERT INTO index_marks (chain, address, source, precedence, is_indexed) VALUES (?, ?, ?, ?, ?)
@@ -57,9 +58,9 @@ ORDER BY chain, address
 
 @dataclass(frozen=True)
 class IndexedToken:
-    """An indexed token and the source that decides.
+    """An indexed token, and the source whose mark decides.
 
-    Symbol and name are None if the store has no metadata of the token.
+    ``symbol`` and ``name`` are None if the store has no metadata of the token.
     """
 
     chain: str
@@ -70,14 +71,18 @@ class IndexedToken:
 
 
 def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_indexed: bool) -> bool:
-    """Store a source's mark, indexed or not, of tokens. Return whether this changed any token's ``is_indexed``."""
+    """Store a source's mark for tokens: indexed or not indexed. Return whether any token's ``is_indexed`` changed."""
     precedence = len(SOURCES) - SOURCES.index(source)
     catalog.executemany(_MARK, [(*key, source, precedence, is_indexed) for key in keys])
     return refresh(catalog)
 
 
 def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: str) -> None:
-    """Make these the only tokens that the source marks, and note the change. Equal marks are not written again."""
+    """Make ``keys`` the only tokens that the source marks as indexed.
+
+    Record a change if ``is_indexed`` of any token changes. Write nothing if the source already marks exactly these
+    tokens.
+    """
     if catalog.execute(_OF_SOURCE, (source,)).fetchall() == sorted(set(keys)):
         return
     catalog.execute("DELETE FROM index_marks WHERE source = ?", (source,))
@@ -86,7 +91,7 @@ def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: st
 
 
 def refresh(catalog: sqlite3.Connection) -> bool:
-    """Bring ``tokens.is_indexed`` in line with the marks. Return whether that changed anything."""
+    """Set the column ``tokens.is_indexed`` from the marks. Return whether any token changed."""
     before = catalog.total_changes
     catalog.execute(_ADD)
     catalog.execute(_REMOVE)
@@ -94,7 +99,7 @@ def refresh(catalog: sqlite3.Connection) -> bool:
 
 
 def refresh_new(catalog: sqlite3.Connection, chain: str, address: str) -> None:
-    """Set ``tokens.is_indexed`` of a new token, which may already have marks."""
+    """Set ``tokens.is_indexed`` of one new token from its marks, if it has any."""
     catalog.execute(_UPDATE_ONE, {"chain": chain, "address": address})
 
 

@@ -1,6 +1,6 @@
-"""Labels of addresses in the catalogue, and the merge of an address's labels into one.
+"""Labels of addresses in the catalogue, and the merge of all labels of an address into one.
 
-``sources`` reads label files.
+``sources.labels`` reads label files.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_eac
 
 @dataclass(frozen=True)
 class AddressLabel:
-    """All labels of an address as one: the name of the highest precedence, and the kinds of all labels."""
+    """The merged label of an address: the name of its label with the highest precedence, and the kinds of all its
+    labels.
+
+    The kinds are ``is_cex``, ``is_dex`` and ``is_contract``. ``is_paid_label`` belongs to the label that gave the name.
+    """
 
     name: str | None = None
     entity_id: str | None = None
@@ -70,7 +74,10 @@ _CONTRACT: Final = AddressLabel(is_contract=True)
 
 
 def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
-    """Store labels; the last one of an address, chain and source counts. Return whether anything changed."""
+    """Store labels. Return whether anything changed.
+
+    If several labels have the same address, chain and source, the last one is stored.
+    """
     rows = {
         (label.address, label.chain or "", label.source): (
             *(label.address, label.chain or "", label.source, label.name, label.entity_id),
@@ -82,10 +89,10 @@ def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
 
 
 def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: str | None) -> dict[str, AddressLabel]:
-    """Return one label for each address that has any.
+    """Return the merged label of each address that has labels, by address.
 
-    The name comes from a label of ``chain`` if there is one, else of any chain, by falling precedence. The contract of
-    a token and a burn address are contracts even without a label.
+    The name comes from a label of ``chain`` if there is one, else from a label of any chain, by descending precedence.
+    Token contracts and burn addresses are contracts even without a label.
     """
     parameters = {"addresses": json.dumps(list(addresses)), "chain": chain}
     merged: dict[str, AddressLabel] = {}
@@ -99,7 +106,8 @@ def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: 
 
 
 def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
-    """Return the kinds, without names, of all addresses that have a label, are a token's contract or burn tokens."""
+    """Return the kinds, by address, of all addresses with a label, all token contracts and all burn addresses, without
+    names."""
     marked = {
         address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
         for address, is_cex, is_dex, is_contract in catalog.execute(_KINDS)
@@ -110,7 +118,7 @@ def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
 
 
 def labels_of(catalog: sqlite3.Connection, address: str) -> list[Label]:
-    """Return the stored labels of an address by falling precedence, then chain and source."""
+    """Return the stored labels of an address by descending precedence, then chain and source."""
     return [_label(row) for row in catalog.execute(_OF_ONE, (address,))]
 
 
@@ -122,7 +130,7 @@ def _label(row: Sequence[Any]) -> Label:
 
 
 def _merge(first: AddressLabel, other: AddressLabel) -> AddressLabel:
-    """Take the name from ``first`` if it has one, with its ``is_paid_label``, and the kinds from both."""
+    """Merge two labels. The name and ``is_paid_label`` are from ``first`` if it has a name, else from ``other``."""
     named = first if first.name else other
     return AddressLabel(
         name=named.name,

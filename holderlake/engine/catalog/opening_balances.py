@@ -1,7 +1,7 @@
-"""Opening balances: the balances of addresses where a partial history begins, kept as mints without a transaction.
+"""Check opening balances: what addresses hold at the block at which the imported transfers of a token begin.
 
-A token has one list of balances, as of one block and time. It may be imported in pieces that do not contradict each
-other. ``importing`` stores them.
+Opening balances are stored as mints without a transaction. A token has one list of balances, as of one block and time.
+The list may be imported in several files if these do not contradict each other. ``importing`` stores the balances.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holderlake.engine.files.manifest import PartFile
 from holderlake.engine.records import TRANSFERS
 
 NO_BLOCK: Final = -1
-"""``block_number`` of opening balances of which only the time is known."""
+"""``block_number`` of opening balances that have a time but no block."""
 
 OPENING_BALANCES: Final = pa.schema(
     [
@@ -34,15 +34,22 @@ OPENING_BALANCES: Final = pa.schema(
         pa.field("token_standard", pa.string()),
     ]
 )
-"""A balance a row. Addresses are normalised. ``balance`` is a raw integer from 0 as decimal text (up to 256 bits), at
-the end of the block, or of the second if the block is ``NO_BLOCK``; ``block_time`` is unix seconds. ``token_id`` is the
-item (decimal text) of NFTs whose items are listed one by one. The last two columns may be missing or null."""
+"""Columns of a table with one balance per row.
+
+Addresses are normalised (``contract.chains``). ``balance`` is a raw integer from 0 on as decimal text (up to 256 bits).
+It is the balance at the end of the block or, if the block is ``NO_BLOCK``, at the end of the second ``block_time``
+(unix). ``token_id`` (decimal text) is set if the balances of an NFT are listed for each token id. ``token_id`` and
+``token_standard`` may be missing or null.
+"""
 
 
 @dataclass(frozen=True)
 class NewBalances:
-    """Opening balances of a token (chain, address): new ones as rows of ``TRANSFERS``, and how many were stored
-    before."""
+    """The opening balances of a token (``key``: chain and address) in one import.
+
+    ``new`` has the balances that are not stored yet, as rows of ``TRANSFERS``. ``duplicates`` is the number of other
+    rows.
+    """
 
     key: tuple[str, str]
     new: pa.Table
@@ -50,13 +57,20 @@ class NewBalances:
 
 
 def balances_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
-    """Return the rows of each token, in ``OPENING_BALANCES``. Raises ``BadSource`` for a balance that is no integer."""
+    """Yield each token (chain, address) with its rows of ``balances``, in the schema ``OPENING_BALANCES``.
+
+    Raises ``BadSource`` for a balance that is not an integer from 0 on.
+    """
     for name in ("token_id", "token_standard"):
         if name not in balances.column_names:
             balances = balances.append_column(name, pa.nulls(balances.num_rows, pa.string()))
     rows = balances.select(OPENING_BALANCES.names).cast(OPENING_BALANCES)
     if rows.num_rows and not pc.all(pc.match_substring_regex(rows["balance"], r"^[0-9]{1,78}$")).as_py():
-        raise BadSource("an opening balance is no whole number from 0; write raw integers without a sign")
+        wrong = rows.filter(pc.invert(pc.match_substring_regex(rows["balance"], r"^[0-9]{1,78}$"))).to_pylist()[0]
+        raise BadSource(
+            f"the opening balance {wrong['balance']!r} of {wrong['address']} is not a whole number from 0 on; write "
+            "raw integers of at most 78 digits without a sign"
+        )
     keys = rows.select(["chain", "token_address"]).group_by(["chain", "token_address"]).aggregate([])
     for chain, address in sorted(zip(keys["chain"].to_pylist(), keys["token_address"].to_pylist(), strict=True)):
         mine = pc.and_(pc.equal(rows["chain"], chain), pc.equal(rows["token_address"], address))
@@ -64,9 +78,10 @@ def balances_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.
 
 
 def new_balances(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> NewBalances:
-    """Return the opening balances of a token that are not stored yet (``stored``: rows of ``TRANSFERS``).
+    """Return the opening balances of a token that are not stored yet.
 
-    Raises ``BadSource`` if rows contradict each other or the stored ones.
+    ``rows`` are the given balances (``OPENING_BALANCES``), ``stored`` those in the store (``TRANSFERS``). Raises
+    ``BadSource`` if rows contradict each other or stored rows.
     """
     given, known = _as_transfers(key, rows), stored.select(TRANSFERS.names)
     both = pa.concat_tables([known, given])
@@ -84,7 +99,10 @@ def new_balances(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> NewB
 
 
 def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: list[PartFile]) -> None:
-    """Raise ``BadSource`` unless all transfers of a token are after its opening balances."""
+    """Raise ``BadSource`` if a token has transfers at or before the instant of its opening balances.
+
+    Such transfers would count twice. ``openings`` and ``transfers`` are the token's parts of the two kinds.
+    """
     if not openings or not transfers:
         return
     block, second = openings[0].last_block, openings[0].last_time
@@ -100,7 +118,7 @@ def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: li
 
 
 def _as_transfers(key: tuple[str, str], rows: pa.Table) -> pa.Table:
-    """Return balances as mints from the zero address, without leading zeros."""
+    """Return rows of ``OPENING_BALANCES`` as rows of ``TRANSFERS``: mints from the zero address."""
     count = rows.num_rows
     digits = pc.utf8_ltrim(rows["balance"], characters="0")
     assumed = "native" if key[1] == NATIVE else "erc20" if rows["token_id"].null_count == count else "erc1155"
@@ -126,15 +144,22 @@ def _as_transfers(key: tuple[str, str], rows: pa.Table) -> pa.Table:
 
 
 def _refuse_two_instants(token: str, rows: pa.Table) -> None:
-    for name, what in (("block_number", "blocks"), ("block_time", "times (unix seconds)"), ("token_standard", "kinds")):
+    for name, what in (
+        ("block_number", "blocks"),
+        ("block_time", "times (unix seconds)"),
+        ("token_standard", "token standards"),
+    ):
         found = sorted(pc.unique(rows[name]).to_pylist())
         if len(found) > 1:
             raise BadSource(
                 f"opening balances of {token} are of two {what}, {found[0]} and {found[1]}; give one list, as of one "
-                "block. A stored list goes with --remove"
+                f"block. To replace a stored list, first remove it: {_remove_command(rows)}"
             )
     if 0 < rows["token_id"].null_count < rows.num_rows:
-        raise BadSource(f"not all opening balances of {token} have a token_id; give it in all rows or in none")
+        raise BadSource(
+            f"{rows['token_id'].null_count} of {rows.num_rows} opening balances of {token} have no token_id; give it "
+            "in all rows or in none"
+        )
 
 
 def _refuse_two_values(token: str, rows: pa.Table) -> None:
@@ -145,12 +170,17 @@ def _refuse_two_values(token: str, rows: pa.Table) -> None:
         of = "" if item is None else f" of item {item}"
         raise BadSource(
             f"there are two opening balances{of} of {address} for {token}, {low} and {high}; give each address one "
-            "balance. A stored list goes with --remove"
+            f"balance. To replace a stored list, first remove it: {_remove_command(rows)}"
         )
 
 
+def _remove_command(rows: pa.Table) -> str:
+    chain, address = (rows[name][0].as_py() for name in ("chain", "token_address"))
+    return f"holderlake import-balances --remove --chain {chain} --token {address}"
+
+
 def _refuse_two_owners(token: str, rows: pa.Table) -> None:
-    """Raise ``BadSource`` if an ERC-721 item has several owners, or an owner holds it more than once."""
+    """Raise ``BadSource`` if a token id of an ERC-721 token has several owners, or a quantity other than 1."""
     held = rows.filter(pc.and_(pc.equal(rows["token_standard"], "erc721"), pc.is_valid(rows["token_id"])))
     held = held.filter(pc.not_equal(held["value"], "0"))
     owners = held.group_by("token_id").aggregate([("to_address", "count_distinct"), ("value", "max")])
@@ -159,11 +189,14 @@ def _refuse_two_owners(token: str, rows: pa.Table) -> None:
     )
     if wrong.num_rows:
         item = wrong["token_id"][0].as_py()
-        raise BadSource(f"item {item} of {token} is held more than once; an ERC-721 item has one owner")
+        raise BadSource(
+            f"token_id {item} of {token} is held more than once; an ERC-721 item has one owner, so give it one row "
+            "with balance 1"
+        )
 
 
 def _is_new(given: pa.Table, known: pa.Table) -> pa.Array:
-    """Return a mask of the rows whose (address, item) is not known."""
+    """Return a mask of the rows of ``given`` whose address and token id are not in ``known``."""
 
     def keys(rows: pa.Table) -> pa.ChunkedArray:
         return pc.binary_join_element_wise(rows["to_address"], pc.fill_null(rows["token_id"], ""), " ")

@@ -1,4 +1,4 @@
-"""The rules of a store's maps: thresholds of classification, in the catalogue and as plain data."""
+"""The rules of a store: the thresholds by which maps classify addresses, stored in the catalogue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
 from holderlake.engine.records import Rules
 
 SCORE_VERSION: Final = 2
-"""Version of the service score, see ``metrics``. Since version 2, time nodes connect holders and so change entities."""
+"""Version of the service score (``queries.metrics``). Since version 2, time nodes connect holders and so change
+entities."""
 
 _STORED: Final = "SELECT value FROM settings WHERE name = 'rules'"
 _SAVE: Final = "INSERT OR REPLACE INTO settings VALUES ('rules', ?)"
@@ -23,7 +24,7 @@ _HAS_HISTORIES: Final = "SELECT EXISTS (SELECT 1 FROM histories)"
 class RulesInForce:
     """The rules of an opened store.
 
-    ``changed``: old and new value, by name, of rules that differ from the last opening.
+    ``changed`` has (old value, new value), by rule name, of the rules that changed since the store was last opened.
     """
 
     rules: Rules
@@ -31,18 +32,18 @@ class RulesInForce:
 
 
 def rules_in_force(rules: Rules) -> dict[str, Any]:
-    """Return the rules as plain data (numbers, and a sorted list of addresses), with the score formula's version.
+    """Return the rules as plain data: numbers, a sorted list of addresses, and the version of the score's formula.
 
-    The same data is the body of ``GET /v0/x/rules``. Maps are comparable if it is equal.
+    The same data is the body of ``GET /v0/x/rules``. Two maps can be compared only if this data is equal for both.
     """
     return asdict(rules) | {"time_allowed": sorted(rules.time_allowed), "score_version": SCORE_VERSION}
 
 
 def open_rules(catalog: sqlite3.Connection, chosen: Rules | None) -> RulesInForce:
-    """Return the chosen rules and store them, or the stored rules if none are chosen.
+    """Return ``chosen`` and store it, or return the stored rules if ``chosen`` is None.
 
-    Rules that differ from the stored ones change answers as of any second, and the change is noted for caches. Equal
-    rules are not written, so opening a store does not wait for an import.
+    Rules that differ from the stored ones change answers as of any second, so the change is recorded for caches. Equal
+    rules are not written, so that opening a store does not wait for an import.
     """
     row = catalog.execute(_STORED).fetchone()
     stored = _from_text(row[0]) if row else Rules()

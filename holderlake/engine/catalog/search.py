@@ -1,4 +1,4 @@
-"""Find tokens by address, symbol, name or words of a name, in a time that does not grow with the number of tokens.
+"""Search tokens by address, symbol, name or words of a name, in a time that does not depend on the number of tokens.
 
 Each step reads an index in the order of its results and stops at its limit, so no step sorts or counts all tokens.
 """
@@ -47,7 +47,7 @@ _STEPS: Final = (
 )
 
 _CANDIDATES: Final = 10_000
-"""Names that one step compares with all words of a query."""
+"""The most names that one step compares with all words of a query."""
 _MOST_WORDS: Final = 8
 
 _BY_WORDS: Final = f"""
@@ -79,15 +79,16 @@ AND EXISTS (
 _LAST_CODE_POINT: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
-"""Half a surrogate pair, which no token's text contains and SQLite refuses."""
+"""Half of a UTF-16 surrogate pair. No token's text contains one, and SQLite refuses it."""
 
 
 def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo]:
-    """Return at most ``limit`` tokens by exact address, exact symbol, exact name, prefix of symbol or name, and words.
+    """Return at most ``limit`` tokens that match ``text``, in the order of five search steps.
 
-    The last step finds names with a word that begins with each word of the text, in any order. Within a step, indexed
-    tokens come first, then symbols before names, then the alphabet, then chain and address. Case, width and surrounding
-    blanks do not matter, except for the case of an address that is not hexadecimal.
+    The steps are: exact address; exact symbol; exact name; prefix of symbol or name; words of the name. The last step
+    finds names in which each word of the text is the beginning of some word. Within a step, indexed tokens come first,
+    then symbols before names, then alphabetical order, then chain and address. Case, character width and surrounding
+    spaces are ignored, except for the case of an address that is not hexadecimal.
     """
     begins = folded(text)
     if not begins or _HALF_PAIR.search(text):
@@ -106,7 +107,10 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
 
 
 def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
-    """Return the steps that find names by words, and their parameters. The longest word, as the rarest, comes first."""
+    """Return the SQL queries that find names by words, and their parameters.
+
+    The longest word comes first, because long words are usually rare.
+    """
     words = sorted(set(text.split()), key=lambda word: (-len(word), word))[:_MOST_WORDS]
     if not all(map(WORD.fullmatch, words)):  # a character that no word of a name contains
         return [], {}
@@ -117,7 +121,8 @@ def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
 
 
 def _end_of_prefix(text: str) -> str | bytes:
-    """Return the least value greater than every text with the prefix, in SQLite's order (bytes of UTF-8)."""
+    """Return the least value that sorts after every text with the prefix ``text``, in SQLite's order (bytes of
+    UTF-8)."""
     kept = text.rstrip(chr(_LAST_CODE_POINT))
     if not kept:
         return b""  # greater than any text

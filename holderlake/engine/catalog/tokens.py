@@ -1,4 +1,4 @@
-"""Metadata of tokens in the catalogue, and the normalised texts and words by which a search finds tokens."""
+"""Metadata of tokens in the catalogue, and the normalised texts and words by which searches find tokens."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SELECT chain FROM known WHERE chain IS NOT NULL
 
 
 def read_tokens(catalog: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
-    """Return the metadata, by chain and address, of those tokens of which the store has any."""
+    """Return the stored metadata of tokens by chain and address. Tokens without stored metadata are left out."""
     tokens = map(token_info, catalog.execute(_READ, (json.dumps(list(keys)),)))
     return {(token.chain, token.address): token for token in tokens}
 
@@ -93,7 +93,7 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> bool:
     """Store assumed metadata for a token without imported metadata. Return whether anything changed.
 
-    Metadata that was assumed for another standard is replaced.
+    Metadata that was assumed for another token standard is replaced.
     """
     token = _assumed(chain, address, standard)
     is_new = execute_all(catalog, _ASSUME, [_row(token, assumed=True)])
@@ -120,7 +120,7 @@ def _row(token: TokenInfo, assumed: bool) -> tuple[Any, ...]:
 
 
 def save_words(catalog: sqlite3.Connection, names: Collection[tuple[str, str, str]]) -> None:
-    """Replace the search words of stored tokens. ``names``: chain, address and name of each token."""
+    """Replace the search words of stored tokens. ``names`` has chain, address and name of each token."""
     catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(one[0], one[1]) for one in names])
     catalog.executemany(
         "INSERT INTO words SELECT is_indexed, ?, chain, address FROM tokens WHERE chain = ? AND address = ?",
@@ -129,7 +129,7 @@ def save_words(catalog: sqlite3.Connection, names: Collection[tuple[str, str, st
 
 
 def folded(text: str) -> str:
-    """Return the text as a search compares it: NFKC, case-folded and stripped."""
+    """Return the text in the form that searches compare: NFKC-normalised, case-folded and stripped."""
     return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
@@ -139,7 +139,7 @@ def words_of(name: str) -> set[str]:
 
 
 def execute_all(catalog: sqlite3.Connection, sql: str, rows: Iterable[tuple[Any, ...]]) -> bool:
-    """Execute a statement for all rows. Return whether any row of the database changed."""
+    """Execute a statement once for each row of parameters. Return whether any row of the database changed."""
     before = catalog.total_changes
     catalog.executemany(sql, rows)
     return catalog.total_changes > before
