@@ -1,10 +1,13 @@
-"""The adjacency: each address's transfers of all tokens and chains by time, as memory-mapped arrays.
+"""The adjacency: for each address its transfers of all tokens and chains, by time, as memory-mapped arrays.
 
-A transfer of more than nothing is an entry of its sender and an entry of its receiver, or a single entry if these are
-the same. The entries of an address are next to each other by rising time, so those as of a second are the first ones.
-Bits of an entry mark the first transfer with a counterparty, and every 64th entry has sums of these bits: the degree of
-an address (its number of distinct counterparties) as of any second is a difference of two sums. A run is a file that
-holds the transfers of some imports; a store has one large run and a few small ones.
+A transfer with a value above 0 makes two entries, one of its sender and one of its receiver. A transfer to oneself
+makes one. The entries of an address are adjacent and sorted by time.
+
+Bits of an entry mark the first transfer with a counterparty. Before every 64th entry, the numbers of bits set so far
+are stored. The degree of an address (its number of distinct counterparties) as of any second is therefore a difference
+of two such numbers.
+
+A run is a file with the entries of some imports. A store has one large run and a few small ones.
 """
 
 from __future__ import annotations
@@ -20,26 +23,30 @@ from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
 STEP: Final = 64
-"""Number of entries from one sum to the next."""
+"""Number of entries from one row of ``Run.sums`` to the next."""
 
 ANY: Final = 1
 INWARD: Final = 2
 OUTWARD: Final = 4
-"""Bits of ``Run.firsts``: the owner's first transfer with the counterparty, the first from it, and the first to it."""
+"""Bits of ``Run.firsts``. They mark the owner's first transfer with the counterparty (``ANY``), the first from it
+(``INWARD``) and the first to it (``OUTWARD``)."""
 
 NEVER: Final = 2**62
+"""A unix second after all transfers, for events that do not happen."""
 
 
 @dataclass(frozen=True)
 class Run:
     """The arrays of a run: a file with the entries of some imports.
 
-    ``addresses``: numbers of the addresses that have entries, rising. The address at index n has the entries
-    from ``starts[n]`` to ``starts[n + 1]``, the first at unix second ``begun[n]`` (the type's greatest value if there
-    is none). If ``addresses`` is empty, n is the number of the address. Columns of the entries: ``others`` is the
-    counterparty, ``kinds`` the number of the token times two, plus one for an incoming transfer, ``times`` unix
-    seconds, ``firsts`` the bits ``ANY``, ``INWARD`` and ``OUTWARD``. ``sums`` has the counts of these bits (columns)
-    before every ``STEP``-th entry.
+    ``addresses`` has the numbers of the addresses that have entries, ascending. The address at position n has the
+    entries from ``starts[n]`` to ``starts[n + 1]`` (excluded), the first at unix second ``begun[n]`` (the type's
+    maximum if it has none). If ``addresses`` is empty, position n belongs to the address with number n.
+
+    ``others``, ``kinds``, ``times`` and ``firsts`` have one value for each entry: the counterparty's number; the
+    token's number times 2, plus 1 if the owner received; unix seconds; the bits ``ANY``, ``INWARD`` and ``OUTWARD``.
+    ``sums`` has a row for every ``STEP``-th entry: how often each of these three bits (columns) is set in the entries
+    before it.
     """
 
     addresses: Array
@@ -53,11 +60,14 @@ class Run:
 
     @staticmethod
     def of(arrays: Arrays) -> Run:
-        """Make a run from the arrays of its file."""
+        """Make a run from the arrays of its file, by name."""
         return Run(*(arrays[name] for name in _COLUMNS))
 
     def entries(self, addresses: Array) -> tuple[Array, Array]:
-        """Return the first and last index (excluded) of each address's entries; both are equal if it has none."""
+        """Return two arrays: the index of each address's first entry, and the index after its last entry.
+
+        The two are equal for an address without entries.
+        """
         if len(self.addresses):
             places = np.searchsorted(self.addresses, addresses.astype(np.int32))
             places = np.minimum(places, len(self.addresses) - 1)
@@ -72,20 +82,23 @@ class Run:
         return starts, np.where(known, self.starts[places + 1], 0)
 
     def upto(self, starts: Array, ends: Array, seconds: Array) -> Array:
-        """Return, for each range of entries, the index of the first entry after the range's unix second."""
+        """Return, for each range of entries, the index of the first entry that is later than the range's unix second.
+
+        ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range.
+        """
         return graph_kernels.entries_upto(self.times, starts, ends, seconds)
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
-        """Return the number of distinct counterparties, senders and receivers (columns) in each range of entries.
+        """Return a row for each range of entries: the numbers of distinct counterparties, of senders and of receivers.
 
-        A range must begin with an address's first entry.
+        A range must begin with the first entry of an address.
         """
         before, within = (graph_kernels.bits_before(self.firsts, self.sums, STEP, places) for places in (starts, ends))
         return within - before
 
     @cached_property
     def entry_counts(self) -> Array:
-        """Number of entries of each address, in the order of ``starts``."""
+        """The number of entries at each position of ``addresses``."""
         return np.diff(self.starts)
 
 

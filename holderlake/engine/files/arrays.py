@@ -1,4 +1,4 @@
-"""Files of named numpy arrays: written once, atomically, and read through memory maps by any number of processes.
+"""Files of named numpy arrays. A file is written once, atomically, and memory-mapped by any number of processes.
 
 A file holds the arrays one after another, then a JSON object with type, shape and offset of each, then the length of
 that object in eight bytes.
@@ -22,18 +22,21 @@ import numpy.typing as npt
 from holderlake.engine.numeric.bigint import Array
 
 Arrays = Mapping[str, Array]
+"""Arrays by name."""
 
 _ALIGNMENT: Final = 64
 _MAPPED_LIMIT: Final = 1 << 29
-"""Most bytes of mapped files in this process's memory, see ``exceeds_mapped_limit``."""
+"""The most bytes of mapped files that this process should keep in memory, see ``exceeds_mapped_limit``."""
 _STATM: Final = Path("/proc/self/statm")
-"""A Linux file with numbers of this process's memory pages: all, resident, and resident pages of mapped files."""
+"""A Linux file with numbers of this process's memory pages: all pages, resident pages, and resident pages of mapped
+files."""
 
 
 class ArrayFile:
-    """A file of arrays that is being written, for a ``with`` block. ``path`` exists only after the block succeeded.
+    """Writer of a file of arrays, for a ``with`` statement. The file appears at ``path`` if the statement ends without
+    an error.
 
-    ``durable``: force the content to the disk before the file gets its name.
+    With ``durable``, the content is forced to the disk before the file gets its name.
     """
 
     def __init__(self, path: Path, durable: bool = True) -> None:
@@ -53,7 +56,8 @@ class ArrayFile:
         self._contents[name] = {"dtype": dtype, "shape": [rows, *shape], "start": start}
 
     def reserve(self, name: str, dtype: npt.DTypeLike, rows: int, shape: tuple[int, ...] = ()) -> None:
-        """Make room for an array of ``rows`` rows of shape ``shape``; ``fill`` writes the rows in any order."""
+        """Make room for an array of ``rows`` rows, each of shape ``shape``. ``fill`` then writes the rows in any
+        order."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start = self._file.tell()
         self._file.truncate(start + rows * math.prod(shape) * np.dtype(dtype).itemsize)
@@ -61,7 +65,7 @@ class ArrayFile:
         self._contents[name] = {"dtype": np.dtype(dtype).str, "shape": [rows, *shape], "start": start}
 
     def fill(self, name: str, row: int, chunk: Array) -> None:
-        """Write a chunk of a reserved array from a row on."""
+        """Write ``chunk`` into a reserved array, starting at index ``row``."""
         place = self._contents[name]
         self._file.seek(place["start"] + row * math.prod(place["shape"][1:]) * np.dtype(place["dtype"]).itemsize)
         self._file.write(_bytes(chunk.astype(np.dtype(place["dtype"]), copy=False)))
@@ -123,7 +127,7 @@ def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
 
 
 def release_pages(arrays: Iterable[Array]) -> None:
-    """Remove the pages of the arrays' files from this process's memory, for callers that read very many files once.
+    """Release the memory in which this process holds pages of the arrays' files, for callers that read many files once.
 
     Later reads come from the system's page cache, or from the disk.
     """
@@ -136,7 +140,7 @@ def release_pages(arrays: Iterable[Array]) -> None:
 def exceeds_mapped_limit() -> bool:
     """Return whether mapped files use more than ``_MAPPED_LIMIT`` of this process's memory.
 
-    Always True except on Linux.
+    Return True if the system is not Linux, because the amount is not known there.
     """
     try:
         return int(_STATM.read_bytes().split()[2]) * mmap.PAGESIZE > _MAPPED_LIMIT
@@ -145,7 +149,7 @@ def exceeds_mapped_limit() -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names of a folder's files to the disk."""
+    """Force the list of a folder's files to the disk (fsync)."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -154,7 +158,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def expand_ranges(starts: Array, ends: Array) -> Array:
-    """Return all integers of the ranges from ``starts`` to ``ends`` (excluded), one range after another."""
+    """Return all integers of the ranges from ``starts[n]`` to ``ends[n]`` (excluded), one range after another."""
     lengths = np.maximum(ends - starts, 0)
     whole = int(lengths.sum())
     if not whole:
@@ -165,13 +169,14 @@ def expand_ranges(starts: Array, ends: Array) -> Array:
 
 
 def take_or_missing(values: Array, places: Array) -> Array:
-    """Return the values at the indices ``places``, -1 where the index is -1."""
+    """Return ``values[place]`` for each of the ``places``, and -1 for each place that is -1."""
     found: Array = np.append(values, -1)[places]
     return found
 
 
 def count_until(times: Array, second: int, side: str = "right") -> int:
-    """Return how many of the rising times (unix seconds) are at or before a second (``side="left"``: before it)."""
+    """Return how many of the ascending ``times`` are at or before a second; with ``side="left"``, how many are before
+    it."""
     limits = np.iinfo(times.dtype)
     if second < limits.min or second > limits.max:
         return 0 if second < limits.min else len(times)

@@ -1,7 +1,7 @@
-"""The dictionary of addresses: each address of the store has a number, in order of arrival, which never changes.
+"""The dictionary of addresses: each address of the store has a permanent number, given in the order of arrival.
 
-A volume holds consecutive numbers: their texts, and an index by hash. Volumes are files or, during an import, in
-memory. A look-up compares texts after hashes, so a collision of hashes never confuses two addresses.
+A volume holds the addresses of consecutive numbers, and an index by hash. Volumes are files or, during an import, in
+memory. A look-up compares hashes and then texts, so that it never confuses two addresses with the same hash.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.hashing import digests_of_few
 
 UNKNOWN: Final = -1
+"""Number of an address that the store does not have."""
 
 
 @dataclass(frozen=True)
 class Volume:
-    """The addresses of the numbers from ``first`` on.
+    """The addresses with consecutive numbers, of which ``first`` is the first.
 
-    ``texts``: the bytes of all addresses; address ``first + n`` is from ``starts[n]`` to ``starts[n + 1]``. ``heads``:
-    the first eight bytes of each address as an integer, for sorting. ``hashes`` (rising) and ``places``: the hash of
-    each address, and its n.
+    ``texts`` are the bytes of all addresses; the address with number ``first + n`` is ``texts[starts[n]:starts[n +
+    1]]``. ``heads`` are the first eight bytes of each address as an integer, for sorting. ``hashes`` are the addresses'
+    hashes, ascending, and ``places[m]`` is the n of the address with the hash ``hashes[m]``.
     """
 
     first: int
@@ -39,10 +40,11 @@ class Volume:
 
     @property
     def size(self) -> int:
+        """The number of addresses."""
         return len(self.heads)
 
     def arrays(self) -> Arrays:
-        """Return the arrays of the volume's file."""
+        """Return the arrays to write to the volume's file, by name."""
         return {
             "texts": self.texts,
             "starts": self.starts,
@@ -52,14 +54,14 @@ class Volume:
         }
 
     def text_array(self, places: Array) -> pa.Array:
-        """Return the addresses at some indices (from 0) of this volume, as an array of large strings."""
+        """Return the addresses at the positions ``places`` (from 0) of this volume, as an array of large strings."""
         buffers = [None, pa.py_buffer(self.starts), pa.py_buffer(self.texts)]
         return pa.Array.from_buffers(pa.large_string(), self.size, buffers).take(pa.array(places))
 
     def find(self, texts: pa.Array, hashes: Array) -> Array:
-        """Return the number of each address, ``UNKNOWN`` (-1) if it is not in this volume.
+        """Return the number of each of the addresses ``texts``; ``UNKNOWN`` (-1) if it is not in this volume.
 
-        ``hashes``: see ``digests``.
+        ``hashes`` are the ``digests`` of the texts.
         """
         found = np.full(len(hashes), UNKNOWN, np.int64)
         order = np.argsort(hashes)  # sorted look-ups use the processor's cache better
@@ -82,7 +84,8 @@ class Volume:
 
 
 def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
-    """Make a volume of distinct addresses, with numbers from ``first`` on. ``hashes``: see ``digests``."""
+    """Make a volume of distinct addresses, with numbers from ``first`` on. ``hashes`` are the ``digests`` of the
+    texts."""
     large = texts.cast(pa.large_string())
     if large.offset:
         large = pa.concat_arrays([large, pa.array([], pa.large_string())])
@@ -95,7 +98,8 @@ def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
 
 
 def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> Array:
-    """Return eight bytes of each text, after ``skipped`` bytes, as a big-endian integer; missing bytes are 0."""
+    """Return eight bytes of each text, after its first ``skipped`` bytes, as a big-endian integer. Missing bytes
+    are 0."""
     heads = np.zeros(len(starts), np.uint64)
     last = max(len(letters) - 1, 0)
     for place in range(skipped, skipped + 8):
@@ -106,7 +110,7 @@ def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> A
 
 
 def joined(volumes: Sequence[Volume]) -> Volume:
-    """Join volumes of consecutive numbers into one."""
+    """Join volumes of consecutive numbers, in order, into one volume."""
     first, sizes = volumes[0].first, np.cumsum([0, *(len(volume.texts) for volume in volumes)])
     firsts = [volume.first - first for volume in volumes]
     hashed = np.concatenate([volume.hashes for volume in volumes])
@@ -124,7 +128,7 @@ def joined(volumes: Sequence[Volume]) -> Volume:
 
 
 class Dictionary:
-    """Looks up numbers of addresses and addresses of numbers, in consecutive volumes from number 0 on."""
+    """Finds numbers by address and addresses by number. ``volumes`` are consecutive and begin with number 0."""
 
     def __init__(self, volumes: Iterable[Volume]) -> None:
         self.volumes = list(volumes)
@@ -135,11 +139,11 @@ class Dictionary:
         return self.volumes[-1].first + self.volumes[-1].size if self.volumes else 0
 
     def find(self, texts: Sequence[str]) -> Array:
-        """Return the store's number of each address, given as text; ``UNKNOWN`` (-1) if the store does not have it."""
+        """Return the number of each address, given as text; ``UNKNOWN`` (-1) if the store does not have it."""
         return self.find_hashed(pa.array(texts, pa.string()), digests_of_few(texts))
 
     def find_hashed(self, texts: pa.Array, hashes: Array) -> Array:
-        """Return the number of each address, given the ``digests`` of their texts; see ``find``."""
+        """Return the same as ``find``. ``hashes`` are the ``digests`` of the texts."""
         found = np.full(len(hashes), UNKNOWN, np.int64)
         for volume in self.volumes:
             missing = np.flatnonzero(found == UNKNOWN)
@@ -152,11 +156,11 @@ class Dictionary:
         return found
 
     def texts(self, numbers: Array) -> list[str]:
-        """Return the addresses of the numbers."""
+        """Return the addresses with the given numbers."""
         return list(self.text_array(numbers).to_pylist())
 
     def text_array(self, numbers: Array) -> pa.Array:
-        """Return the addresses of the numbers as an Arrow array of large strings."""
+        """Return the addresses with the given numbers as an Arrow array of large strings."""
         if len(self.volumes) == 1:
             return self.volumes[0].text_array(numbers)
         which = self._which(numbers)
@@ -171,7 +175,8 @@ class Dictionary:
         return pa.concat_arrays(pieces).take(pa.array(back))
 
     def heads(self, numbers: Array) -> Array:
-        """Return the first eight bytes of each address as an integer; the integers sort as the addresses."""
+        """Return the first eight bytes of each address as an integer. The integers sort like the first bytes of the
+        addresses."""
         return self._heads(numbers, 0)
 
     def _heads(self, numbers: Array, skipped: int) -> Array:
@@ -189,11 +194,15 @@ class Dictionary:
         return np.searchsorted(np.array([volume.first for volume in self.volumes]), numbers, side="right") - 1
 
     def beginnings(self, numbers: Array) -> Array:
-        """Return the first 16 bytes of each address as two limbs that sort as the addresses, the first one signed."""
+        """Return a row for each address: its first 16 bytes as two 64-bit words, for ``bigint.insertion_points``.
+
+        Rows compare like the addresses if the first word is read as signed and the second as unsigned.
+        """
         return np.stack([self._heads(numbers, 0) ^ np.uint64(1 << 63), self._heads(numbers, 8)], axis=1)
 
     def ranks(self, numbers: Array) -> Array:
-        """Return the rank of each address in the order of the texts. The numbers must be distinct."""
+        """Return the position of each address in the alphabetical order of the given addresses, which must be
+        distinct."""
         order = np.argsort(self._heads(numbers, 0), kind="stable")
         alike = _alike(self._heads(numbers[order], 0))
         if len(alike):  # many begin with the same six hexadecimal digits
@@ -210,6 +219,6 @@ class Dictionary:
 
 
 def _alike(*keys: Array) -> Array:
-    """Return the indices of the sorted rows whose ``keys`` all equal those of the row before or after."""
+    """Return the indices of the rows that equal the row before or after. ``keys`` are the columns of sorted rows."""
     same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

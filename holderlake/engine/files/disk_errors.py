@@ -1,4 +1,5 @@
-"""Turn errors of the disk and of SQLite into ``UnusableStore`` with one sentence: the file, the problem, the remedy."""
+"""Turn errors of the disk and of SQLite into ``UnusableStore``, whose message names the file, the problem and the
+remedy."""
 
 from __future__ import annotations
 
@@ -46,8 +47,10 @@ _OF_SYSTEM: Final = {
 
 @contextmanager
 def sqlite_failures(catalog: Path) -> Iterator[None]:
-    """Raise ``UnusableStore`` instead of SQLite errors that the disk or another process causes, not for other
-    errors."""
+    """Context manager that turns SQLite errors into ``UnusableStore``, if the disk or another process causes them.
+
+    Other SQLite errors are raised unchanged. ``catalog`` is the file that the message names.
+    """
     try:
         yield
     except sqlite3.Error as error:
@@ -62,7 +65,10 @@ def sqlite_failures(catalog: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_failures(root: Path) -> Iterator[None]:
-    """Raise ``UnusableStore`` instead of file errors of the operating system that have a known remedy."""
+    """Context manager that turns errors of the file system into ``UnusableStore``, if their remedy is known.
+
+    Other errors are raised unchanged.
+    """
     try:
         yield
     except OSError as error:

@@ -1,4 +1,7 @@
-"""Transfers of some addresses, read from the adjacency: the edges of maps' graphs. ``maps.links`` adds the values."""
+"""Read the transfers of given addresses from the adjacency. They are the edges of the graphs of maps.
+
+``maps.links`` adds the values of the transfers.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,9 @@ TokenKeys = Sequence[tuple[str, str]]
 class Entries:
     """Transfers of some addresses, except to themselves. A transfer between two of the addresses has two entries.
 
-    ``owners`` are indices into ``addresses``; the entries of an owner are sorted by time. ``others`` are
-    counterparties, ``tokens`` numbers of tokens, ``times`` unix seconds. ``inward`` is True if the owner received.
+    ``addresses`` are the numbers of the addresses. The other arrays have one value for each entry: ``owners`` (position
+    in ``addresses``), ``others`` (number of the counterparty), ``tokens`` (number of the token), ``inward`` (True if
+    the owner received) and ``times`` (unix seconds). Entries are sorted by owner, then time.
     """
 
     addresses: Array
@@ -31,23 +35,26 @@ class Entries:
     times: Array
 
     def at(self, places: Array) -> Entries:
-        """Return the entries at some indices."""
+        """Return the entries at the indices ``places``."""
         columns = (getattr(self, field.name)[places] for field in fields(self)[1:])
         return Entries(self.addresses, *columns)
 
     def ends(self) -> tuple[Array, Array]:
-        """Return the numbers of the sender and of the receiver of each entry."""
+        """Return two arrays: the address number of each entry's sender, and of its receiver."""
         own = self.addresses[self.owners]
         return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
 
     def starts(self, places: Array) -> Array:
-        """Return the index in ``places`` (rising) at which each address's entries begin, and finally the number of
-        places."""
+        """Return, for each address, the position in ``places`` of its first entry; then, as the last value,
+        ``len(places)``.
+
+        ``places`` are ascending indices of entries.
+        """
         return np.searchsorted(self.owners[places], np.arange(len(self.addresses) + 1, dtype=np.int32))
 
 
 def token_mask(view: View, tokens: TokenKeys) -> Array:
-    """Return a boolean array by token number that is True for these tokens (chain, address)."""
+    """Return a mask by token number that is True for the given tokens (chain, address)."""
     counts = np.zeros(max(view.manifest.numbers.values(), default=0) + 1, np.bool_)
     counts[[view.manifest.numbers[key] for key in tokens if key in view.manifest.numbers]] = True
     return counts
@@ -56,7 +63,8 @@ def token_mask(view: View, tokens: TokenKeys) -> Array:
 def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
     """Return the transfers that addresses sent and received up to and including the unix second.
 
-    ``counts`` is a mask by token number (``token_mask``). With ``others``, return only transfers with these addresses.
+    ``addresses`` are numbers of addresses. ``counts`` is a mask by token number (``token_mask``) of the tokens to
+    include. If ``others`` (numbers of addresses) is given, only transfers with these counterparties are returned.
     """
     addresses = addresses.astype(np.int32)
     slots = np.empty(0, np.int32) if others is None else graph_kernels.hash_slots(others)
@@ -76,13 +84,13 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
 
 
 def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
-    """Join entries whose owners are indices into the same addresses."""
+    """Join several ``Entries`` into one. Their owners must be positions in the same ``addresses``."""
     columns = (np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Entries)[1:])
     return Entries(addresses, *columns)
 
 
 def concatenate_entries(first: Entries, second: Entries) -> Entries:
-    """Join entries of two lists of addresses into entries of one list: the first addresses, then the second ones."""
+    """Join the entries of two lists of addresses. The result's addresses are the first list, then the second."""
     addresses = np.concatenate([first.addresses, second.addresses])
     owners = second.owners + np.int32(len(first.addresses))
     moved = Entries(addresses, owners, second.others, second.tokens, second.inward, second.times)
@@ -91,8 +99,11 @@ def concatenate_entries(first: Entries, second: Entries) -> Entries:
 
 @dataclass(frozen=True)
 class Shared:
-    """Entries whose key several owners share: the index of each entry, the index of its key in ``keys``, and whether it
-    is its owner's first entry with that key."""
+    """Entries with a key that several owners share.
+
+    ``places`` has the index of each entry, ``key_places`` the position of its key in ``keys``. ``firsts`` is True for
+    the first entry of an owner with a key.
+    """
 
     places: Array
     key_places: Array
@@ -101,9 +112,10 @@ class Shared:
 
 
 def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
-    """Return those entries of ``places`` (indices) whose key at least ``least`` owners share. ``keys``: a key an entry.
+    """Return the entries whose key at least ``least`` owners share.
 
-    ``in_order`` returns the order of the keys, which decides among equally strong ones.
+    ``places`` are indices of the entries to examine, and ``keys`` has an integer key for each of them. ``in_order``
+    takes keys and returns the indices that sort them; the result's ``keys`` are in this order.
     """
     numbers, firsts, distinct, owner_counts = graph_kernels.number_keys(keys, entries.owners[places])
     shared = np.flatnonzero(owner_counts >= least)
@@ -116,7 +128,7 @@ def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_ord
 
 
 class AddressOrder:
-    """Sorts some addresses by their texts. ``numbers`` has the numbers of the addresses in that order."""
+    """The alphabetical order of some addresses. ``numbers`` has the numbers of the addresses in that order."""
 
     def __init__(self, dictionary: Dictionary, addresses: Array) -> None:
         self._sorted = np.unique(addresses)
@@ -125,7 +137,7 @@ class AddressOrder:
         self.numbers[self._places] = self._sorted
 
     def places(self, addresses: Array) -> Array:
-        """Return the position of each address in that order, -1 if it is not one of the sorted addresses."""
+        """Return the position of each address in ``numbers``; -1 if it is not there."""
         if not len(self._sorted):
             return np.full(len(addresses), -1)
         found = np.minimum(np.searchsorted(self._sorted, addresses), len(self._sorted) - 1)

@@ -1,10 +1,13 @@
-"""Sizes and checksums of the store's files, compared before a file is used.
+"""Sizes and checksums of the store's files, which are compared before a file is used.
 
-The catalogue's table ``files`` holds both, and a signature: the file's inode, size and times after its write. A file
-with the recorded signature is used without being read, so that a process maps only the pages it needs. Any other file
-is read and compared once in each process, and again when its signature changes. A checksum is the CRC-32 of the
-complete file, the fastest in the standard library (4 GB/s on one core). Bits that change on the disk without a write
-are found by ``FileChecks.read_all``, which a service runs when it starts, and by ``store.verify``.
+The catalogue's table ``files`` has the size, checksum and signature of each file. The signature is the file's inode,
+size and times after it was written. A file with the recorded signature is used without being read, so that a process
+maps only the pages it needs. Any other file is read and compared once in each process, and again when its signature
+changes.
+
+The checksum is the CRC-32 of the complete file, the fastest checksum in the standard library (4 GB/s on one core). Bits
+that change on the disk without a write are found by ``FileChecks.read_all``, which a service runs when it starts, and
+by ``store.verify``.
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ _ADD: Final = "INSERT OR REPLACE INTO files (path, size, crc32, signature) VALUE
 
 
 class Sum(NamedTuple):
-    """Size (bytes) and CRC-32 of a file, and its signature: inode, size and times as text, see ``signature_of``.
+    """Size (bytes), CRC-32 checksum and signature of a file when it was written.
 
-    ``signature`` is None if it was not recorded; the file is then read and compared before it is used.
+    ``signature`` is a text from ``signature_of``, or None if it was not recorded. Without a signature, the file is read
+    and compared before it is used.
     """
 
     size: int
@@ -41,20 +45,20 @@ class Sum(NamedTuple):
 
 
 Sums = Mapping[str, Sum]
-"""A ``Sum`` for each file, by path within the store, such as ``arrays/1f….part``."""
+"""The ``Sum`` of each file, by path within the store, for example ``arrays/1f….part``."""
 
 
 def signature_of(path: str) -> str:
-    """Return a file's inode, size, and nanoseconds of the last change of content and inode, as text.
+    """Return a text with a file's inode, size, modification time and inode change time (nanoseconds).
 
-    A write changes it.
+    Each write to the file changes this text.
     """
     found = os.stat(path)  # noqa: PTH116 - a map takes dozens of these, and a Path costs more than the call
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
 def sum_of(path: Path) -> Sum:
-    """Read a file once and return its size, checksum and signature."""
+    """Read a file once, and return its size, checksum and signature."""
     size = crc = 0
     block = bytearray(_BLOCK)
     view = memoryview(block)
@@ -72,8 +76,7 @@ def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
 
 
 def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
-    """Record the sums of listed files that have none, and the present time as ``replaced_at`` of files no longer
-    listed."""
+    """Record the ``Sum`` of listed files that have none, and the present time as ``replaced_at`` of unlisted files."""
     new = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
     catalog.executemany(_ADD, new)
     catalog.execute(_RETIRE, (int(time.time()),))
@@ -87,7 +90,7 @@ def _sum_or_none(path: Path) -> Sum:
 
 
 class FileChecks:
-    """Compares files of a store with their recorded sums: once, and again when a file's signature changes.
+    """Compares files of a store with their recorded ``Sum``: once, and again when a file's signature changes.
 
     Thread-safe.
     """
@@ -99,9 +102,9 @@ class FileChecks:
         self._differing: dict[str, tuple[str, DamagedFile]] = {}
 
     def path(self, path: str, sums: Sums) -> Path:
-        """Return the full path of a file, given within the store.
+        """Return the full path of a file after comparing the file with its ``Sum``. ``path`` is relative to the store.
 
-        Raises ``DamagedFile`` if it is missing or damaged.
+        Raises ``DamagedFile`` if the file is missing or damaged.
         """
         whole = self._root / path
         try:
@@ -117,10 +120,8 @@ class FileChecks:
         return whole
 
     def changed(self, path: str) -> bool:
-        """Return whether a file is known as damaged, or changed on disk since its check.
-
-        A removed file is not changed.
-        """
+        """Return whether a file is known to be damaged, or has changed since it was compared. A removed file has not
+        changed."""
         passed = self._passed.get(path)
         if path in self._differing:
             return True
@@ -130,15 +131,16 @@ class FileChecks:
             return False
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Compare these files again when they are next used."""
+        """Forget the comparisons of these files, so that each file is compared again when it is next used."""
         for path in paths:
             self._passed.pop(path, None)
 
     def read_all(self, sums: Sums) -> list[DamagedFile]:
-        """Read every file and compare it with its sum, even if its signature is unchanged.
+        """Read every file of ``sums`` and compare it, even if its signature is unchanged. Return an error for each
+        damaged file.
 
-        Return an error for each damaged file. ``path`` raises the same errors from then on, until the file is written
-        again. Files that an import removes meanwhile are left out.
+        ``path`` raises these errors from then on, until the file is written again. Files that an import removes during
+        the comparison are left out.
         """
         for path, expected in sums.items():
             try:
@@ -172,5 +174,5 @@ class FileChecks:
 
 
 def damaged(root: Path, path: str, what: str) -> DamagedFile:
-    """Return the error for a damaged file, with the remedy."""
+    """Return the error for a damaged file. ``what`` is the predicate of its message, for example ``is missing``."""
     return DamagedFile(f"{root / path} {what}; {VERIFY}, and 'holderlake store rebuild' to repair it", path)

@@ -1,7 +1,7 @@
-"""The manifest: the files of the store at one moment. ``View`` opens their arrays when they are first used.
+"""The manifest: the list of the store's files at one moment. ``View`` opens their arrays at the first use.
 
-The catalogue lists the files, and a file never changes under its name. A reader with a manifest therefore keeps one
-state of the store for as long as it wants.
+The catalogue lists the files, and the content of a file name never changes. A reader that keeps a manifest therefore
+reads one unchanged state of the store.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PartFile:
-    """A part of a token's transfers or opening balances: name without suffix, token number, rows, unix seconds, blocks.
+    """A part: a file with transfers, or with opening balances, of one token. ``file`` is its name without suffix.
 
-    ``kind``: ``base`` (the large part), ``tail`` (a small, newer one) or ``opening`` (opening balances).
+    ``token`` is the token's number, ``transfers`` the number of rows. Times are unix seconds. ``kind`` is ``base`` (the
+    large part), ``tail`` (a small, newer part) or ``opening`` (opening balances).
     """
 
     file: str
@@ -58,14 +59,14 @@ class PartFile:
 
     @property
     def paths(self) -> tuple[str, str]:
-        """Paths within the store of the part's rows (Parquet) and of its arrays."""
+        """Paths within the store: the Parquet file of the part's rows, and the file of its arrays."""
         folder = "openings" if self.kind == OPENING else "transfers"
         return f"{folder}/{self.file}.parquet", f"arrays/{self.file}.part"
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run of the adjacency: name without suffix, and number of entries."""
+    """A run of the adjacency: the name of its file without suffix, and the number of its entries."""
 
     file: str
     entries: int
@@ -73,7 +74,10 @@ class RunFile:
 
 @dataclass(frozen=True)
 class VolumeFile:
-    """A volume of the dictionary: name without suffix, number of its first address, and how many addresses it has."""
+    """A volume of the dictionary: the name of its file without suffix, and the number of its first address.
+
+    ``size`` is the number of its addresses.
+    """
 
     file: str
     first_number: int
@@ -84,8 +88,8 @@ class VolumeFile:
 class Manifest:
     """The files of the store at one moment.
 
-    ``numbers``: number of each token (chain, address). ``parts``: parts by token number, the base first. ``sums``:
-    sizes and checksums by path.
+    ``numbers`` has the number of each token, by (chain, address). ``parts`` has the parts by token number, the base
+    first. ``sums`` has sizes and checksums by path.
     """
 
     numbers: Mapping[tuple[str, str], int]
@@ -95,7 +99,7 @@ class Manifest:
     sums: Sums
 
     def parts_of(self, key: tuple[str, str]) -> tuple[PartFile, ...]:
-        """Return the parts of a token, given by chain and address."""
+        """Return the parts of the token ``key`` (chain, address)."""
         return self.parts.get(self.numbers.get(key, -1), ())
 
     def transfer_files(self) -> list[str]:
@@ -104,18 +108,18 @@ class Manifest:
 
     @cached_property
     def keys(self) -> Mapping[int, tuple[str, str]]:
-        """Chain and address of each token's number."""
+        """The tokens (chain, address) by number."""
         return {number: key for key, number in self.numbers.items()}
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """The names, without suffix, of all parts, runs and volumes."""
+        """The names, without suffix, of the files of all parts, runs and volumes."""
         parts = (part.file for parts in self.parts.values() for part in parts)
         return frozenset([*parts, *(run.file for run in self.runs), *(volume.file for volume in self.volumes)])
 
 
 def read_manifest(catalog: sqlite3.Connection) -> Manifest:
-    """Read the manifest from the catalogue, within a transaction of the caller."""
+    """Read the manifest from the catalogue. The caller must have opened a transaction."""
     numbers = {(chain, address): number for number, chain, address in catalog.execute(_HISTORIES)}
     parts: dict[int, list[PartFile]] = {}
     for row in catalog.execute(_PARTS):
@@ -131,9 +135,9 @@ def read_manifest(catalog: sqlite3.Connection) -> Manifest:
 
 
 class OpenFiles:
-    """The opened files of a store by name, shared by all its manifests, so that each file is mapped once.
+    """Opened files of a store, by name. All manifests of the store share them, so that each file is mapped once.
 
-    A file is compared with its sum before it is mapped, and mapped again if it has changed on disk. Raises
+    A file is compared with its ``Sum`` before it is mapped, and mapped again if it changed on the disk. Methods raise
     ``DamagedFile``.
     """
 
@@ -143,19 +147,19 @@ class OpenFiles:
         self._files: dict[str, Any] = {}
 
     def part(self, file: str, sums: Sums) -> Part:
-        """Return the part in the file of that name (without suffix)."""
+        """Return the part with the file name ``file`` (without suffix), opened if necessary."""
         return self._open(file, "part", sums, Part.of)
 
     def run(self, file: str, sums: Sums) -> Run:
-        """Return the run in the file of that name (without suffix)."""
+        """Return the run with the file name ``file`` (without suffix), opened if necessary."""
         return self._open(file, "run", sums, Run.of)
 
     def volume(self, volume: VolumeFile, sums: Sums) -> Volume:
-        """Return the opened volume."""
+        """Return the volume, opened if necessary."""
         return self._open(volume.file, "volume", sums, lambda arrays: Volume(volume.first_number, **arrays))
 
     def arrays(self, file: str, kind: str, sums: Sums) -> dict[str, Array]:
-        """Map the arrays of a file (``kind``: its suffix) without keeping them for other callers."""
+        """Map the arrays of a file, whose suffix is ``kind``. They are not kept for other callers."""
         path = f"arrays/{file}.{kind}"
         where = self.checks.path(path, sums)
         try:
@@ -168,12 +172,12 @@ class OpenFiles:
         return list(self._files.values())
 
     def path(self, file: str, kind: str) -> Path:
-        """Return the path of the file of arrays of that name; ``kind`` is the suffix ``part``, ``run`` or
-        ``volume``."""
+        """Return the path of a file of arrays; ``kind`` is its suffix: ``part``, ``run`` or ``volume``."""
         return self._root / "arrays" / f"{file}.{kind}"
 
     def keep_only(self, files: frozenset[str]) -> None:
-        """Forget all opened files except those named. Forgotten files stay mapped while a reader uses them."""
+        """Forget all opened files except those named. A forgotten file stays mapped as long as a reader uses its
+        arrays."""
         for file in self._files.keys() - files:
             self._files.pop(file, None)
 
@@ -188,7 +192,7 @@ class OpenFiles:
 
 
 class _Recent(Generic[T]):
-    """A value that is read again after ``_RECHECK_SECONDS``, so that its files are rarely checked for changes."""
+    """A cached value, read again after ``_RECHECK_SECONDS``, so that its files are not checked at every use."""
 
     def __init__(self) -> None:
         self._read: tuple[float, T] | None = None
@@ -202,7 +206,7 @@ class _Recent(Generic[T]):
 
 
 class View:
-    """The arrays of a manifest: the dictionary of addresses, the adjacency, and the parts of each token."""
+    """The arrays of a manifest's files: the dictionary of addresses, the adjacency, and the parts of each token."""
 
     def __init__(self, manifest: Manifest, files: OpenFiles) -> None:
         self.manifest = manifest
@@ -212,18 +216,18 @@ class View:
 
     @property
     def opened_files(self) -> list[Part | Run | Volume]:
-        """All files that are open."""
+        """All files that this process has opened."""
         return self._opened.all()
 
     @property
     def dictionary(self) -> Dictionary:
-        """The dictionary of addresses."""
+        """The dictionary of addresses: numbers by address, and addresses by number."""
         volumes, sums = self.manifest.volumes, self.manifest.sums
         return self._dictionary.get(lambda: Dictionary(self._opened.volume(volume, sums) for volume in volumes))
 
     @cached_property
     def zero(self) -> int:
-        """The number of the zero address, ``UNKNOWN`` (-1) if the store does not have this address."""
+        """The number of the zero address; ``UNKNOWN`` (-1) if the store does not have it."""
         return int(self.dictionary.find([ZERO_ADDRESS])[0])
 
     @property
@@ -232,11 +236,11 @@ class View:
         return self._runs.get(lambda: [self._opened.run(run.file, self.manifest.sums) for run in self.manifest.runs])
 
     def parts(self, chain: str, token_address: str, with_openings: bool = True) -> list[Part]:
-        """Return the parts of a token, the base first; without parts of opening balances unless ``with_openings``."""
+        """Return the parts of a token, the base first. Opening balances are included if ``with_openings`` is true."""
         return self._parts(self.manifest.parts_of((chain, token_address)), with_openings)
 
     def parts_of(self, number: int) -> list[Part]:
-        """Return the parts of transfers, without opening balances, of the token with that number."""
+        """Return the parts of the token with the number ``number``, without opening balances."""
         return self._parts(self.manifest.parts.get(number, ()), with_openings=False)
 
     def _parts(self, parts: tuple[PartFile, ...], with_openings: bool) -> list[Part]:

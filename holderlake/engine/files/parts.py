@@ -1,9 +1,11 @@
-"""A part: some transfers of one token as arrays, and the balances that follow from these transfers alone, by day.
+"""A part: some transfers of one token as arrays, and the daily balances that follow from these transfers alone.
 
-An interval is a balance that an address has from one day to another. Intervals are sorted by falling balance, so the
-largest holders at the end of a day are the first intervals that include that day. An index finds the intervals of an
-address. A balance as of any second is that at the end of the day before, plus the transfers of the second's own day,
-summed over the token's parts.
+An interval is a balance that an address has from one day to another. Intervals are sorted by descending balance, so the
+largest holders at the end of a day are the first intervals that include the day. An index finds the intervals of an
+address.
+
+An address's balance as of a second is a sum over all parts of the token. Each part adds (1) the balance at the end of
+the previous day, and (2) the transfers of the second's day up to the second.
 """
 
 from __future__ import annotations
@@ -19,16 +21,19 @@ from holderlake.engine.numeric.bigint import Array, concatenated, to_digits
 
 DAY: Final = 86_400
 FOREVER: Final = 2**31 - 1
-"""End day of intervals that have no end yet. Days are counted from 1970-01-01."""
+"""End day of an interval without an end. Days are counted from 1970-01-01."""
 
 Ranks = Callable[[Array], Array]
-"""A function that returns ranks of distinct addresses in the order of their texts, see ``Dictionary.ranks``."""
+"""A function that takes numbers of distinct addresses and returns their ranks by text, see ``Dictionary.ranks``."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Transfers of one token by rising time: unix seconds, numbers of sender and receiver, values as limbs
-    (``bigint``)."""
+    """Transfers of one token, sorted by time, as arrays with one value for each transfer.
+
+    ``times`` are unix seconds, ``senders`` and ``receivers`` numbers of addresses. ``values`` has a row of limbs for
+    each transfer (64-bit words, see ``bigint``).
+    """
 
     times: Array
     senders: Array
@@ -39,12 +44,12 @@ class Moves:
         return len(self.times)
 
     def at(self, places: Array | slice) -> Moves:
-        """Return the transfers at some indices."""
+        """Return the transfers at the indices ``places``."""
         return Moves(self.times[places], self.senders[places], self.receivers[places], self.values[places])
 
 
 def joined_moves(pieces: list[Moves]) -> Moves:
-    """Join lists of transfers into one, sorted by time."""
+    """Join several ``Moves`` into one, sorted by time."""
     if len(pieces) == 1 and (pieces[0].times[1:] >= pieces[0].times[:-1]).all():
         return pieces[0]
     times = np.concatenate([piece.times.astype(np.int64) for piece in pieces])
@@ -59,11 +64,11 @@ def joined_moves(pieces: list[Moves]) -> Moves:
 
 @dataclass(frozen=True)
 class Part:
-    """The arrays of a part: its transfers, and intervals by falling balance, then address.
+    """The arrays of a part: its transfers, and its intervals, sorted by descending balance, then address.
 
-    ``holders`` (numbers of addresses), ``balances`` (limbs), ``first_days`` and ``end_days`` (excluded; days since
-    1970) are columns of the intervals. ``index`` has the holder of each interval again, sorted by holder and day, and
-    ``places`` that interval's row in these columns.
+    Four columns describe each interval: ``holders`` (number of the address), ``balances`` (limbs), ``first_days`` and
+    ``end_days`` (days since 1970, the end excluded). The index has one value for each interval, sorted by holder and
+    day: ``index`` is the holder, and ``places`` the interval's row in the four columns.
     """
 
     moves: Moves
@@ -76,12 +81,12 @@ class Part:
 
     @staticmethod
     def of(arrays: Arrays) -> Part:
-        """Make a part from the arrays of its file."""
+        """Make a part from the arrays of its file, by name."""
         moves = Moves(arrays["times"], arrays["senders"], arrays["receivers"], arrays["values"])
         return Part(moves, *(arrays[name] for name in _INTERVALS))
 
     def open_day(self, second: int) -> Moves:
-        """Return the transfers of the second's day, up to and including the second."""
+        """Return the transfers of the UTC day of ``second`` (unix) that are not after ``second``."""
         start = second - second % DAY
         return self.moves.at(slice(count_until(self.moves.times, start, "left"), count_until(self.moves.times, second)))
 
@@ -90,9 +95,10 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "
 
 
 def changes_of(moves: Moves) -> tuple[Array, Array]:
-    """Return each changed balance: number of the address, and the change as signed digits.
+    """Return two arrays of balance changes: numbers of addresses, and the changes as rows of signed digits
+    (``bigint``).
 
-    Skip transfers to oneself.
+    Each transfer makes two changes. Transfers to oneself make none.
     """
     apart = np.flatnonzero(moves.senders != moves.receivers)
     digits = to_digits(moves.values[apart])
