@@ -50,8 +50,8 @@ class Client:
     def get(self, request: Request) -> Any:
         """Send a request and return its answer in the models of ``holderlake.contract.models``, with exact amounts.
 
-        Raises ``ProviderError``, and ``ValueError`` outside the ``with`` block.
+        Raises ``ProviderError`` if the call fails, and ``ValueError`` outside the ``with`` block.
         """
         if self._portal is None:
-            raise ValueError("the client is closed; use it in a with block")
+            raise ValueError("the client is not open: call get() inside 'with Client(...) as client:'")
         return self._portal.call(self._client.ask, request)

@@ -1,6 +1,6 @@
 """Output of the commands: aligned tables for people, JSON for machines.
 
-Names, reasons and other texts come from providers and chains and are untrusted: they are printed without markup, emoji
+Names, reasons and other texts come from providers and chains and are untrusted. They are printed without markup, emoji
 codes or terminal control sequences.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PIPED_WIDTH = 500
-"""Characters in a line of output to pipes and files, which is hardly ever wrapped."""
+"""Characters in a line of output to a pipe or a file. The number is large, so that lines are hardly ever wrapped."""
 
 
 class _TextConsole(Console):
@@ -49,11 +49,11 @@ _NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
 _SMALL = 0.001
 """Floats below this value are shown with four significant digits."""
 _FEW_COLUMNS = 4
-"""Tables with more columns than this are printed as blocks if they are too wide."""
+"""Most columns of a table that is printed as a table even if it is wider than the terminal."""
 
 
 def prepare_streams() -> None:
-    """Make standard output and error accept any text in any encoding, and show library warnings as plain text."""
+    """Let standard output and error escape characters that they cannot encode; log library warnings as plain text."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             with suppress(OSError):  # a parent process replaced the stream's file by a pipe
@@ -70,7 +70,7 @@ class _TextFormatter(logging.Formatter):
 
 
 def as_json(value: Any) -> None:
-    """Print a value as JSON: decimals, NaN and infinity as text, times in ISO 8601."""
+    """Print a value as JSON. Decimals, NaN and infinity become text, times are in ISO 8601."""
     try:
         text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -79,7 +79,10 @@ def as_json(value: Any) -> None:
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Print ``lines`` as a table; if it has over four columns and is too wide, print a block for each line."""
+    """Print ``lines``, one sequence of values each, as a table with the headings ``columns``.
+
+    A table of over four columns that is wider than the terminal is printed row by row, with one value per line.
+    """
     texts = [[_text(value) for value in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     if title:
@@ -105,13 +108,16 @@ def _blocks(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def arrow(title: str, table: pa.Table) -> None:
-    """Print an Arrow table as ``rows`` does."""
+    """Print an Arrow table as ``rows`` prints lines."""
     rows(title, table.column_names, (tuple(row.values()) for row in table.to_pylist()))
 
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Progress]:
-    """Show a progress bar on standard error during the block. ``total`` is the number of steps, None if unknown."""
+    """Show a progress bar on standard error while the ``with`` block runs.
+
+    ``what`` is the text in front of the bar. ``total`` is the number of steps, None if it is unknown.
+    """
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -152,7 +158,7 @@ def _escape(letter: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with text for NaN and infinity, which JSON does not have."""
+    """Return a value in which NaN and infinity, which JSON does not have, are text."""
     if isinstance(value, Mapping):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

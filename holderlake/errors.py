@@ -1,7 +1,8 @@
-"""Public errors of the library, in one place, and the errors that end a command.
+"""The public errors of the library in one place, and the errors that end a command.
 
-Base classes of the public errors: ``SettingsError`` (a setting is wrong), ``ProviderError`` (a call failed),
-``LakeError``, ``WarehouseError``, ``DatabaseError`` (files cannot be used), ``EngineError`` (the engine has no answer).
+Base classes: ``SettingsError`` (a setting is wrong), ``ProviderError`` (a call failed), ``LakeError``,
+``WarehouseError`` and ``DatabaseError`` (files cannot be used), ``EngineError`` (the engine has no answer),
+``RunFailed`` (a run or command failed).
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ class SomeFailed(RunFailed):
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Turn a failed import in the ``with`` block into ``SettingsError`` with the command that installs the extra."""
+    """Turn a failed import in the ``with`` block into ``SettingsError``. ``name`` is the extra that has the package."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"this needs the package {error.name}, which is not installed; "
+            f"the package {error.name} is not installed; "
             f"run pip install 'holderlake[{name}]', or in a checkout make extras"
         ) from error

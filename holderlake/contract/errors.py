@@ -1,6 +1,7 @@
-"""The errors of the API: one row a code, with its status and whether a retry can help.
+"""The error codes of the API, each with its HTTP status and whether a retry can help.
 
-Source: contract section "Errors". The body is ``{"detail": text, "code": slug}``; a 422 carries a list instead.
+Source: docs/contract.md, "Errors". The body of an error is ``{"detail": text, "code": code}``. With status 422
+``detail`` is a list of validation errors instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """A row of the contract's error table."""
+    """An error code of the API: its HTTP status, when it occurs, and whether the same call may succeed later."""
 
     code: str
     status: int
@@ -46,7 +47,7 @@ ERROR_KINDS: Final[dict[str, ErrorKind]] = {kind.code: kind for kind in _KINDS}
 
 
 def error_code(status: int, body: Any) -> str:
-    """Return the code of an error answer: the one in its body, or else the usual code of its HTTP status."""
+    """Return the code of an error answer: ``code`` in its body, or else the usual code for its HTTP status."""
     if isinstance(body, dict) and isinstance(body.get("code"), str):
         return str(body["code"])
     by_status = {
@@ -66,8 +67,8 @@ def error_code(status: int, body: Any) -> str:
 def error_detail(body: Any, raw: str) -> str:
     """Return the detail of an error answer as text.
 
-    ``detail`` may be text, a list of validation errors or an object. Other servers write ``message``, ``error`` or
-    ``title``. If the body has none of them, return the beginning of the raw text.
+    ``detail`` may be text, a list of validation errors or an object. Other servers name it ``message``, ``error`` or
+    ``title``. If the body has none of these, return the first 300 characters of the raw text.
     """
     return _text(body) or raw[:300]
 

@@ -1,6 +1,6 @@
-"""JSON with exact numbers: a number that a float would round is a ``Decimal``, when read and when written.
+"""JSON with exact numbers: a number with a fraction or an exponent is a ``Decimal``, when read and when written.
 
-msgspec reads and writes the text, because pydantic's own JSON parser converts to double. pydantic checks the types.
+msgspec reads and writes the JSON, because pydantic's own parser converts numbers to floats. pydantic checks the types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MOST_DIGITS: Final = 5_000
 
 
 def _decimal(text: str) -> Decimal:
-    """Return the number in a JSON text. Raises ``ArithmeticError`` if its exponent is too large."""
+    """Return the number in a JSON text. Raises ``ArithmeticError`` if it has over 5,000 digits without exponent."""
     number = Decimal(text)
     if abs(number.adjusted()) > _MOST_DIGITS:
         raise ArithmeticError(f"{text[:40]} is a number of more than {_MOST_DIGITS:,} digits")
@@ -29,16 +29,16 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
 class MalformedAnswer(ValueError):
-    """An answer that is not JSON, or does not match its model; the message names the field.
+    """An answer that is not JSON, or does not match its model. The message names the field.
 
-    ``answer`` is the position (from 0) of the answer among several that were decoded together.
+    If several answers were decoded together, ``answer`` is the position (from 0) of the malformed one.
     """
 
     answer: int = 0
 
 
 def decode(raw: bytes, shape: Any) -> Any:
-    """Decode an answer into ``shape`` (a model or a list of models).
+    """Decode the JSON bytes of an answer as ``shape``, a pydantic model or a list of models.
 
     Raises ``MalformedAnswer`` for text that is cut off or not JSON (HTML, ``NaN``), and for a field of a wrong type.
     """
@@ -54,7 +54,7 @@ def decode(raw: bytes, shape: Any) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the answer"
-        raise MalformedAnswer(f"{where}: {first['msg']} ({error.error_count()} faults in all)") from error
+        raise MalformedAnswer(f"{where}: {first['msg']} (errors in this answer: {error.error_count()})") from error
 
 
 def encode(plain: Any) -> bytes:
@@ -63,6 +63,6 @@ def encode(plain: Any) -> bytes:
 
 
 def json_number(value: Decimal) -> Decimal:
-    """Return the value without exponent and with at least one decimal (``5.0``), as clients expect a ``number``."""
+    """Return an amount without exponent and with at least one decimal (``5.0``), for an answer's JSON."""
     text = format(_EXACT.normalize(value), "f") if value else "0"
     return Decimal(text if "." in text else f"{text}.0")

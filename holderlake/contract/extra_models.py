@@ -1,4 +1,4 @@
-"""The objects that only our own service answers, under ``/v0/x/``, in the contract's style.
+"""The objects in answers of our own routes under ``/v0/x/``, which other providers do not have.
 
 Their requests are in ``extra_requests``. Raw amounts are integers as text.
 """
@@ -13,7 +13,7 @@ from holderlake.contract.models import GroupedTransferData, Holder, Model, RawAm
 
 
 class HoldersPage(Model):
-    """A page of holders by rank, as of one instant. The last page has no cursor."""
+    """A page of a token's holders, sorted by rank, as of one instant. On the last page ``next_cursor`` is null."""
 
     as_of: int
     holders: list[Holder]
@@ -21,7 +21,7 @@ class HoldersPage(Model):
 
 
 class Transfer(Model):
-    """One transfer of the chain."""
+    """One transfer on the chain."""
 
     tx_hash: str | None = None
     block_number: int
@@ -34,9 +34,9 @@ class Transfer(Model):
 class EvidenceLink(Model):
     """A link between two members of a cluster, or between a member and a time node.
 
-    ``strength`` 1 is the strongest link of its cluster. ``time_node`` is the number of the time node on the map (its
-    place in ``nodes.time_nodes``, from 1), null between members. Two members with links to the same time node used the
-    exchange in the same window.
+    The strongest link of a cluster has ``strength`` 1. ``time_node`` is the position (from 1) of the link's time node
+    in the map's ``nodes.time_nodes``; it is null for a link between members. Two members with links to the same time
+    node used the exchange in the same time window.
     """
 
     strength: int = Field(ge=1)
@@ -65,7 +65,7 @@ class Evidence(Model):
 
 
 class ChangeCounts(Model):
-    """Numbers of holders at the two instants, and of those that changed."""
+    """Number of holders at the two instants, and number of holders by kind of change."""
 
     entered: int
     left: int
@@ -77,7 +77,7 @@ class ChangeCounts(Model):
 
 
 class HolderChange(Model):
-    """A holder whose balance changed. Rank is null at an instant at which the address held nothing."""
+    """A holder whose balance changed. The rank is null at an instant at which the address held nothing."""
 
     address: str
     change: Literal["entered", "left", "up", "down"]
@@ -91,7 +91,11 @@ class HolderChange(Model):
 
 
 class ClusterChange(Model):
-    """A change of clusters that share holders: their ids on the map before and on the map after."""
+    """A change between the clusters of two maps.
+
+    ``clusters_before`` and ``clusters_after`` are the ids of the clusters that share holders, on the earlier and the
+    later map.
+    """
 
     change: Literal["born", "died", "same", "grew", "shrank", "changed", "merged", "split"]
     clusters_before: list[int]
@@ -114,7 +118,10 @@ class MapChanges(Model):
 
 
 class SourceLabel(Model):
-    """A label of an address from one source. ``chain`` is null if the source names none. A higher precedence wins."""
+    """A label of an address from one source. ``chain`` is null if the source names no chain.
+
+    The label with the highest ``precedence`` is the one that answers show.
+    """
 
     source: str
     chain: str | None
@@ -128,14 +135,14 @@ class SourceLabel(Model):
 
 
 class AddressLabels(Model):
-    """All labels of an address with their sources."""
+    """All labels of an address, each with its source."""
 
     address: str
     labels: list[SourceLabel]
 
 
 class UsageLine(Model):
-    """Requests of a day at an endpoint, and their cost in hundredths of a credit."""
+    """Number of requests to an endpoint on one day, and their cost in hundredths of a credit."""
 
     day: str
     endpoint: str
@@ -155,7 +162,7 @@ class Usage(Model):
 
 
 class ItemHolder(Model):
-    """A holder of one NFT token id; ``since`` (unix seconds) is the last time that its quantity changed."""
+    """A holder of one NFT token id. ``since`` is the last time (unix seconds) at which its quantity changed."""
 
     address: str
     quantity: RawAmount
@@ -172,7 +179,7 @@ class ItemHolders(Model):
 
 
 class HeldItem(Model):
-    """An NFT token id that an address held; ``since`` (unix seconds) is the last time that its quantity changed."""
+    """An NFT token id that an address held. ``since`` is the last time (unix seconds) at which its quantity changed."""
 
     chain: str
     token_address: str
@@ -182,7 +189,10 @@ class HeldItem(Model):
 
 
 class AddressItems(Model):
-    """A page of the NFT token ids that an address held, by chain, token and id. The last page has no next offset."""
+    """A page of the NFT token ids that an address held, sorted by chain, token and id.
+
+    On the last page ``next_offset`` is null.
+    """
 
     as_of: int
     address: str
@@ -192,7 +202,7 @@ class AddressItems(Model):
 
 
 class MapRules(Model):
-    """The rules of maps. Maps can be compared if these and their options are equal."""
+    """The rules by which maps are made. Two maps can be compared if their rules and options are equal."""
 
     supernode_degree: int = Field(ge=1, description="Distinct counterparties that make a supernode.")
     hypernode_transfers: int = Field(ge=0, description="A hypernode has more transfers than this.")

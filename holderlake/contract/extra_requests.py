@@ -1,6 +1,6 @@
-"""The requests that only our own service answers, under ``/v0/x/``: their options, paths and prices.
+"""The requests of our own routes under ``/v0/x/``: their options, paths and prices.
 
-Their answers are in ``extra_models``. No other provider has these routes, and no pipeline needs them.
+Their answers are in ``extra_models``. Other providers do not have these routes, and no pipeline needs them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TokenId = Annotated[
 
 
 class PageOptions(Options):
-    """Query parameters of the pages of holders."""
+    """Query parameters of the request for a page of holders."""
 
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), PlainInteger] = Field(
         default=1_000, description="Holders a page; each started 100 costs."
@@ -55,7 +55,7 @@ class PageOptions(Options):
 
 
 class EvidenceOptions(Options):
-    """Query parameters of the clusters' evidence."""
+    """Query parameters of the request for the transfers that link the members of clusters (evidence)."""
 
     limit: HolderLimit = Field(default=80, description="Number of top holders of the map.")
     use_magic_nodes: bool = Field(default=True, description="Let magic nodes tie holders together.")
@@ -70,7 +70,7 @@ class EvidenceOptions(Options):
 
 
 class ChangesOptions(Options):
-    """Query parameters of the changes between two instants."""
+    """Query parameters of the request for the changes of a map between two instants."""
 
     before: UnixSeconds = Field(
         description="Unix seconds of the earlier instant; two instants in the wrong order are swapped."
@@ -108,7 +108,7 @@ class AddressItemsOptions(Options):
 
 
 class HoldersPageRequest(TokenRequest):
-    """GET /v0/x/tokens/holders/{chain}/{token_address}"""
+    """GET /v0/x/tokens/holders/{chain}/{token_address}: a page of all holders."""
 
     endpoint: ClassVar[str] = "x_holders"
     root: ClassVar[str] = X_TOKENS
@@ -129,7 +129,7 @@ class HoldersPageRequest(TokenRequest):
 
 
 class EvidenceRequest(TokenRequest):
-    """GET /v0/x/tokens/evidence/{chain}/{token_address}"""
+    """GET /v0/x/tokens/evidence/{chain}/{token_address}: the transfers that link the members of clusters."""
 
     endpoint: ClassVar[str] = "x_evidence"
     root: ClassVar[str] = X_TOKENS
@@ -145,7 +145,7 @@ class EvidenceRequest(TokenRequest):
 
 
 class ChangesRequest(TokenRequest):
-    """GET /v0/x/tokens/changes/{chain}/{token_address}"""
+    """GET /v0/x/tokens/changes/{chain}/{token_address}: the changes of a map between two instants."""
 
     endpoint: ClassVar[str] = "x_changes"
     root: ClassVar[str] = X_TOKENS
@@ -160,7 +160,7 @@ class ChangesRequest(TokenRequest):
 
 
 class LabelsRequest(Request):
-    """GET /v0/x/addresses/labels/{address}"""
+    """GET /v0/x/addresses/labels/{address}: all labels of an address."""
 
     endpoint: ClassVar[str] = "x_labels"
     price: ClassVar[int] = prices.LABELS
@@ -174,7 +174,7 @@ class LabelsRequest(Request):
 
 
 class RulesRequest(Request):
-    """GET /v0/x/rules"""
+    """GET /v0/x/rules: the rules by which maps are made."""
 
     endpoint: ClassVar[str] = "x_rules"
     route: ClassVar[str] = "/v0/x/rules"
@@ -183,7 +183,7 @@ class RulesRequest(Request):
 
 
 class ItemRequest(TokenRequest):
-    """GET /v0/x/tokens/items/{chain}/{token_address}"""
+    """GET /v0/x/tokens/items/{chain}/{token_address}: the holders of one NFT token id."""
 
     endpoint: ClassVar[str] = "x_item"
     root: ClassVar[str] = X_TOKENS
@@ -198,7 +198,7 @@ class ItemRequest(TokenRequest):
 
 
 class AddressItemsRequest(Request):
-    """GET /v0/x/addresses/items/{address}"""
+    """GET /v0/x/addresses/items/{address}: the NFT token ids that an address held."""
 
     endpoint: ClassVar[str] = "x_address_items"
     answer: ClassVar[Any] = AddressItems

@@ -1,8 +1,9 @@
-"""The objects of the API as pydantic models, in the shape of the contract, section "Objects".
+"""The objects in answers of the API as pydantic models (docs/contract.md, "Objects").
 
-The models are as open as the contract: unknown fields are kept, any text is a chain, any ``rel_type`` is allowed.
-The older map shape (``decentralization_score``, ``identified_supply``, ``token_ref``) is read into the current one.
-Amounts are exact ``Decimal`` numbers; ``contract.exact_json`` reads and writes them without passing through a float.
+The models accept what the contract leaves open: unknown fields are kept, any text is a chain, any ``rel_type`` is
+allowed. An older map (``decentralization_score``, ``identified_supply``, ``token_ref``) becomes one of the current
+shape. Amounts are exact ``Decimal`` numbers; ``contract.exact_json`` reads and writes them without passing through a
+float.
 """
 
 from __future__ import annotations
@@ -48,9 +49,12 @@ def _plain_integer(value: Any) -> Any:
 
 
 OneOfIntegers = BeforeValidator(_integer)
-"""Validator for a ``Literal`` of integers that may come as text."""
+"""Validator for a ``Literal`` of integers: it converts text such as ``250`` in a query string to an integer."""
 PlainInteger = BeforeValidator(_plain_integer)
-"""Validator, after the bounds, for an integer that may come as text: only digits."""
+"""Validator for an integer that may be text: the text may have only digits and a minus sign.
+
+It comes after the bounds in ``Annotated``, so that it runs before them.
+"""
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
 Address = Annotated[
@@ -62,35 +66,36 @@ Address = Annotated[
 
 def _finite(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("a number is expected, not true or false")
+        raise ValueError(f"a number is expected, not {str(value).lower()}")
     if isinstance(value, str):
-        raise ValueError("a number is expected, not text")
+        raise ValueError(f"a number is expected, not the text {value[:40]!r}")
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
-        raise ValueError("a finite number is expected")
+        raise ValueError(f"{value} is not finite: give a number with digits")
     if isinstance(value, Decimal) and value.adjusted() < -_LONGEST_FRACTION:
-        raise ValueError("a number of a reasonable size is expected")  # its digits would fill the memory
+        # its digits would fill the memory
+        raise ValueError(f"{value:.3e} is too small: a number has at most {_LONGEST_FRACTION} decimals")
     return value
 
 
 def _utc(value: datetime | None) -> datetime | None:
-    """Date-times with a zone become UTC; zone-less ones are UTC already."""
+    """Return a date-time in UTC without a zone. A date-time without a zone is in UTC already."""
     return value.astimezone(UTC).replace(tzinfo=None) if value is not None and value.tzinfo else value
 
 
 Amount = Annotated[Decimal, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
-"""Decimal-adjusted token units, exact."""
+"""An exact amount in units of the token, adjusted for decimals."""
 RawAmount = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
 """A raw integer amount as text, because many clients read JSON numbers only up to 53 bits."""
 Number = Annotated[float, BeforeValidator(_finite)]
 Measured = Annotated[Number | None, WithJsonSchema({"type": "number"})]
-"""A number of every current answer, null in maps of the older shape."""
+"""A number that current maps always have. It is null in maps of the older shape."""
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_finite)]
 """A part of the total supply, 0 to 1."""
 Instant = Annotated[datetime, AfterValidator(_utc)]
 
 
 class Model(BaseModel):
-    """Base of all objects. Unknown fields are kept."""
+    """Base of all models in answers. Unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)
 
@@ -110,7 +115,10 @@ class TokenKey(Model):
 
 
 class AddressDetails(Model):
-    """Details of an address: relations (distinct counterparties), kind, label, entity."""
+    """Details of an address: number of counterparties, kind of address, label and entity.
+
+    ``degree`` counts distinct counterparties, ``inward_relations`` senders and ``outward_relations`` receivers.
+    """
 
     degree: int = Field(ge=0)
     inward_relations: int = Field(ge=0)
@@ -133,7 +141,7 @@ class AddressMetadata(Model):
 
 
 class HolderData(Model):
-    """Holding of an address: decimal-adjusted amount, rank from 1, share of the total supply."""
+    """Balance of a holder: amount, rank (1 is the largest), and share of the total supply."""
 
     amount: Amount
     rank: int = Field(ge=1)
@@ -142,7 +150,7 @@ class HolderData(Model):
 
 
 class Holder(Model):
-    """A holder of a token. Details are null unless requested."""
+    """A holder of a token. ``address_details`` is null unless requested."""
 
     address: str
     holder_data: HolderData
@@ -164,7 +172,7 @@ class HolderNode(Node):
 
 
 class GroupedTransferData(Model):
-    """All transfers of one token from one address to another: exact sum, count, unix seconds of first and last."""
+    """All transfers of one token from one address to another: exact sum, number, first and last date (unix seconds)."""
 
     total_value: Amount
     total_transfers: int = Field(ge=0)
@@ -206,7 +214,8 @@ Relationship = Annotated[
 class TimeNode(Model):
     """An exchange or allow-listed contract in one time window, with the transfers of the wallets that used it then.
 
-    It links these wallets in clusters and score. These transfers are listed only here, not in the map's relationships.
+    It links these wallets in the map's clusters and score. Its transfers are listed only here, not in the map's
+    ``relationships``.
     """
 
     address: str
@@ -222,7 +231,10 @@ class Nodes(Model):
 
 
 class Cluster(Model):
-    """Shown holders that transfers connect, also through magic nodes or time nodes, and these magic nodes."""
+    """Two or more shown holders that relationships connect, directly or through magic nodes or time nodes.
+
+    ``magic_nodes`` lists the magic nodes between them.
+    """
 
     share: Share
     amount: Amount
@@ -234,7 +246,7 @@ class Cluster(Model):
 
 
 class SupplyStats(Model):
-    """Shares of the total supply. Definitions: contract section "Objects"."""
+    """Shares of the total supply by kind of holder. docs/contract.md, "Objects", defines each of them."""
 
     cexs: Measured
     dexs: Measured
@@ -245,15 +257,17 @@ class SupplyStats(Model):
 
 
 def score_name(names: Mapping[str, Any]) -> str | None:
-    """Return the key of the service score: the first of ``service_score``, ``decentralization_score`` and the keys that
-    end in ``_score``, in alphabetical order; None without any."""
+    """Return the name of the service score among the names of a map's scores; None if no name ends in ``_score``.
+
+    ``service_score`` comes first, then ``decentralization_score``, then all other names in alphabetical order.
+    """
     found = sorted(name for name in names if name.endswith("_score"))
     preferred = [name for name in ("service_score", "decentralization_score") if name in found]
     return next(iter(preferred + found), None)
 
 
 class Scores(Model):
-    """Concentration. The service score is read under the key that ``score_name`` chooses."""
+    """Figures of concentration. The service score is read from the field that ``score_name`` chooses."""
 
     service_score: Number | None = None
     gini_index: Measured
@@ -277,14 +291,14 @@ class Metrics(Model):
 
 
 class MapMetadata(Model):
-    """Time at which the map was made: ISO 8601 UTC without zone, and unix seconds."""
+    """Time at which the map was made: ``dt_update`` in ISO 8601 (UTC without zone), ``ts_update`` in unix seconds."""
 
     dt_update: str
     ts_update: int
 
 
 class Map(Model):
-    """A token's map. Blocks that were not requested are null."""
+    """A token's map. ``nodes``, ``relationships`` and ``clusters`` are null unless requested."""
 
     metadata: MapMetadata
     metrics: Metrics
@@ -300,9 +314,9 @@ class Map(Model):
 
 
 def current_map_shape(older: dict[str, Any]) -> dict[str, Any]:
-    """Convert an answer of the removed map endpoint into the current shape (seed, sections 2.6 and 9).
+    """Convert an answer of the removed map endpoint into the current shape.
 
-    ``contracts`` now counts all contracts, so it is the sum of the three older shares. Figures that the older map lacks
+    ``contracts`` now counts all contracts, so it is the sum of the three older shares. Numbers that the older map lacks
     are null.
     """
     metadata = dict(older["metadata"])
@@ -366,14 +380,14 @@ class Chain(Model):
 
 
 class Screenshot(Model):
-    """Address of a map's picture, and the time at which it was drawn."""
+    """URL of a map's picture, and the time at which the picture was drawn."""
 
     image_url: str
     updated_at: Instant
 
 
 class ValidationItem(Model):
-    """One error of an invalid request."""
+    """One error of an invalid request: the location of the wrong value, a message, and the type of error."""
 
     loc: list[str | int]
     msg: str
@@ -381,13 +395,13 @@ class ValidationItem(Model):
 
 
 class HTTPValidationError(Model):
-    """The body of a 422."""
+    """The body of an answer with status 422."""
 
     detail: list[ValidationItem]
 
 
 class ErrorBody(Model):
-    """The body of every other error."""
+    """The body of an error with a status other than 422."""
 
     detail: str
     code: str

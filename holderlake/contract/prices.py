@@ -1,6 +1,7 @@
 """Prices of requests in integer hundredths of a credit. Service, planner and ledger use this one table.
 
-Source: the credits of seed section 4, and contract section "Endpoints" for the two that the seed leaves out.
+``Request.cost`` adds the parts of a price up, in ``contract.requests`` and ``contract.extra_requests``. Source:
+docs/contract.md, "Endpoints and credits".
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ ADDRESS_METADATA: Final = 1 * CREDIT
 
 PAGE_BASE: Final = 1 * CREDIT
 PAGE_HUNDRED: Final = 5 * CREDIT
-"""Price of each 100 holders of a page, or part of 100: per holder as much as a list of 500 holders."""
+"""Price of each started 100 holders of a page, so that a holder costs as much as in a list of 500."""
 EVIDENCE: Final = 50 * CREDIT
 CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT
 ITEM: Final = 1 * CREDIT
-"""The last six constants are prices of our own routes under ``/v0/x`` (``extra_requests``)."""
+"""The constants from ``PAGE_BASE`` to ``ITEM`` are prices of our own routes under ``/v0/x/``."""
 
 
 def credits_text(hundredths: int) -> str:
-    """Format hundredths for people: ``2501`` is ``25.01``."""
+    """Format hundredths of a credit as credits: ``2501`` is ``25.01``."""
     sign = "-" if hundredths < 0 else ""
     whole, cents = divmod(abs(hundredths), CREDIT)
     return f"{sign}{whole:,}.{cents:02d}"

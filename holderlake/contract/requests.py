@@ -1,7 +1,8 @@
 """The requests of the API as plain data: path, options, body, price and type of the answer.
 
-The service reads its options from these models, the client sends them, planner and ledger price them, and the archive
-finds answers by them. Requests of our own routes are in ``extra_requests``. Source: contract section "Endpoints".
+The service reads its options from these models, and the client sends them. Planner and ledger read their prices, and
+the archive finds answers by them. Requests of our own routes are in ``extra_requests``. Source: docs/contract.md,
+"Endpoints and credits".
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _TIME_NODES: Final = (
 
 
 class Request(BaseModel):
-    """Base of all requests. Unknown fields are refused, so that a misspelt one is an error."""
+    """Base of all requests. It refuses unknown fields, so that a misspelt field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,7 +53,7 @@ class Request(BaseModel):
     price: ClassVar[int]
     """Hundredths of a credit, for a request whose price does not depend on its options."""
     answer: ClassVar[Any]
-    """The type (model or list of models) that the answer's JSON is decoded into."""
+    """Type of the answer's JSON: a model or a list of models."""
 
     @property
     def path(self) -> str:
@@ -61,7 +62,7 @@ class Request(BaseModel):
 
     @property
     def query(self) -> dict[str, str]:
-        """Return the query parameters, without those that have their default value."""
+        """Return the query parameters whose values differ from the defaults."""
         options = getattr(self, "options", None)
         return {} if options is None else _query_text(options)
 
@@ -87,7 +88,7 @@ def _query_text(options: BaseModel) -> dict[str, str]:
 
 
 class Options(BaseModel):
-    """Base of query parameters."""
+    """Base of the query parameters of an endpoint."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -122,7 +123,7 @@ class HoldersOptions(Options):
 
 
 class ChainsRequest(Request):
-    """GET /v0/chains"""
+    """GET /v0/chains: the supported chains."""
 
     endpoint: ClassVar[str] = "chains"
     route: ClassVar[str] = "/v0/chains"
@@ -131,7 +132,7 @@ class ChainsRequest(Request):
 
 
 class TokenRequest(Request):
-    """Base of the requests about one token."""
+    """Base of the requests about one token. The path is ``{root}/{kind}/{chain}/{token_address}``."""
 
     root: ClassVar[str] = "/v0/tokens"
     kind: ClassVar[str]
@@ -149,7 +150,7 @@ class TokenRequest(Request):
 
 
 class MapRequest(TokenRequest):
-    """GET /v0/tokens/map/{chain}/{token_address}"""
+    """GET /v0/tokens/map/{chain}/{token_address}: the map of a token."""
 
     endpoint: ClassVar[str] = "map"
     kind: ClassVar[str] = "map"
@@ -170,7 +171,7 @@ class MapRequest(TokenRequest):
 
 
 class HoldersRequest(TokenRequest):
-    """GET /v0/tokens/holders/{chain}/{token_address}"""
+    """GET /v0/tokens/holders/{chain}/{token_address}: the largest holders of a token."""
 
     endpoint: ClassVar[str] = "holders"
     kind: ClassVar[str] = "holders"
@@ -191,7 +192,7 @@ class HoldersRequest(TokenRequest):
 
 
 class MetricsRequest(TokenRequest):
-    """GET /v0/tokens/metrics/{chain}/{token_address}"""
+    """GET /v0/tokens/metrics/{chain}/{token_address}: the metrics of a token's map."""
 
     endpoint: ClassVar[str] = "metrics"
     price: ClassVar[int] = prices.METRICS
@@ -200,7 +201,7 @@ class MetricsRequest(TokenRequest):
 
 
 class ScreenshotRequest(TokenRequest):
-    """GET /v0/tokens/screenshot/{chain}/{token_address}"""
+    """GET /v0/tokens/screenshot/{chain}/{token_address}: a picture of a token's map."""
 
     endpoint: ClassVar[str] = "screenshot"
     price: ClassVar[int] = prices.SCREENSHOT
@@ -209,7 +210,7 @@ class ScreenshotRequest(TokenRequest):
 
 
 class TokenMetadataRequest(TokenRequest):
-    """GET /v0/tokens/metadata/{chain}/{token_address}"""
+    """GET /v0/tokens/metadata/{chain}/{token_address}: name and symbol of a token, and its statistics."""
 
     endpoint: ClassVar[str] = "token_metadata"
     kind: ClassVar[str] = "metadata"
@@ -227,7 +228,7 @@ class TokenMetadataRequest(TokenRequest):
 
 
 class TokensMetadataRequest(Request):
-    """POST /v0/tokens/metadata: a bare array of token keys."""
+    """POST /v0/tokens/metadata: the metadata of several tokens. The body is an array of token keys."""
 
     endpoint: ClassVar[str] = "tokens_metadata"
     route: ClassVar[str] = "/v0/tokens/metadata"
@@ -252,7 +253,7 @@ class TokensMetadataRequest(Request):
 
 
 class SearchRequest(Request):
-    """GET /v0/tokens/search"""
+    """GET /v0/tokens/search: tokens found by a text, such as a name."""
 
     endpoint: ClassVar[str] = "search"
     route: ClassVar[str] = "/v0/tokens/search"
@@ -267,7 +268,7 @@ class SearchRequest(Request):
 
 
 class SubgraphRequest(Request):
-    """POST /v0/relationships/subgraph"""
+    """POST /v0/relationships/subgraph: the grouped transfers between the given addresses."""
 
     endpoint: ClassVar[str] = "subgraph"
     route: ClassVar[str] = "/v0/relationships/subgraph"
@@ -291,7 +292,7 @@ class SubgraphRequest(Request):
 
 
 class AddressMetadataRequest(Request):
-    """GET /v0/addresses/metadata/{address}"""
+    """GET /v0/addresses/metadata/{address}: the details of an address."""
 
     endpoint: ClassVar[str] = "address_metadata"
     price: ClassVar[int] = prices.ADDRESS_METADATA
@@ -305,7 +306,7 @@ class AddressMetadataRequest(Request):
 
 
 class AddressesMetadataRequest(Request):
-    """POST /v0/addresses/metadata"""
+    """POST /v0/addresses/metadata: the details of several addresses."""
 
     endpoint: ClassVar[str] = "addresses_metadata"
     route: ClassVar[str] = "/v0/addresses/metadata"

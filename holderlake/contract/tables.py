@@ -1,11 +1,11 @@
 """The schemas of the tables in lake and warehouse. Writers, checks and docs are made from them.
 
-Columns, order and meaning follow design section 5. Every table begins with the common columns and ends with
-``fetched_at``, the time of the answer, which tables of the engine lack.
+Every table begins with the columns ``chain`` and ``as_of``, followed by ``token_address`` in tables about tokens. It
+ends with ``fetched_at``, the time at which the answer was fetched; tables that the engine computes lack this column.
 
-Amounts: ``amount`` (and ``total_value``) is DECIMAL(38, 18), exact for nearly every token. A number that does not fit
-is rounded there (null from 10^20 on), and ``amount_exact`` (``total_value_exact``) has its exact text, else null. No
-amount is ever a float.
+An amount has two columns. ``amount`` (or ``total_value``) is DECIMAL(38, 18), which is exact for nearly every token. A
+number that does not fit is rounded there (null from 10^20 on), and ``amount_exact`` (or ``total_value_exact``) has its
+exact text; it is null otherwise. No amount is ever a float.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 AMOUNT_TYPE: Final = pa.decimal128(38, 18)
 INSTANT_TYPE: Final = pa.timestamp("us")
-"""The type of instants: UTC without a time zone, in microseconds, as DuckDB's TIMESTAMP."""
+"""Type of instants: UTC without a time zone, in microseconds, like DuckDB's TIMESTAMP."""
 
 _QUANTUM: Final = Decimal(1).scaleb(-18)
 _AMOUNT_LIMIT: Final = Decimal(10) ** 20
@@ -277,11 +277,11 @@ FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "addresses": frozenset({"addresses"}),
     }
 )
-"""The tables of each family: one request fills them together, and one manifest lists their files."""
+"""The tables of each family. One request fills the tables of a family together, and one manifest lists their files."""
 
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
-    """Return an amount's two columns: the decimal, and the exact text (None if the decimal is exact)."""
+    """Return the two columns of an amount: the decimal, and the exact text (None if the decimal is exact)."""
     if value is None:
         return {name: None, f"{name}_exact": None}
     fits = value.copy_abs() < _AMOUNT_LIMIT - 1
@@ -291,7 +291,7 @@ def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
 
 
 def exact_amount(row: Mapping[str, Any], name: str) -> Decimal | None:
-    """Return the exact value of an amount from its two columns."""
+    """Return the exact value of an amount from its two columns; ``name`` is the first of them."""
     exact = row[f"{name}_exact"]
     return Decimal(exact) if exact is not None else row[name]
 
@@ -316,9 +316,10 @@ def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime 
 def assemble(
     table: Table, count: int, common: Mapping[str, pa.Scalar], columns: Mapping[str, pa.Array | Sequence[Any]]
 ) -> pa.Table:
-    """Build an Arrow table of ``count`` rows from columns, without ``fetched_at``. ``common`` values are in all rows.
+    """Build an Arrow table of ``count`` rows, without the column ``fetched_at``.
 
-    Columns in neither are null. Raises the errors of ``build``.
+    ``columns`` has the values of columns by name. ``common`` has columns with one value for all rows. All other columns
+    are null. Raises ``KeyError`` and ``pa.ArrowInvalid`` as ``build`` does.
     """
     schema = table.engine_schema
     stray = (common.keys() | columns.keys()) - set(schema.names)
@@ -337,14 +338,16 @@ def assemble(
 def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.Table:
     for field, array in zip(schema, arrays, strict=True):
         if not field.nullable and array.null_count:
-            raise pa.ArrowInvalid(f"table {table.name}: {field.name} may not be null")
+            raise pa.ArrowInvalid(
+                f"table {table.name}: {field.name} may not be null, but {array.null_count:,} rows have no value"
+            )
     return pa.table(arrays, schema=schema)
 
 
 def conform(table: Table, rows: pa.Table) -> pa.Table:
-    """Return the rows of a file in the table's schema. A column that the file's version lacked is null.
+    """Return rows read from a file in the table's current schema. Columns that the file lacks are null.
 
-    Raises ``pa.ArrowInvalid`` if a value does not fit, or a required column is missing.
+    Raises ``pa.ArrowInvalid`` if a value does not fit its column, or the file lacks a required column.
     """
     if rows.schema.names != table.schema.names:
         for field in table.schema:
@@ -355,7 +358,7 @@ def conform(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def with_fetched_at(table: Table, rows: pa.Table, fetched_at: datetime | pa.Array) -> pa.Table:
-    """Add the column ``fetched_at`` (UTC) to rows: one time for all rows, or an array with one time per row."""
+    """Add the column ``fetched_at`` (UTC) to rows: one time for all rows, or an Arrow array with one time per row."""
     if isinstance(fetched_at, datetime):
         fetched_at = pa.repeat(pa.scalar(fetched_at, INSTANT_TYPE), rows.num_rows)
     stamped = rows.append_column(table.schema.field("fetched_at"), fetched_at)

@@ -1,4 +1,4 @@
-"""Text from others, made safe to print: on terminals, in logs and on pages."""
+"""Text from untrusted sources, made safe to print on terminals, in logs and on pages."""
 
 from __future__ import annotations
 

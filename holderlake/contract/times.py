@@ -1,7 +1,7 @@
-"""Instants: parsing what people write, and formatting for paths and answers.
+"""Instants: parsers of the forms that people write, and formats for paths and answers.
 
-An instant is a naive ``datetime`` in UTC with whole seconds, because DuckDB's TIMESTAMP and Parquet's zone-less
-timestamp are both read without a time-zone database.
+An instant is a naive ``datetime`` in UTC with whole seconds. DuckDB's TIMESTAMP and Parquet's timestamp without a zone
+have the same meaning, and are read without a time-zone database.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def to_unix(instant: datetime) -> int:
 
 
 def parse_when(text: str) -> datetime:
-    """Parse an ISO date, an ISO date-time (no zone means UTC), unix seconds, or ``now``.
+    """Parse an ISO date, an ISO date-time (UTC if it has no zone), unix seconds, or ``now``.
 
-    Raises ``ValueError`` with the accepted forms.
+    Raises ``ValueError`` that lists these forms.
     """
     when = text.strip()
     if when.lower() == "now":
@@ -57,7 +57,7 @@ def parse_when(text: str) -> datetime:
 
 
 def partition_text(instant: datetime) -> str:
-    """Format an instant as text for a partition's path, such as ``20261120T000000Z``.
+    """Format an instant for the path of a partition, such as ``20261120T000000Z``.
 
     The texts sort by time and need no escaping in paths.
     """
@@ -65,7 +65,7 @@ def partition_text(instant: datetime) -> str:
 
 
 class InstantAhead(ValueError):
-    """An as-of instant in the future, for which there is no data yet."""
+    """An as-of instant lies in the future, so that there is no data for it yet."""
 
 
 def check_passed(instants: Iterable[datetime], now: datetime) -> None:
@@ -79,10 +79,13 @@ def check_passed(instants: Iterable[datetime], now: datetime) -> None:
 
 
 def parse_partition(text: str) -> datetime:
-    """Return the instant of a partition's text, such as ``20261120T000000Z``. Raises ``ValueError`` for other text."""
+    """Return the instant of a text that ``partition_text`` wrote, such as ``20261120T000000Z``.
+
+    Raises ``ValueError`` for other text.
+    """
     return datetime.strptime(text, _PARTITION)
 
 
 def dt_update_text(instant: datetime) -> str:
-    """Format the contract's ``dt_update``: ISO 8601, UTC, without zone, with microseconds."""
+    """Format an instant as the contract's ``dt_update``: ISO 8601, UTC, without zone, with microseconds."""
     return instant.isoformat(timespec="microseconds")

@@ -1,9 +1,12 @@
-"""Decoding of JSON answers into Arrow tables: bytes to structs to columns, with exact amounts.
+"""Decode JSON answers into Arrow tables: JSON to structs to columns, with exact amounts.
 
-The tables equal those that the engine computes for the same request, without the column ``fetched_at``. A batch of
-answers is decoded by column. An answer with an invalid value is decoded alone, item by item (``lenient``): every
-readable row is kept, and unreadable values are listed with their JSON path. Fetching belongs to ``provider``, files to
-``lake``.
+Main modules: ``structs`` (types of the answers), ``columns`` (values to Arrow arrays), ``transfers`` and ``tables``
+(structs to tables), ``lenient`` (answers with invalid values) and ``older_shapes`` (answers of removed endpoints).
+
+The functions here start from JSON bytes. Their tables equal those that the engine computes for the same request,
+without the column ``fetched_at``. Several answers are decoded together, which is faster. An answer with an invalid
+value is decoded alone in the lenient mode: every readable row is kept, and unreadable values are listed with their JSON
+path. Fetching belongs to ``provider``, files to ``lake``.
 """
 
 from __future__ import annotations
@@ -50,10 +53,10 @@ __all__ = [
 
 Tables = dict[str, pa.Table]
 _OfTokens = Callable[[Iterable[Any], Sequence[str], bool], Tables]
-"""Function (structs of answers, token of each answer, is lenient) that returns their tables by name."""
+"""Function that makes tables by name. Arguments: structs of answers, the token of each answer, whether lenient."""
 
 _ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
-"""Errors of the fast decoder after which the lenient mode decodes the answer again."""
+"""Errors of the fast decoder. After one of them the lenient mode decodes the answer again."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,10 @@ def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the map answers of some tokens, one for each of ``token_addresses``, into the five tables of maps.
+    """Decode maps (JSON bytes) into the five tables of maps by name. ``raws[i]`` is of ``token_addresses[i]``.
 
-    Rows of a token keep their order; rows of several tokens may be mixed. Decoding many maps at once is faster.
-    Raises ``MalformedAnswer`` if one of them cannot be parsed.
+    Rows of a token keep their order; rows of several tokens may be mixed. Raises ``MalformedAnswer`` if an answer
+    cannot be parsed.
     """
     common = _common(as_of, chain=chain)
 
@@ -92,7 +95,10 @@ def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
 
 
 def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the holder lists of some tokens, one for each of ``token_addresses``, into the table ``holders``."""
+    """Decode lists of holders (JSON bytes) into the table ``holders``. ``raws[i]`` is of ``token_addresses[i]``.
+
+    Raises ``MalformedAnswer`` if an answer cannot be parsed.
+    """
     common = _common(as_of, chain=chain)
 
     def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
@@ -102,9 +108,10 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
 
 
 def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the answers about one address set into the table ``subgraph_transfers``, each relationship once.
+    """Decode the answers (JSON bytes) about one address set into the table ``subgraph_transfers``.
 
-    ``address_sets`` has one name. Raises ``MalformedAnswer``.
+    A relationship that is in several answers gets one row. ``address_sets`` has exactly one name. Raises
+    ``MalformedAnswer`` if an answer cannot be parsed.
     """
     (address_set,) = address_sets
     common = _common(chain=chain, as_of=as_of, address_set=address_set)
@@ -119,7 +126,11 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
 
 
 def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode answers with the metadata of addresses into the table ``addresses``. Raises ``MalformedAnswer``."""
+    """Decode answers (JSON bytes) with the metadata of addresses into the table ``addresses``.
+
+    ``addresses`` is not used; all these functions have the same parameters. Raises ``MalformedAnswer`` if an answer
+    cannot be parsed.
+    """
     common = _common(chain=chain, as_of=as_of)
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -129,7 +140,11 @@ def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as
 
 
 def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the metadata of these tokens of a chain into the table ``tokens``. Raises ``MalformedAnswer``."""
+    """Decode answers (JSON bytes) with the metadata of tokens into the table ``tokens``.
+
+    Tokens that are not on ``chain`` or not in ``token_addresses`` are left out. Raises ``MalformedAnswer`` if an answer
+    cannot be parsed.
+    """
     wanted = {normalise_address(address) for address in token_addresses}
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -145,7 +160,11 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
 
 
 def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], as_of: datetime) -> Decoded:
-    """Decode the list of chains into the table ``chains``; with ``chain``, only its row. Raises ``MalformedAnswer``."""
+    """Decode the list of chains (JSON bytes) into the table ``chains``, or only the row of ``chain`` if it is given.
+
+    ``chains`` is not used; all these functions have the same parameters. Raises ``MalformedAnswer`` if an answer cannot
+    be parsed.
+    """
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
         own = [one for answer in answers for one in answer if chain in (None, one.id)]
@@ -159,7 +178,7 @@ def _common(as_of: datetime, **texts: str) -> Common:
 
 
 def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens) -> Decoded:
-    """Decode one answer for each token, all together; if the fast decoder fails, decode each answer alone."""
+    """Decode one answer for each token, all together. If the fast decoder fails, decode each answer alone."""
     try:
         return Decoded(build((parse(raw, shape) for raw in raws), tokens, False))
     except _ODD:
@@ -205,4 +224,4 @@ def _leniently(decode: Callable[[], Decoded]) -> Decoded:
     except MalformedAnswer:
         raise
     except _ODD as error:
-        raise MalformedAnswer(f"$: no table holds the answer: {error}") from error
+        raise MalformedAnswer(f"$: a value does not fit its column: {error}") from error

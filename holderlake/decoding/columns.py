@@ -1,7 +1,7 @@
-"""Conversion of an answer's values to Arrow columns: numbers, amounts, dates and addresses.
+"""Convert values of an answer to Arrow columns: numbers, amounts, dates and addresses.
 
-All functions raise ``ValueError`` for a value that a column cannot store; the answer is then decoded in the lenient
-mode. The raw JSON texts of a column are joined, and Arrow splits them, which is faster than reading them one by one.
+All functions raise ``ValueError`` for a value that a column cannot store; the lenient mode then decodes the answer
+again. The raw JSON texts of a column are joined, and Arrow splits them, which is faster than reading them one by one.
 """
 
 from __future__ import annotations
@@ -25,29 +25,32 @@ FIRST_SECOND: Final = -62_135_596_800
 LAST_SECOND: Final = 253_402_300_799
 """Unix seconds of the last second of year 9999."""
 LONGEST_AMOUNT: Final = 400
-"""Most digits of an amount. The digits of an amount with a huge exponent would fill the memory."""
+"""Most digits of an amount. The digits of a number with a huge exponent would fill the memory."""
 
 _SEPARATOR: Final = b"\x1f"
 """Separator of joined texts: a byte that valid JSON does not contain."""
 _DIGITS_BEFORE: Final = 19
 _DIGITS_AFTER: Final = 18
 _SIMPLE_AMOUNT: Final = rf"^-?[0-9]{{1,{_DIGITS_BEFORE}}}(\.[0-9]{{1,{_DIGITS_AFTER}}})?$"
-"""Numbers that certainly fit the decimal column. Arrow's cast silently overflows on larger ones."""
+"""Numbers that certainly fit the decimal column. Arrow's cast overflows without an error on larger ones."""
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 
 
 def joined(raws: Iterable[Raw]) -> bytes:
-    """Join raw JSON texts with the separator."""
+    """Join raw JSON texts with ``_SEPARATOR``. ``split`` is the inverse."""
     return _SEPARATOR.join(raws)
 
 
 def split(pieces: Sequence[bytes], count: int) -> pa.Array:
-    """Split texts of ``joined`` into one binary Arrow array. Raises ``ValueError`` unless it has ``count`` texts."""
+    """Split texts that ``joined`` made into one binary Arrow array of ``count`` elements, one per JSON text.
+
+    Raises ``ValueError`` if the number of elements differs, because then a text contains the separator.
+    """
     if not count:
         return pa.array([], pa.binary())
     values = pc.split_pattern(pa.scalar(_SEPARATOR.join(pieces), pa.binary()), _SEPARATOR).values
     if len(values) != count:
-        raise ValueError("a value contains a byte that JSON does not allow")
+        raise ValueError(f"a value contains a byte that JSON does not allow: {_SEPARATOR!r}")
     return values
 
 
@@ -57,7 +60,7 @@ def texts_of(raws: Sequence[Raw]) -> pa.Array:
 
 
 def normalised(addresses: list[str]) -> list[str]:
-    """Return addresses in the contract's form (``normalise_address``). One comparison finds lists that have it already.
+    """Return addresses in the contract's form (``normalise_address``); fast if all of them have it already.
 
     Raises ``ValueError`` for an empty address.
     """
@@ -65,12 +68,12 @@ def normalised(addresses: list[str]) -> list[str]:
     if text != text.lower() or text.split() != [text]:
         addresses = [*map(normalise_address, addresses)]
     if "" in addresses:
-        raise ValueError("an empty address")
+        raise ValueError(f"address {addresses.index('') + 1:,} of {len(addresses):,} is empty")
     return addresses
 
 
 def figure_of(raw: Raw) -> float | None:
-    """Return the number in a raw JSON text; None for null. Raises ``ValueError`` if it is no finite 64-bit float."""
+    """Return the number in a raw JSON text; None for null. Raises ``ValueError`` unless it is a finite 64-bit float."""
     text = bytes(raw)
     if text == b"null":
         return None
@@ -81,9 +84,9 @@ def figure_of(raw: Raw) -> float | None:
 
 
 def amounts_of(name: str, texts: pa.Array) -> dict[str, pa.Array]:
-    """Return the columns ``name`` (decimal) and ``name_exact`` (text or null) of an Arrow array of JSON numbers.
+    """Return the two columns of amounts by name: ``name`` (decimal) and ``name_exact`` (text or null).
 
-    See ``contract.tables.amount_columns``.
+    ``texts`` is an Arrow array of JSON numbers. See ``contract.tables.amount_columns``.
     """
     simple = _are_simple(texts)
     decimals = (pc.if_else(simple, texts, None) if simple.false_count else texts).cast(AMOUNT_TYPE)
@@ -120,7 +123,10 @@ def is_amount(number: Decimal) -> bool:
 
 
 def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
-    """Return a mask of the amounts that certainly fit the decimal column. Usually lengths prove that all of them do."""
+    """Return an Arrow array of booleans: True for an amount that certainly fits the decimal column.
+
+    It first compares the lengths of the texts, which is fast and mostly proves that all of them fit.
+    """
     characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9"):
         points = pc.find_substring(texts, ".").to_numpy()  # -1 without a point: 18 digits pass here, 19 the pattern
@@ -142,7 +148,7 @@ def dates_of(seconds: pa.Array) -> pa.Array:
     """Return unix seconds as an Arrow array of instants. Raises ``ValueError`` outside the years 1 to 9999."""
     ends = pc.min_max(seconds).as_py()
     if ends["min"] is not None and not FIRST_SECOND <= ends["min"] <= ends["max"] <= LAST_SECOND:
-        raise ValueError("a date outside the years 1 to 9999")
+        raise ValueError(f"unix seconds {ends['min']} to {ends['max']} are not all within the years 1 to 9999")
     return seconds.cast(pa.timestamp("s")).cast(INSTANT_TYPE)
 
 
@@ -155,7 +161,10 @@ def date_times_of(texts: Sequence[str | None]) -> pa.Array:
 
 
 def instant_of(text: str) -> datetime:
-    """Return an ISO 8601 text as a naive UTC datetime. A text without a time zone is in UTC. Raises ``ValueError``."""
+    """Return the instant (UTC, without zone) of an ISO 8601 text. A text without a time zone is in UTC.
+
+    Raises ``ValueError`` for any other text.
+    """
     try:
         instant = datetime.fromisoformat(text.strip())
         return instant.astimezone(UTC).replace(tzinfo=None) if instant.tzinfo else instant

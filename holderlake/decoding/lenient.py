@@ -1,8 +1,8 @@
-"""The lenient mode of the decoder: it reads an answer with invalid values into the same structs, item by item.
+"""The lenient mode of the decoder: read an answer with invalid values into the same structs, value by value.
 
 Each value is converted to the type of its field without loss (``"1.0"`` is the integer 1). A value that cannot be
-converted becomes null, and an item without the fields that identify it is left out; both are reported with their path.
-Only bytes that are not JSON, or JSON of another kind of answer, are rejected.
+converted becomes null. An element of a list that lacks a field by which it is identified is left out. Both are reported
+with their JSON path. Only bytes that are not JSON, or JSON of another kind of answer, are rejected.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from holderlake.decoding.structs import (
 )
 
 UNREADABLE_ROW: Final = "unreadable_row"
-"""Code of ``Unreadable`` for an item of an answer that was left out."""
+"""Code of ``Unreadable`` for an element of a list that was left out."""
 UNREADABLE_VALUE: Final = "unreadable_value"
-"""Code of ``Unreadable`` for a value that became null, or a text with replaced characters."""
+"""Code of ``Unreadable`` for a value that became null, or a text in which invalid characters were replaced."""
 
 _MOST_NOTES: Final = 100
 _LONGEST_VALUE: Final = 60
@@ -50,10 +50,10 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A row or value that could not be read (which of them: ``code``), its JSON path, and the reason.
+    """A row or value of an answer that could not be read: its code, JSON path and reason.
 
-    ``answer`` is the position of the answer among the answers that were decoded together. ``subject`` is the address of
-    the item in the answer; None if it has none.
+    ``code`` is ``UNREADABLE_ROW`` or ``UNREADABLE_VALUE``. ``answer`` is the position (from 0) of the answer among
+    those that were decoded together. ``subject`` is the address in the row, None if it has none.
     """
 
     code: str
@@ -68,22 +68,24 @@ class _Unfit(ValueError):
 
 
 class _NoRow(Exception):
-    """An item lacks a field that identifies it, so it is left out. The arguments are the JSON path and the reason."""
+    """An element lacks a field that identifies it, so it is left out. The arguments are its path and the reason."""
 
 
 @dataclass(frozen=True)
 class _Field:
+    """A field of a struct. If ``identifies`` is true, an element without this field is left out."""
+
     name: str
     kind: Any
-    """A key of ``_READERS``, the type of a struct, or a list with one of these."""
+    """A key of ``_READERS``, the type of a struct, or a list that contains one of these."""
     identifies: bool
 
 
 def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Unreadable]]:
-    """Return an answer as ``shape`` (the type of a struct or of a list of structs), and its unreadable rows and values.
+    """Decode JSON bytes as ``shape``, the type of a struct or of a list of structs, and list what cannot be read.
 
-    ``chain`` is the chain of native tokens that an older answer names without a chain. Raises ``MalformedAnswer`` if
-    the bytes are not JSON, or nothing in them has the shape.
+    ``chain`` is the chain of native tokens in older answers, which name none. Returns the structs, and the rows and
+    values that cannot be read. Raises ``MalformedAnswer`` if the bytes are not JSON, or nothing in them has the shape.
     """
     try:
         return _read(raw, shape, chain)
@@ -108,7 +110,7 @@ def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadab
 
 
 def _parsed(raw: bytes) -> Any:
-    """Parse JSON bytes into Python data, with numbers as ``Decimal``. Of repeated keys the last one counts.
+    """Parse JSON bytes into Python data, with numbers as ``Decimal``. Of repeated keys the last one is kept.
 
     Bytes that are not UTF-8 become lone surrogates, which JSON escapes may contain too; ``_cleaned`` replaces them.
     """
@@ -135,7 +137,7 @@ def _expected(kind: type[list[Any] | dict[str, Any]], plain: Any, path: str) -> 
 
 
 class _Reading:
-    """Reader of one answer: items become structs, and unreadable rows and values are collected in ``notes``."""
+    """Reader of one answer: it makes structs, and collects unreadable rows and values in ``notes``."""
 
     def __init__(self, chain: str | None) -> None:
         self.notes: list[Unreadable] = []
@@ -143,7 +145,7 @@ class _Reading:
         self._chain = chain
 
     def all_notes(self) -> list[Unreadable]:
-        """Return up to a hundred notes, and a last note with the number of omitted notes."""
+        """Return the first hundred notes. If there are more, a last note has the number of omitted ones."""
         more = f"{self._omitted:,} more rows or values of this answer cannot be read"
         return self.notes + ([Unreadable(UNREADABLE_ROW, "$", more)] if self._omitted else [])
 
@@ -154,7 +156,7 @@ class _Reading:
             self._omitted += 1
 
     def list_of(self, kind: Any, items: list[Any], path: str) -> list[Any]:
-        """Return the items of the type ``kind`` that can be read; note the others."""
+        """Return the elements of a list that can be read as ``kind``, and add a note for each of the others."""
         found = []
         for place, item in enumerate(items):
             before = len(self.notes)
@@ -202,14 +204,17 @@ class _Reading:
         return self.value(one, value, path)
 
     def _nested(self, one: _Field, value: Any, path: str) -> Any:
-        """Return the struct of a nested object; an unreadable one is empty in a required field, else None."""
+        """Return a nested object as a struct.
+
+        If it cannot be read, a required field gets a struct without values, and an optional field gets None.
+        """
         if value is not None and not isinstance(value, dict):
             self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
             value = None
         return self.struct(one.kind, value or {}, path) if one.identifies or value is not None else None
 
     def value(self, one: _Field, value: Any, path: str) -> Any:
-        """Return a value as the type of its field. Note an unreadable value, and return null for it."""
+        """Return a value as the type of its field. For an unreadable value add a note and return null."""
         try:
             if one.kind == "scores":
                 return self._scores(value, path)
@@ -225,7 +230,7 @@ class _Reading:
         return found
 
     def _scores(self, value: Any, path: str) -> Raw:
-        """Return a map's scores as JSON. Scores that have columns are numbers or null; all others stay unchanged."""
+        """Return a map's scores as JSON. Scores with a column become numbers or null; all others stay unchanged."""
         if not isinstance(value, dict):
             if value is not None:
                 self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
@@ -252,7 +257,7 @@ def _fields(kind: type[Struct]) -> tuple[_Field, ...]:
 
 
 def _kind(hint: Any) -> Any:
-    """Return the kind of a field's type: a key of ``_READERS``, the type of a struct, or a list with one of these."""
+    """Return the kind of a field from its type: a key of ``_READERS``, a struct type, or a list with one of these."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return parts[1].title
@@ -265,7 +270,7 @@ def _kind(hint: Any) -> Any:
 
 
 def _subject(item: Any) -> str | None:
-    """Return the address in an item of an answer's list, None if it cannot be read."""
+    """Return the address in an element of an answer's list, or None if it cannot be read."""
     named = item.get("token_key", item) if isinstance(item, dict) else None
     address = named.get("address") if isinstance(named, dict) else None
     return normalise_address(address) if isinstance(address, str) else None
@@ -280,7 +285,7 @@ def _text(value: Any) -> str:
 def _identity(value: Any) -> str:
     text = _text(value)
     if not text.strip():
-        raise _Unfit("expected text, not an empty one")
+        raise _Unfit(f"expected text, not {_described(value)}, which is empty")
     return text
 
 
@@ -363,7 +368,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "key": _key,
 }
 _RAW: Final = frozenset({"amount", "figure", "key", "scores"})
-"""Kinds whose values stay raw JSON text, so that their null is ``NULL`` and not None."""
+"""Kinds whose values stay raw JSON text. Null is ``NULL`` in them, not None."""
 
 
 def _described(value: Any) -> str:
@@ -379,7 +384,7 @@ def _described(value: Any) -> str:
 
 
 def _cleaned(plain: Any) -> Any:
-    """Return parsed JSON data that can be written as JSON again: texts are valid Unicode, and NaN is None."""
+    """Return parsed JSON data in a form that JSON can represent: texts are valid Unicode, and NaN becomes None."""
     if isinstance(plain, str):
         return plain if plain.isascii() else plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(plain, Decimal):

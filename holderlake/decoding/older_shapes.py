@@ -1,7 +1,7 @@
-"""Conversion of answers in older shapes to the current shape, before they are decoded.
+"""Convert parsed answers in older shapes to the current shape, before they become structs.
 
 The removed map endpoint had ``decentralization_score`` and ``metadata.identified_supply`` instead of ``metrics``, and
-``token_ref`` instead of ``token_key``; a native token's ``token_ref`` had ``chain`` and ``id``.
+``token_ref`` instead of ``token_key``. The ``token_ref`` of a native token had ``chain`` and ``id``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from holderlake.decoding.structs import Map, Struct, Token, Transfer
 
 
 def current(plain: Any, kind: type[Struct], chain: str | None) -> Any:
-    """Return the parsed JSON of a ``kind`` of struct in the current shape; unchanged if it has that shape already.
+    """Return the parsed JSON of an object in the current shape; unchanged if it has that shape already.
 
-    ``chain`` is the chain of a native token whose key has none.
+    ``kind`` is the struct type that the object becomes. ``chain`` is the chain of a native token whose key has none.
     """
     if not isinstance(plain, dict):
         return plain

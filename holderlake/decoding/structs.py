@@ -1,8 +1,8 @@
 """Msgspec structs of the API's answers, with the fields that the tables need.
 
-Exact numbers stay JSON text (``msgspec.Raw``) until their column is built, so that none becomes a float. Values that
-repeat in most rows (the two addresses and the token of a relationship) stay text too: each distinct value is decoded
-once. A field without a default identifies its row. Other fields may be absent or null, and are then null in the table.
+Exact numbers stay JSON text (``msgspec.Raw``) until their column is built, so that none becomes a float. The two
+addresses and the token of a relationship stay text too: they repeat in most rows, and each distinct text is decoded
+once. A field without a default identifies its row. Other fields may be absent or null; then they are null in the table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Instant: TypeAlias = Annotated[str | None, Meta(title="instant")]
 
 
 class Struct(msgspec.Struct, gc=False):
-    """Base of all structs. ``gc=False``, because structs form no reference cycles."""
+    """Base of all structs. Structs form no reference cycles, so ``gc=False`` keeps them out of garbage collection."""
 
 
 class TokenKey(Struct):
@@ -68,7 +68,7 @@ class HolderData(Struct):
 
 
 class Node(Struct):
-    """An address with its holding or its details: an item of a holder list, or a top holder or magic node of a map."""
+    """An address with its holding or details: an element of a holder list, or a top holder or magic node of a map."""
 
     address: str
     holder_data: HolderData | None = None
@@ -77,7 +77,7 @@ class Node(Struct):
 
 
 class TransferData(Struct):
-    """Sum, number and first and last date of all transfers of one token from one address to another."""
+    """All transfers of one token from one address to another: sum, number, first and last date."""
 
     token_key: Key
     total_value: Amount = NULL
@@ -87,7 +87,7 @@ class TransferData(Struct):
 
 
 class Transfer(Struct):
-    """A relationship of the type grouped transfer between two addresses."""
+    """A relationship of the type ``GROUPED_TRANSFER`` between two addresses."""
 
     from_address: Text
     to_address: Text
@@ -175,7 +175,7 @@ class TokenMetadata(Struct):
 
 
 class TokenStats(Struct):
-    """Statistics of a token's transfers."""
+    """Number of a token's transfers, and dates of the first and the last."""
 
     transfers_count: int | None = None
     min_date: Instant = None
@@ -189,7 +189,7 @@ class Token(Struct):
     metadata: TokenMetadata
     stats: TokenStats | None = None
     token_stats: TokenStats | None = None
-    """Former name of ``stats``, before version 0.3.0."""
+    """Name of ``stats`` before version 0.3.0 of the API."""
 
 
 class Chain(Struct):

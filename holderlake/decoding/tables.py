@@ -1,7 +1,11 @@
 """Arrow tables from decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
 
-If a map lacks a block, its table has no rows. Time nodes are numbered from 1 in the answer's order, and their
-relationships have that number in ``time_node``. Clusters are numbered from 1, the largest first.
+``map_tables`` and the other public functions in ``decoding/__init__`` start from the JSON, decode it into structs, and
+call the functions here.
+
+If a map has no nodes, relationships or clusters, the table of that part has no rows for it. Time nodes are numbered
+from 1 in the answer's order, and their relationships have that number in ``time_node``. Clusters are numbered from 1,
+the largest first.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ _details: Final = attrgetter(*DETAIL_COLUMNS)
 
 
 class TokenColumn:
-    """The column ``token_address`` of some answers: ``token_addresses`` has the token of each answer, in order."""
+    """Builder of the column ``token_address``. ``token_addresses[i]`` is the token of the i-th answer."""
 
     def __init__(self, token_addresses: Sequence[str]) -> None:
         self._tokens = pa.array([normalise_address(address) for address in token_addresses], pa.string())
@@ -60,7 +64,10 @@ class TokenColumn:
 
 
 def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``holders`` of holder lists, one for each token; rows of a token by rank."""
+    """Return the table ``holders``. ``answers[i]`` is the list of holders of the i-th token of ``tokens``.
+
+    The rows of a token are sorted by rank.
+    """
     listed = [holder for answer in answers for holder in _ranked(answer)]
     columns = {
         "token_address": tokens.repeat([len(answer) for answer in answers]),
@@ -72,7 +79,7 @@ def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common:
 
 
 def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``addresses``, with rows in the answer's order."""
+    """Return the table ``addresses``: one row for each struct in ``answer``, in the same order."""
     columns = {
         "address": normalised([item.address for item in answer]),
         **_details_columns([item.address_details for item in answer]),
@@ -81,7 +88,7 @@ def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
 
 
 def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``tokens``. Statistics that the answer lacks are null."""
+    """Return the table ``tokens``: one row for each struct in ``answer``. Missing statistics are null."""
     stats = [token.stats or token.token_stats for token in answer]
     columns = {
         "chain": [token.token_key.chain for token in answer],
@@ -109,7 +116,7 @@ def chains_table(answer: Sequence[Any], common: Common) -> pa.Table:
 
 
 def _ranked(holders: Sequence[Any]) -> list[Any]:
-    """Return holders by rank; those without a rank last."""
+    """Return holders sorted by rank; holders without a rank come last."""
     try:
         return sorted(holders, key=lambda holder: holder.holder_data.rank)
     except (AttributeError, TypeError):
@@ -122,7 +129,7 @@ def _rank(holder: Any) -> float:
 
 
 def _holding_columns(held: Sequence[Any], others: int = 0) -> Columns:
-    """Return the columns rank, share and amount of holdings, followed by ``others`` rows of nulls."""
+    """Return the columns rank, share and amount: a row for each holding, then ``others`` rows of nulls."""
     held = [each or _NO_HOLDING for each in held]
     nulls = [None] * others
     amounts = amounts_of("amount", texts_of([each.amount for each in held]))
@@ -134,7 +141,7 @@ def _holding_columns(held: Sequence[Any], others: int = 0) -> Columns:
 
 
 def _details_columns(details: Sequence[Any]) -> Columns:
-    """Return the columns of address details (``DETAIL_COLUMNS``), one row for each of ``details``."""
+    """Return the columns of address details (``DETAIL_COLUMNS``), one row for each element of ``details``."""
     columns: Columns = dict.fromkeys(DETAIL_COLUMNS, ())
     if details:
         rows = [_details(each or _NO_DETAILS) for each in details]
@@ -150,7 +157,11 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, lenient: bool) -> dict[str, pa.Table]:
-    """Return the five tables of maps by name, one map for each token. Frees the relationships of ``answers``."""
+    """Return the five tables of maps by name. ``answers`` yields one ``structs.Map`` for each token of ``tokens``.
+
+    ``lenient`` means that the structs come from the lenient mode, so they may have relationships of unknown types. The
+    relationships are removed from the structs, to free their memory.
+    """
     transfers, kept = Transfers(), []
     for answer in answers:
         time_nodes = (answer.nodes or _NO_NODES).time_nodes or ()
@@ -190,7 +201,7 @@ def _map_row(answer: Any) -> Columns:
 
 
 def _largest_first(clusters: Sequence[Any]) -> list[tuple[float | None, Any]]:
-    """Return (share, cluster) of clusters, the largest share first; clusters without a share last."""
+    """Return pairs (share, cluster), the largest share first. Clusters without a share come last."""
     shares = [figure_of(cluster.share) for cluster in clusters]
     return sorted(zip(shares, clusters, strict=True), key=lambda one: float("inf") if one[0] is None else -one[0])
 
@@ -218,7 +229,7 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
 
 
 def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``grouped_transfers``: for each map the relationships outside time nodes, then those in them."""
+    """Return the table ``grouped_transfers``: for each map, relationships outside time nodes come first."""
     windows = transfers.windows
     columns = transfers.columns() | {
         "token_address": tokens.repeat(transfers.counts),

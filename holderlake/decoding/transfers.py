@@ -1,7 +1,4 @@
-"""Columns of the table of grouped transfers (relationships), from decoded structs.
-
-``tables`` makes the tables.
-"""
+"""Columns of relationships (mostly grouped transfers) from decoded structs. ``tables`` makes the tables of them."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ _read_key: Final = msgspec.json.Decoder(TokenKey | None).decode
 
 
 class Transfers:
-    """Builder of the columns of the relationships of some answers.
+    """Builder of the columns of relationships, for several answers together.
 
-    ``add`` reads an answer's structs once, so they may be freed afterwards. ``columns`` splits the texts of all answers
-    at once with Arrow, and decodes only distinct texts.
+    ``add`` reads the structs of one answer, which may be freed afterwards. ``columns`` then splits the texts of all
+    answers at once with Arrow, and decodes each distinct text once.
     """
 
     def __init__(self) -> None:
@@ -40,7 +37,10 @@ class Transfers:
         self._unknown: dict[int, UnknownTransfer] = {}
 
     def add(self, outside: Sequence[Any], time_nodes: Sequence[Any] = (), lenient: bool = False) -> None:
-        """Add an answer's relationships outside and in time nodes. Only ``lenient`` answers have unknown types."""
+        """Add an answer's relationships outside and in time nodes.
+
+        Only an answer from the ``lenient`` mode may have relationships of unknown types.
+        """
         groups = [outside, *(node.relationships or () for node in time_nodes)]
         links = [link for group in groups for link in group]
         if lenient:
@@ -61,17 +61,17 @@ class Transfers:
 
     @property
     def counts(self) -> list[int]:
-        """The number of relationships of each answer, including those in time nodes."""
+        """Number of relationships of each answer, including those in time nodes."""
         return [sum(sizes) for sizes in self._sizes]
 
     @property
     def windows(self) -> Integers:
-        """An array with the time node's number of each relationship; 0 outside time nodes."""
+        """Number (from 1) of the time node of each relationship, 0 outside time nodes; shape (relationships,)."""
         numbers = [number for sizes in self._sizes for number in range(len(sizes))]
         return np.repeat(np.array(numbers, np.int64), [size for sizes in self._sizes for size in sizes])
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return all columns of the relationships except ``token_address`` and ``time_node``.
+        """Return the columns of all relationships by name, except ``token_address`` and ``time_node``.
 
         Raises ``ValueError`` or ``msgspec.DecodeError`` for a value that a column cannot store.
         """
@@ -109,14 +109,14 @@ def _token(raw: bytes) -> tuple[str | None, str | None]:
     if key is None:
         return None, None
     if not key.chain.strip():
-        raise ValueError("an empty chain")
+        raise ValueError(f"the chain of the token key {raw!r} is empty")
     return key.chain, *normalised([key.address])
 
 
 def distinct(answers: Sequence[Sequence[Any]]) -> Sequence[Any]:
-    """Return the relationships of all answers, without those that an earlier answer has too.
+    """Return the relationships of all answers, without those that an earlier answer already has.
 
-    Repetitions within one answer stay. Relationships of unknown types are equal if their data are equal.
+    Repetitions within one answer stay. Two relationships of an unknown type are equal if their data are equal.
     """
     if len(answers) == 1:
         return answers[0]
@@ -141,7 +141,10 @@ def _address_of(raw: msgspec.Raw) -> bytes:
 
 
 def _dictionary(pieces: Sequence[bytes], count: int, columns: int = 1) -> tuple[list[bytes], list[pa.Array]]:
-    """Return the distinct texts of columns of ``count`` rows, and each column as indices into these texts."""
+    """Split joined texts into ``columns`` columns of ``count`` rows, and encode them as a dictionary.
+
+    Returns the distinct texts, and for each column an array of indices into them.
+    """
     texts = split(pieces, columns * count).dictionary_encode()
     return texts.dictionary.to_pylist(), [texts.indices.slice(count * column, count) for column in range(columns)]
 

@@ -69,7 +69,7 @@ REFUSED = [
     ("eth", r"\x00e7", "it has 4 digits"),
     ("eth", "0x" + "11" * 32, "it has 64 digits, without 24 leading zeros"),
     ("eth", EVM[:-1], "it has 39 digits"),
-    ("eth", "vitalik.eth", "look up its address"),
+    ("eth", "vitalik.eth", "it looks like a name"),
     ("eth", "OKEx", "'OKEx' is not an address of chain eth"),
     ("eth", "null", "an address is missing"),
     ("eth", SOLANA, "0x and 40 hexadecimal digits"),

@@ -1,7 +1,7 @@
 """The known chains, their names and families, and the normal form of addresses.
 
-Any string is a chain id (contract, "Endpoints"). A chain that is not listed here works everywhere, but has no display
-name and no ids of price platforms. Parsing of what users write is in ``addresses``.
+Any chain id is accepted. A chain that is not listed here works everywhere, but has no display name and no ids of price
+platforms. ``addresses`` parses the addresses that users write; ``keccak`` hashes them for their checksums.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BURN_ADDRESSES = frozenset(
 
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
 _SHORTEST_ADDRESS = 26
-"""Fewest characters of an address, so that a shorter text is a coin's symbol."""
+"""Fewest characters of an address. A shorter text is the symbol of a coin."""
 
 
 Family = Literal["evm", "solana", "tron", "ton"]
@@ -34,7 +34,10 @@ Family = Literal["evm", "solana", "tron", "ton"]
 
 @dataclass(frozen=True)
 class KnownChain:
-    """A chain with its common name and its ids at two price-data platforms (None without one)."""
+    """A known chain: its name, address family and coin, and its ids at two platforms of price data.
+
+    An id is None if the platform does not list the chain. ``evm_id`` is the chain id of EIP-155.
+    """
 
     id: str
     name: str
@@ -72,14 +75,14 @@ KNOWN_CHAINS: dict[str, KnownChain] = {
 
 
 def from_first_day(chain: str, instants: Iterable[datetime]) -> list[datetime]:
-    """Return the instants that are not before the first day of a chain: earlier ones have no data."""
+    """Return the instants that are on or after the first day of a chain. Earlier instants have no data."""
     known = KNOWN_CHAINS.get(chain)
     first = known.first_day if known else None
     return [when for when in instants if first is None or when.date() >= first]
 
 
 def family_of(chain: str | None) -> Family | None:
-    """Return the family of a chain, None if the chain is not listed here."""
+    """Return the family of a chain, or None for a chain that is not in ``KNOWN_CHAINS``."""
     known = KNOWN_CHAINS.get(chain or "")
     return known.family if known else None
 
@@ -92,9 +95,9 @@ CHAIN_BY_EVM_ID: dict[int, str] = {
 def normalise_address(address: str) -> str:
     """Return the address in the contract's form: hexadecimal (EVM) in lower case, all others unchanged.
 
-    It checks nothing, and is for provider answers and look-ups. Addresses that users write are parsed by
-    ``contract.chains.addresses``. Solana, TRON and TON addresses are case-sensitive and never begin with ``0x`` (seed,
-    section 2.1).
+    Use it for addresses in provider answers and in look-ups. It does not check them; ``contract.chains.addresses``
+    parses and checks the addresses that users write. Solana, TRON and TON addresses are case-sensitive and never begin
+    with ``0x``.
     """
     text = address.strip()
     return text.lower() if _HEX_ADDRESS.fullmatch(text) or text.lower() == NATIVE else text
@@ -110,18 +113,18 @@ def chain_named(text: str) -> str:
 
 
 def chain_typed(text: str | None) -> str | None:
-    """Return a chain id that a user typed; None stays None.
+    """Check a chain id that a user typed, and return it. None stays None.
 
-    Raises ``ValueError`` for another name of a known chain (the message gives the id), and for text that is no chain
-    id.
+    Raises ``ValueError`` for another name of a known chain (the message gives its id), and for text that cannot be a
+    chain id.
     """
     if text is None:
         return None
     known = chain_named(text)
     if known != text:
-        raise ValueError(f"chain {text!r} is called {known} here; use {known}")
+        raise ValueError(f"unknown chain id {text!r}: use {known}")
     if not _CHAIN_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not a chain id; use letters, digits, '-', '_' and '.', at most 64")
+        raise ValueError(f"invalid chain id {text!r}: use at most 64 letters, digits, '-', '_' and '.'")
     return text
 
 
@@ -140,6 +143,9 @@ _ALIASES: dict[str, str] = {
 
 
 def address_of_token_id(text: str) -> str:
-    """Return the address of a token from the ``id`` of older answers, which name native tokens by symbol (``ETH``)."""
+    """Return the address of a token from its ``id`` in an older answer, which is an address or a coin's symbol.
+
+    A symbol (``ETH``) becomes ``native``.
+    """
     is_address = _HEX_ADDRESS.fullmatch(text.strip()) or len(text.strip()) >= _SHORTEST_ADDRESS
     return normalise_address(text) if is_address else NATIVE

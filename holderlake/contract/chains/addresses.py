@@ -1,7 +1,8 @@
 """Parse addresses that users write: check them by family of chains, and convert them to one spelling.
 
-All imported and typed addresses are parsed here, so that two spellings never divide a balance. ``parse_address`` reads
-one text, ``parse_addresses`` a column. ``normalise_address`` (``holderlake.contract.chains``) only folds case.
+All imported and typed addresses are parsed here, so that every address has one spelling and one balance.
+``parse_address`` reads one text, ``parse_addresses`` a column. ``normalise_address`` (``holderlake.contract.chains``)
+does not check: it only writes hexadecimal addresses in lower case.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from holderlake.contract.chains.keccak import keccak256
 
 MAX_LENGTH: Final = 128
 NO_VALUE: Final = frozenset({"", "null", "none", "nan", "<na>", "nil", "undefined", "n/a", "\\n"})
-"""Texts (in lower case) that exports write for a missing value."""
+"""Texts (in lower case) that data exports write for a missing value."""
 
 _EVM: Final = re.compile(r"0x[0-9a-f]{40}")
 _HEX: Final = re.compile(r"(?:0x|\\+x)?([0-9a-f]+)", re.IGNORECASE)
@@ -34,7 +35,7 @@ _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
 _PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # the contract's Address: visible, without % and /
 _TRON_PREFIX: Final = 0x41
 _TON_TAGS: Final = {0x11: False, 0x51: False, 0x91: True, 0xD1: True}
-"""First byte of a user-friendly TON address, and True if it is an address of the test network."""
+"""First byte of a user-friendly TON address. The value is True for an address of the test network."""
 
 _FORMS: Final[dict[Family, str]] = {
     "evm": "0x and 40 hexadecimal digits",
@@ -49,18 +50,18 @@ _MIXED_CASE: Final = r"[a-f].*[A-F]|[A-F].*[a-f]"
 
 
 def parse_address(chain: str | None, text: str | bytes) -> str:
-    """Return the address in the one spelling that we store. Raises ``ValueError`` with the reason.
+    """Return an address (text or raw bytes) in its stored spelling. Raises ``ValueError`` with the reason.
 
     EVM: 0x and lower case, from any case, ``\\x…``, bare digits, or a topic of 32 bytes padded with zeros. Solana:
     base58 of 32 bytes. TRON: base58 with a valid checksum, also from hexadecimal. TON: the bounceable form ``EQ…`` with
-    a valid checksum, also from the raw form and the other friendly ones. The zero addresses of TRON and TON become that
-    of the contract, from which tokens are minted. Chains of an unknown family: visible ASCII without % and /, at most
+    a valid checksum, also from the raw form and the other friendly ones. The zero addresses of TRON and TON become
+    ``ZERO_ADDRESS``, from which tokens are minted. Chains of an unknown family: visible ASCII without % and /, at most
     128 letters.
     """
     family = family_of(chain)
     plain = text if isinstance(text, bytes) else _unquoted(text)
     if isinstance(plain, str) and plain.lower() in NO_VALUE:
-        raise ValueError("an address is missing")
+        raise ValueError(f"an address is missing: {shown(text)} is not an address")
     if plain == ZERO_ADDRESS:
         return ZERO_ADDRESS
     if family is None:
@@ -81,9 +82,9 @@ def parse_token(chain: str | None, text: str | bytes) -> str:
 
 
 def parse_unplaced_address(text: str) -> str:
-    """Return an address whose chain is unknown, in the spelling of its likely family.
+    """Return an address whose chain is unknown, in the spelling of the address family that it probably belongs to.
 
-    Hexadecimal text is an EVM address, text that is valid on TON is a TON address, and other text is unchanged. Raises
+    Hexadecimal text is an EVM address, and text that is a valid TON address is one. Other text is unchanged. Raises
     ``ValueError`` if the text cannot be an address.
     """
     plain = _unquoted(text)
@@ -93,9 +94,9 @@ def parse_unplaced_address(text: str) -> str:
 
 
 def typed_token(chain: str | None, text: str) -> str:
-    """Return a token's address that a user typed, as ``parse_token`` does.
+    """Parse the address of a token that a user typed, as ``parse_token`` does.
 
-    An EVM address in mixed case must match its checksum (EIP-55). Raises ``ValueError`` otherwise.
+    Also raises ``ValueError`` for an EVM address in mixed case that does not match its checksum (EIP-55).
     """
     token = parse_token(chain, text)
     if family_of(chain) in ("evm", None) and _EVM.fullmatch(token) and not has_right_checksum(_unquoted(text)):
@@ -107,7 +108,7 @@ def typed_token(chain: str | None, text: str) -> str:
 
 
 def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
-    """Parse a column of distinct texts as ``parse_address`` does; null where it would raise."""
+    """Parse an Arrow array of distinct texts or bytes as ``parse_address`` does; invalid ones become null."""
     family = family_of(chain)
     if not pa.types.is_string(texts.type) or family not in ("evm", "solana"):
         return pa.array([_or_none(chain, text) for text in texts.to_pylist()], pa.string())
@@ -124,7 +125,10 @@ def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
 
 
 def wrong_checksums(texts: pa.Array) -> pa.Array:
-    """Return a mask of the EVM addresses in mixed case whose checksum (EIP-55) is wrong."""
+    """Return an Arrow array of booleans: True for an EVM address in mixed case whose checksum (EIP-55) is wrong.
+
+    ``texts`` is an Arrow array of strings.
+    """
     plain = pc.utf8_trim(texts, _QUOTES)
     digits = pc.utf8_slice_codeunits(plain, -40)
     mixed = pc.and_(pc.match_substring_regex(plain, _SPELT_EVM), pc.match_substring_regex(digits, _MIXED_CASE))
@@ -134,20 +138,21 @@ def wrong_checksums(texts: pa.Array) -> pa.Array:
 
 
 def has_right_checksum(text: str) -> bool:
-    """Return False for an EVM address in mixed case whose checksum (EIP-55) is wrong."""
+    """Return False for an EVM address in mixed case whose checksum (EIP-55) is wrong, True for all other text."""
     return not wrong_checksums(pa.array([text], pa.string()))[0].as_py()
 
 
 def shown(value: object) -> str:
-    """Return a value quoted for messages, cut if it is long."""
+    """Return the ``repr`` of a value for an error message, cut to 90 characters."""
     text = repr(value)
     return text if len(text) <= 90 else f"{text[:87]}..."
 
 
 def _is_long_base58(plain: pa.Array) -> pa.Array:
-    """Return a mask of texts that are certainly 32 bytes in base58: 43 or 44 letters within the limits of 32 bytes.
+    """Return an Arrow array of booleans: True for a text that is certainly the base58 form of 32 bytes.
 
-    The alphabet is in the order of ASCII, so texts of one length compare like numbers.
+    These texts have 43 or 44 letters and lie within the limits of 32 bytes. The base58 alphabet has the order of ASCII,
+    so texts of one length compare like numbers.
     """
     fits = (
         pc.and_(
@@ -162,7 +167,7 @@ def _is_long_base58(plain: pa.Array) -> pa.Array:
 
 
 def _checksummed(digits: pa.Array) -> pa.Array:
-    """Return addresses of 40 hexadecimal digits in the mixed case that EIP-55 prescribes as checksum."""
+    """Return addresses of 40 hexadecimal digits in the mixed case of EIP-55, which encodes their checksum."""
     if not len(digits):
         return digits
     lower = np.frombuffer("".join(pc.utf8_lower(digits).to_pylist()).encode(), np.uint8).reshape(-1, 40)
@@ -199,9 +204,9 @@ def _solana(plain: str | bytes) -> str | None:
 
 
 def _tron(plain: str | bytes) -> str | None:
-    """Return a TRON address in base58: the byte 0x41, 20 bytes, and a checksum of 4 bytes. None for other text.
+    """Return a TRON address in base58, or None for text that is not one.
 
-    The checksum is the beginning of the double SHA-256.
+    Base58 encodes the byte 0x41, 20 bytes, and a checksum: the first 4 bytes of the double SHA-256.
     """
     body = _tron_body(plain)
     if body is None:
@@ -227,7 +232,7 @@ def _tron_body(plain: str | bytes) -> bytes | None:
 
 
 def _ton(plain: str | bytes) -> str | None:
-    """Return a TON address in its bounceable form. None for other text.
+    """Return a TON address in its bounceable form, or None for text that is not one.
 
     The form is URL-safe base64 of a tag byte, the workchain, 32 bytes, and their CRC-16.
     """
@@ -241,7 +246,7 @@ def _ton(plain: str | bytes) -> str | None:
 
 
 def _ton_body(plain: str | bytes) -> bytes | None:
-    """Return the content of a TON address: the workchain (one signed byte) and 32 bytes. None for other text."""
+    """Return the 33 bytes of a TON address: the workchain (one signed byte) and 32 bytes. None for other text."""
     if isinstance(plain, str):
         raw = _TON_RAW.fullmatch(plain)
         if raw:
@@ -264,7 +269,7 @@ def _any(text: str) -> str:
 def _hint(plain: str | bytes, family: Family) -> str:
     digits = _digits(plain)
     if isinstance(plain, str) and "." in plain and family == "evm":
-        return "; it is a name: look up its address"
+        return "; it looks like a name: give an address instead"
     if family == "evm" and digits:
         padding = ", without 24 leading zeros" if len(digits) == 64 else ""
         return f"; it has {len(digits)} digits{padding}"
@@ -276,7 +281,7 @@ def _hint(plain: str | bytes, family: Family) -> str:
 
 
 def _digits(plain: str | bytes) -> str:
-    """Return the hexadecimal digits of the text without prefix, or an empty text if it is not hexadecimal."""
+    """Return the hexadecimal digits of an address without prefix, or an empty text if it is not hexadecimal."""
     if isinstance(plain, bytes):
         return plain.hex()
     found = _HEX.fullmatch(plain)

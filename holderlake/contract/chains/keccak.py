@@ -18,14 +18,14 @@ _ROUNDS: Final = (
     *(0x8000000080008081, 0x8000000000008080, 0x0000000080000001, 0x8000000080008008),
 )
 _CHUNK: Final = 4096
-"""Messages that are hashed together. Their states fit into the processor's cache."""
+"""Number of messages that are hashed at once. Their states fit into the processor's cache."""
 
 
 def keccak256(messages: Bytes) -> Bytes:
     """Return the Keccak-256 digests of messages of equal length.
 
-    ``messages`` is an array of bytes with one message per row; the result has one digest of 32 bytes per row. Raises
-    ``ValueError`` for messages of more than 135 bytes.
+    ``messages`` is an array of bytes with the shape (messages, bytes of a message); the result has the shape (messages,
+    32). Raises ``ValueError`` for messages of more than 135 bytes.
     """
     if messages.shape[1] >= _RATE:
         raise ValueError(f"messages of {messages.shape[1]} bytes are too long; at most {_RATE - 1}")
