@@ -24,7 +24,7 @@ from holderlake.service.output.description import complete, errors_table
 from holderlake.settings.sections.service import ServiceSettings
 
 API_VERSION: Final = "0.3.1"
-"""The version of the contract's API, not of this program."""
+"""Version of the API that the contract describes, not of this program."""
 
 _DESCRIPTION: Final = """
 Holders, grouped transfers, clusters and labels of tokens, computed from raw transfers, as of any second.
@@ -79,7 +79,7 @@ def create_app(store: Store, keys: KeyStore, settings: ServiceSettings) -> FastA
 
 
 def _watch(backend: Backend) -> None:
-    """Export the state of the answer cache and the worker pool as metrics."""
+    """Publish the state of the answer cache and the worker pool as metrics."""
     watch = backend.metrics.watch
     watch("cache_bytes", lambda: backend.cache.bytes_held, "Bytes of cached answers")
     watch("cache_evictions", lambda: backend.cache.evicted, "Cached answers dropped to make room", total=True)

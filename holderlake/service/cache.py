@@ -2,8 +2,8 @@
 
 An answer about the past never expires. An answer about the present expires after a time that grows with the token's age
 (``lifetimes`` in the settings). Both are dropped when an import changes transfers or labels before the answer's
-instant. For the present, transfers within the lifetime do not count as such a change: the answer may lag by its
-lifetime.
+instant. An answer about the present stays if the changed transfers lie within its lifetime, so it may be out of date by
+up to its lifetime.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ENTRY_OVERHEAD: Final = 1_000
 class EncodedAnswer:
     """The bytes of an answer and the values of its headers.
 
-    ``as_of`` is the instant of the answer (unix seconds). ``generation`` numbers the version of the store that the
-    answer was computed from; each import makes a new one.
+    ``as_of`` is the instant of the answer (unix seconds). ``generation`` is the number of the store's version from
+    which the answer was computed; each import makes a new version.
     """
 
     body: bytes
@@ -56,13 +56,18 @@ class EncodedAnswer:
 
 @dataclass(frozen=True)
 class _Entry:
+    """A cached answer. ``expires`` is a time of the cache's clock.
+
+    Changes of data in the last ``slack`` seconds before the answer's instant do not outdate it.
+    """
+
     answer: EncodedAnswer
     slack: int
     expires: float
 
 
 class _CountingCache(LRUCache[Hashable, _Entry]):
-    """A cache that counts the entries which it dropped to make room."""
+    """A cache that counts the entries that it dropped to make room."""
 
     evicted = 0
 
@@ -72,7 +77,7 @@ class _CountingCache(LRUCache[Hashable, _Entry]):
 
 
 class AnswerCache:
-    """The cache of answers of one process, for one event loop; ``clock`` returns monotonic seconds."""
+    """The cache of answers of one process, for one event loop. ``clock`` returns monotonic seconds."""
 
     def __init__(self, store: Store, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -92,13 +97,13 @@ class AnswerCache:
     def find(self, key: Hashable) -> EncodedAnswer | None:
         """Return the cached answer, or None if it is missing, has expired, or is outdated by an import.
 
-        Reads the store's current generation first.
+        It first reads the store's current generation, to learn of imports by other processes.
         """
         self._store.generation()
         return self.find_known(key)
 
     def find_known(self, key: Hashable) -> EncodedAnswer | None:
-        """Return the same as ``find`` without reading the store: only imports that this process already knows count."""
+        """Return the same as ``find`` without reading the store, so that imports by other processes may be missed."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -108,7 +113,7 @@ class AnswerCache:
         return entry.answer
 
     def keep(self, key: Hashable, answer: EncodedAnswer, lifetime: int | None) -> None:
-        """Cache an answer for ``lifetime`` seconds; None caches it until an import changes data before its instant."""
+        """Cache an answer for ``lifetime`` seconds. None caches it until an import changes data before its instant."""
         expires = self._clock() + lifetime if lifetime is not None else float("inf")
         entry = _Entry(answer, lifetime or 0, expires)
         if len(answer.body) + _ENTRY_OVERHEAD <= self._entries.maxsize and not self._is_outdated(entry):
@@ -120,9 +125,9 @@ class AnswerCache:
 
 
 def key_of(request: Request, form: Format, now: int) -> Hashable:
-    """Return the cache key of a request at ``now`` (unix seconds), in a format.
+    """Return the cache key of a request in a format. ``now`` is in unix seconds.
 
-    The key ignores the option ``refresh``; a timestamp in the future counts as none.
+    The key ignores the option ``refresh``. A timestamp in the future has the same key as no timestamp.
     """
     options = dict(getattr(request, "options", request).__dict__)
     options.pop("refresh", None)
@@ -141,10 +146,10 @@ def matches(tags: str | None, answer: EncodedAnswer) -> bool:
 
 
 def lifetime_of(age: int, lifetimes: Sequence[tuple[int | None, int]]) -> int:
-    """Return for how many seconds an answer about a token's present may be cached, by the token's age in seconds.
+    """Return for how many seconds an answer about a token's present may be cached.
 
-    ``lifetimes`` are pairs of an age limit and a lifetime, in seconds; the first limit above the age counts, None has
-    no limit.
+    ``age`` is the token's age in seconds. ``lifetimes`` has pairs (age limit, lifetime) in seconds. The first pair
+    whose limit is above the age decides; the limit None is above every age.
     """
     for younger_than, lifetime in lifetimes:
         if younger_than is None or age < younger_than:

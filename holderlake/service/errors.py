@@ -1,6 +1,6 @@
 """Turns exceptions of routes, engine, billing and framework into the contract's error answers.
 
-The table of error codes is in ``contract.errors``.
+The codes and their statuses are in ``contract.errors``.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "model_type": "Must be an object",
     "model_attributes_type": "Must be an object",
 }
-"""Messages of a 422 by pydantic's error type; other types keep pydantic's message."""
+"""Messages of a 422 by pydantic's type of error. Other types keep pydantic's message."""
 _FRAMEWORK_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
 class ServiceError(HTTPException):
-    """An HTTP error with a code of ``contract.errors``, which decides its status, and a message for the caller."""
+    """An HTTP error with a code of ``contract.errors`` and a message for the caller. The code decides the status."""
 
     def __init__(self, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(ERROR_KINDS[code].status, detail, headers)
@@ -63,7 +63,10 @@ class ServiceError(HTTPException):
 
 
 def invalid_request(where: tuple[str | int, ...], message: str, kind: str = "value_error") -> RequestValidationError:
-    """Return a 422 for one value of a request; ``where`` is its path, for example ``("query", "limit")``."""
+    """Return the error (status 422) for one invalid value of a request.
+
+    ``where`` is the path of the value, for example ``("query", "limit")``. ``kind`` is the type of error in the answer.
+    """
     return RequestValidationError([{"loc": where, "msg": message, "type": kind}])
 
 

@@ -27,13 +27,13 @@ def serve(
 ) -> None:
     """Run the service until SIGTERM or Ctrl-C; then answer running requests and return.
 
-    Raises ``ValueError`` if the process can't listen at the address.
+    Raises ``ValueError`` if the process cannot listen at ``host`` and ``port``.
     """
     serve_app(create_app(store, keys, settings), listen(host, port), settings, log)
 
 
 class BackgroundApp:
-    """A context manager that runs an app in a thread, on loopback at ``base_url``. Can be entered once."""
+    """A context manager that runs an ASGI app in a thread, on loopback at ``base_url``. It can be entered once."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings = _DEFAULTS, log: Log | None = None) -> None:
         # Without a log it leaves the logging configuration of the process unchanged.
@@ -51,7 +51,7 @@ class BackgroundApp:
             time.sleep(0.005)
         if not self._server.started:
             self._socket.close()
-            raise RuntimeError("the service could not start; see its log") from self._failure
+            raise RuntimeError("the service could not start: see the errors in its log") from self._failure
         return self
 
     def __exit__(
@@ -70,7 +70,7 @@ class BackgroundApp:
 class BackgroundService(BackgroundApp):
     """A context manager that runs the service in a thread.
 
-    ``log`` configures logging for the complete process; by default no requests are logged.
+    ``log`` configures logging for the complete process. By default requests are not logged.
     """
 
     def __init__(

@@ -214,6 +214,18 @@ def test_unknown_field_in_a_body_is_refused_and_free(custom, path, body, where):
         (
             "POST",
             "/v0/relationships/subgraph",
+            {"content": b'["NaN", NaN]'},
+            "The body is not valid JSON: NaN at character 9",
+        ),
+        (
+            "POST",
+            "/v0/relationships/subgraph",
+            {"content": b'{"a": 1, "a": 2}'},
+            "The body is not valid JSON: an object has the name 'a'",
+        ),
+        (
+            "POST",
+            "/v0/relationships/subgraph",
             {"json": {"addresses": ["0x1"]}},
             "Must have 2 items or more, but has 1",
         ),

@@ -1,4 +1,7 @@
 """HTTP routes, metering, and the computation of answers from the engine.
 
-Encoding of answers and the API description belong in ``output``; keys and credits in ``billing``.
+Main modules: ``metering`` (authenticates, charges and answers), ``answers`` and ``extra_answers`` (compute answers),
+``screenshots`` (signed pictures), ``queries`` (parameters), ``bodies`` (strict JSON) and ``backend`` (shared objects);
+``routes`` has the endpoints. Encoding of answers and the OpenAPI document belong in ``output``; keys and credits in
+``billing``.
 """

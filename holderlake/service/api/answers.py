@@ -1,8 +1,7 @@
-"""Computes the answers of the contract's endpoints: one function an endpoint.
+"""Computes the answers of the contract's endpoints, with one function for each endpoint.
 
-Each function takes the store, the parsed request and the current time (UTC), and returns an ``Answer``.
-
-Keys and credits are handled by ``metering``; endpoints beyond the contract are in ``extra_answers``.
+Each function takes the store, the parsed request and the current time (UTC), and returns an ``Answer``. Keys and
+credits are handled by ``metering``; endpoints beyond the contract are in ``extra_answers``.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ from holderlake.service.output import render
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer before encoding: ``plain`` returns its JSON objects; ``table`` has the same rows for Arrow and Parquet.
+    """An answer before encoding. ``plain`` returns its JSON objects; ``table`` has the same rows for Arrow and Parquet.
 
-    ``as_of`` is the answer's instant (UTC), None for the present; an ``is_past`` answer does not change with time.
-    ``dt_update`` is the time of computation, where the contract has that field.
+    ``as_of`` is the instant of the answer (UTC), None for the present. ``is_past`` is true if the answer cannot change
+    with time. ``dt_update`` is the time of computation, None if the contract has no such field.
     """
 
     plain: Callable[[], Any]
@@ -62,7 +61,7 @@ def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
 
 
 def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Answer GET /v0/tokens/map; ``score_names`` are further names for the score."""
+    """Answer GET /v0/tokens/map. ``score_names`` are further names under which the score is repeated."""
     as_of, is_past = instant_of(request.options.timestamp, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
     raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
@@ -71,7 +70,7 @@ def token_map(store: Store, request: MapRequest, now: datetime, score_names: Seq
 
 
 def metrics(store: Store, request: MetricsRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Answer GET /v0/tokens/metrics; ``score_names`` are further names for the score."""
+    """Answer GET /v0/tokens/metrics. ``score_names`` are further names under which the score is repeated."""
     as_of, _ = instant_of(None, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
     return Answer(partial(render.metrics, tables, score_names), as_of=as_of, dt_update=render.dt_update(tables))
@@ -134,7 +133,10 @@ def addresses_metadata(store: Store, request: AddressesMetadataRequest, now: dat
 
 
 def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
-    """Return a request's instant (UTC), and whether it is past. A ``timestamp`` of None or in the future means now."""
+    """Return the instant of a request (UTC), and whether it is past.
+
+    A ``timestamp`` of None or in the future means now.
+    """
     if timestamp is None or timestamp >= to_unix(now):
         return now.replace(microsecond=0), False
     return from_unix(timestamp), True
@@ -143,9 +145,10 @@ def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
 def raw_units(
     store: Store, chain: str, token_address: str, tables: dict[str, pa.Table] | None = None
 ) -> render.RawUnits:
-    """Return the decimals that turn amounts into raw integers: of a token, and of the tokens transferred on its map.
+    """Return the numbers of decimals by which amounts are converted to raw integers.
 
-    ``tables`` are the map's tables, None if only the token's own amounts are needed.
+    They are of one token and of the tokens transferred on its map. ``tables`` are the tables of the map, None if only
+    amounts of the one token are needed.
     """
     transfers = None if tables is None else tables["grouped_transfers"]
     moved = (

@@ -1,4 +1,4 @@
-"""The parts of a running service that its routes share."""
+"""The objects that all routes of a running service share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MAX_PARSED_REQUESTS: Final = 20_000
 class Backend:
     """The shared objects of one service process: store, keys, settings, caches, billing and worker threads.
 
-    The caller owns and closes store and keys; ``close`` closes the rest. ``parsed_requests`` maps method, path and
-    query of a request to its route and the arguments of ``Meter.answer``.
+    The caller owns and closes store and keys; ``close`` closes the others. ``parsed_requests`` has, by method, path and
+    query of a request, its route and the arguments of ``Meter.answer``.
     """
 
     store: Store

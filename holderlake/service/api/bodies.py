@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
+from functools import partial
 from typing import Any
 
 from fastapi import Request
@@ -11,7 +14,7 @@ from fastapi import Request
 class StrictRequest(Request):
     """A request that refuses JSON with duplicate names, ``NaN``, ``Infinity`` or lone surrogates.
 
-    Raises ``json.JSONDecodeError``, which becomes a 422.
+    It raises ``json.JSONDecodeError``, which becomes an answer with status 422.
     """
 
     async def json(self) -> Any:
@@ -19,21 +22,24 @@ class StrictRequest(Request):
         body = await self.body()
         try:
             text = body.decode("utf-8")
-            value = json.loads(text, object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
+            value = json.loads(text, object_pairs_hook=_unique_names, parse_constant=partial(_refuse_constant, text))
             json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails on lone surrogates
         except json.JSONDecodeError:
             raise
         except (ValueError, RecursionError) as error:
-            raise json.JSONDecodeError(str(error)[:200] or "The body is nested too deeply", "", 0) from error
+            reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+            raise json.JSONDecodeError(reason, "", 0) from error
         return value
 
 
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("An object has the same name twice")
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"an object has the name {twice!a} twice")
     return fields
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+def _refuse_constant(text: str, name: str) -> Any:
+    without_strings = re.sub(r'"(?:[^"\\]|\\.)*"', lambda string: " " * len(string[0]), text)
+    raise ValueError(f"{name} at character {without_strings.index(name) + 1} is not JSON: give a number or null")

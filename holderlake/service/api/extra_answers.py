@@ -41,7 +41,7 @@ _SIGNATURE: Final = 16
 
 @dataclass(frozen=True)
 class Cursor:
-    """The last holder of a page of holders, and the instant (``as_of``, unix seconds) of all pages of the list."""
+    """Position in a list of holders: the last holder of a page, and the instant of the list (unix seconds)."""
 
     as_of: int
     position: HolderPosition
@@ -54,7 +54,7 @@ class Cursor:
 
 
 def read_cursor(text: str, secret: bytes, subject: str) -> Cursor:
-    """Parse a cursor. Raises ``ServiceError`` if it was not signed for this token (``subject``)."""
+    """Parse the text of a cursor. Raises ``ServiceError`` if it was not signed for this token (``subject``)."""
     try:
         signed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
@@ -71,16 +71,16 @@ def _signature(plain: bytes, secret: bytes, subject: str) -> bytes:
 
 
 def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret: bytes) -> Answer:
-    """Answer GET /v0/x/tokens/holders; ``secret`` signs the cursors.
+    """Answer GET /v0/x/tokens/holders. ``secret`` signs the cursors.
 
-    Raises ``ServiceError`` for a cursor that was not issued for this token and instant.
+    Raises ``ServiceError`` for a cursor that was not made for this token and instant.
     """
     options = request.options
     cursor = None if options.cursor is None else read_cursor(options.cursor, secret, request.subject)
     as_of, is_past = instant_of(options.timestamp, now)
     if cursor is not None:
         if options.timestamp is not None and to_unix(as_of) != cursor.as_of:
-            raise ServiceError("unknown_cursor", f"The cursor is of a page as of {cursor.as_of}; leave 'timestamp' out")
+            raise ServiceError("unknown_cursor", f"The cursor is for pages as of {cursor.as_of}: leave 'timestamp' out")
         as_of, is_past = from_unix(cursor.as_of), True
     table, position = holders_page(
         store,

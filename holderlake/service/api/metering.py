@@ -1,4 +1,4 @@
-"""Authenticates, charges and answers requests; all routes that cost credits use this module.
+"""Authenticates, charges and answers requests. All routes that cost credits use this module.
 
 Answers are computed by ``answers`` and ``extra_answers``, cached by ``cache``, and charged by ``billing``.
 """
@@ -39,7 +39,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": "ApiKey"}
 _EXPECTED: Final = (HTTPException, RequestValidationError, EngineError, CreditsExhausted, KeysBusy)
 
 api_key_header: Final = APIKeyHeader(name="X-ApiKey", auto_error=False)
-"""Declares the header in the API description; ``MeteredRoute`` enforces it."""
+"""Declares the header in the OpenAPI document. ``MeteredRoute`` checks it."""
 
 R = TypeVar("R", bound=requests.Request)
 Compute = Callable[[Store, R, datetime], Answer]
@@ -67,7 +67,7 @@ class MeteredRoute(APIRoute):
         return handle_metered
 
     async def serve(self, request: Request, respond: Callable[[Meter], Coroutine[Any, Any, Response]]) -> Response:
-        """Authenticate a request, then return the response of ``respond``. Raises ``ServiceError`` with the reason."""
+        """Authenticate a request, then return the response of ``respond``. Raises ``ServiceError`` if either fails."""
         backend: Backend = request.app.state.backend
         try:
             key = await _authenticate(backend, request)
@@ -109,8 +109,8 @@ def _invalid_key() -> ServiceError:
 class ParsedRequestsMiddleware:
     """Middleware that serves a repeated cacheable GET without routing and parsing it again.
 
-    ``Meter.answer`` stores its arguments by path and query, which determine them. Authentication, price, cache and
-    billing are the same code as for a new request. ``handlers`` are the app's exception handlers.
+    ``Meter.answer`` stores its arguments by path and query, because these determine them. Authentication, price, cache
+    and billing use the same code as for a new request. ``handlers`` are the app's exception handlers.
     """
 
     def __init__(self, app: ASGIApp, backend: Backend, handlers: Mapping[Any, Any]) -> None:
@@ -148,10 +148,11 @@ class Meter:
         tabular: bool = False,
         vary_on: Hashable = None,
     ) -> Response:
-        """Reserve the request's cost, then answer from the cache or compute; sending the answer settles the charge.
+        """Reserve the request's cost, answer from the cache or by ``compute``, and charge the cost after sending.
 
-        A failure costs nothing, nor does a 304. A request with ``refresh`` skips the cache. ``vary_on`` is a further
-        input of the answer and part of its cache key. ``tabular`` answers are also available as Arrow and Parquet.
+        A failure costs nothing, nor does a 304. Only a ``cacheable`` answer is cached; a request with ``refresh`` does
+        not read the cache. ``vary_on`` is a further input of the answer and part of its cache key. ``tabular`` answers
+        are also available as Arrow and Parquet.
         """
         backend = self.backend
         form = format_of(self.http.headers.get("Accept")) if tabular else Format.JSON
@@ -208,7 +209,7 @@ class Meter:
 def _encode(
     backend: Backend, request: R, compute: Compute[R], form: Format, tabular: bool
 ) -> tuple[EncodedAnswer, int | None]:
-    """Compute and encode an answer in a worker thread; return it with its cache lifetime in seconds.
+    """Compute and encode an answer in a worker thread. Return it and its cache lifetime in seconds.
 
     The lifetime is None for an answer about the past, which does not expire.
     """
@@ -248,7 +249,7 @@ def _not_modified(answer: EncodedAnswer) -> Response:
 
 
 class _ChargedResponse(Response):
-    """Sends an answer, then settles its charge; releases the charge if sending fails."""
+    """Response that settles its charge after it is sent, and releases the charge if sending fails."""
 
     def __init__(self, backend: Backend, answer: EncodedAnswer, request: requests.Request, charge: Charge) -> None:
         # Without the base class's constructor: it would encode the same headers for each request.

@@ -1,4 +1,4 @@
-"""FastAPI types for parameters in paths and queries, and checks on tokens and chains.
+"""FastAPI types of parameters in paths and queries, and checks of tokens and chains.
 
 Names, defaults and bounds of the parameters are in ``contract.requests``.
 """
@@ -42,14 +42,14 @@ async def reject_ambiguous_target(request: Request) -> None:
 
 
 def supported_chains(store: Store) -> tuple[str, ...]:
-    """Return the chains of the contract, then other chains that have tokens in the store."""
+    """Return the chains of the contract, and then the other chains that have tokens in the store."""
     return tuple(dict.fromkeys((*SERVED_CHAINS, *store.chains())))
 
 
 async def check_tokens(backend: Backend, tokens: Mapping[tuple[str | int, ...], TokenKey]) -> None:
     """Raise a 422 if a token of a request body has an unknown chain or unknown fields.
 
-    ``tokens`` are by their path in the body, for example ``("body", 0)``; the error names the path.
+    The keys of ``tokens`` are the tokens' paths in the body, for example ``("body", 0)``. The error names the path.
     """
     for place, token in tokens.items():
         for name in token.model_extra or ():

@@ -1,7 +1,7 @@
 """Screenshots: signed URLs of pictures, and the pictures that they return.
 
-A picture's URL needs no API key. It names token and instant, so any process of the service can draw the picture at any
-time; the URL's signature (an HMAC) proves that the service issued it for a paid screenshot.
+The URL of a picture needs no API key. It contains token and instant, so any process of the service can draw the picture
+at any time. The signature in the URL (an HMAC) proves that the service issued it for a paid screenshot.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Width = Annotated[Literal[600, 1200, 1600], OneOfIntegers]
 
 @dataclass(frozen=True)
 class Picture:
-    """The subject of a picture: a token's map as of an instant (unix seconds)."""
+    """The content of a picture: a token's map as of an instant (unix seconds)."""
 
     chain: str
     token_address: str
     as_of: int
 
     def path(self, secret: bytes, form: Form = "png") -> str:
-        """Return the path of the picture's signed URL, to be appended to the service's base URL."""
+        """Return the path of the picture's signed URL. The caller adds the service's base URL in front."""
         chain, address = quote(self.chain, safe=""), quote(self.token_address, safe="")
         return f"{PICTURES}/{chain}/{address}/{self.as_of}/{self.signature(secret)}.{form}"
 
@@ -48,7 +48,7 @@ class Picture:
         return hmac.digest(secret, text.encode(), "sha256")[:16].hex()
 
     def is_signed(self, signature: str, secret: bytes) -> bool:
-        """Return whether a URL's signature is the one that the service makes for this picture."""
+        """Return whether ``signature`` is the one that the service makes for this picture."""
         return hmac.compare_digest(self.signature(secret).encode(), signature.encode())
 
 
@@ -65,7 +65,10 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
 
 
 def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> EncodedAnswer:
-    """Return the picture as an encoded answer; ``width`` is in pixels. Raises ``EngineError`` if there is no map."""
+    """Draw the picture and return it as an encoded answer. ``width`` is in pixels.
+
+    Raises ``EngineError`` if there is no map.
+    """
     # imported here, because matplotlib and networkx take half a second
     from holderlake.service.pictures.drawing.draw import TokenTitle, draw_map  # noqa: PLC0415
 

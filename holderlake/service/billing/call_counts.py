@@ -46,7 +46,7 @@ _STATEMENTS: Final = {name: _Statements(dialect) for name, dialect in DIALECTS.i
 
 
 class CallCounts:
-    """The counts of calls in a database; thread-safe."""
+    """The counts of calls in a database; thread-safe. ``secret`` is the key of the hashes."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
         self._database = database
@@ -56,7 +56,7 @@ class CallCounts:
         self._turn = threading.Lock()
 
     def count(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """See ``KeyStore.count_calls``."""
+        """Count a call for each caller, as ``KeyStore.count_calls`` describes."""
         if not callers:
             return []
         names = [keyed_hash(self._secret, f"caller {caller}").hex()[:32] for caller in callers]
@@ -82,5 +82,5 @@ class CallCounts:
         self.sweep()
 
     def sweep(self) -> int:
-        """Delete the counts of windows that have ended; return the number of deleted rows."""
+        """Delete the counts whose time window has ended. Return the number of deleted rows."""
         return self._database.write(lambda connection: connection.execute(self._statements.sweep).rowcount)

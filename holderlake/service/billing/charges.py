@@ -1,4 +1,4 @@
-"""Reservations and charges of accounts, in one database. Amounts are integer hundredths of a credit.
+"""Reservations and charges of accounts in one database. Amounts are integer hundredths of a credit.
 
 Prices are in ``contract.prices``; keys and accounts are in ``keys``.
 """
@@ -26,12 +26,12 @@ from holderlake.service.database.schema import DIALECTS, Dialect, accounts, as_r
 
 _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 1.0
-"""Minimum time between two searches for reservations of ended processes, so that refusing a request stays cheap."""
+"""Minimum seconds between two searches for reservations of ended processes, so that refusing a request is cheap."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """An account's month: its allowance, the spent and the reserved part (hundredths of a credit), the next renewal."""
+    """Credits of an account in the current month, in hundredths, and the date of the next renewal."""
 
     allowance: int
     spent: int
@@ -40,13 +40,13 @@ class Balance:
 
     @property
     def remaining(self) -> int:
-        """Hundredths of a credit that are left; negative if the allowance was reduced below the charges."""
+        """Hundredths of a credit that are left. Negative if the allowance was reduced below the charges."""
         return self.allowance - self.spent - self.reserved
 
 
 @dataclass(frozen=True)
 class ChargeRequest:
-    """A cost to reserve for one request of a key; ``cost`` is in hundredths of a credit, zero or more."""
+    """A cost to reserve for one request with a key. ``cost`` is in hundredths of a credit, zero or more."""
 
     key_id: int
     endpoint: str
@@ -55,14 +55,14 @@ class ChargeRequest:
 
 @dataclass(frozen=True)
 class Charge:
-    """A reserved cost, by ``id``; ``remaining`` is the account's credits after it, in hundredths."""
+    """A reserved cost. ``id`` identifies it; ``remaining`` are the credits left after it, in hundredths."""
 
     id: str
     remaining: int
 
 
 class CreditsExhausted(Exception):
-    """The account's remaining credits of the month do not cover the request."""
+    """The remaining credits of the account in this month do not cover the request."""
 
     def __init__(self, cost: int, balance: Balance) -> None:
         super().__init__(
@@ -77,14 +77,14 @@ class KeyEnded(Exception):
     """The key was revoked, or its grace period is over."""
 
     def __init__(self) -> None:
-        super().__init__("the key has ended")
+        super().__init__("the key was revoked, or its grace period is over")
 
 
 Result = Charge | CreditsExhausted | KeyEnded
 
 
 class _Statements:
-    """SQL statements that reserve and settle many requests at once, in one dialect."""
+    """SQL statements of one dialect that reserve and settle many requests at once."""
 
     def __init__(self, dialect: Dialect) -> None:
         ids = dialect.given({"id": sa.Text()})
@@ -112,8 +112,9 @@ def _charge(dialect: Dialect) -> Any:
 def _lock(dialect: Dialect) -> Any:
     """Return a statement that selects keys with their accounts and locks the accounts.
 
-    The lock makes transactions reserve for one account in turn. ``key_share`` lets other transactions insert usage rows
-    that refer to the accounts. Without it, transactions that settle before they reserve would deadlock.
+    The lock makes transactions that reserve for the same account wait for each other. ``key_share`` lets other
+    transactions insert usage rows that refer to the accounts. Without it, transactions that settle before they reserve
+    would deadlock.
     """
     ids = dialect.given({"id": sa.Integer()})
     return (
@@ -126,7 +127,10 @@ def _lock(dialect: Dialect) -> Any:
 
 
 def _month(dialect: Dialect) -> Any:
-    """Return a statement that sums accounts' spent and reserved credits, each since the account's last renewal day."""
+    """Return a statement that sums the spent and the reserved credits of accounts.
+
+    Its parameters are pairs of an account and the day from which its credits count.
+    """
     given = dialect.given({"account_id": sa.Integer(), "since": sa.Date()})
     months = sa.select(given.c.account_id, given.c.since).cte("months")
 
@@ -156,7 +160,7 @@ _RELEASE: Final = sa.delete(reservations).where(reservations.c.id.in_(_ABANDONED
 
 
 class Charges:
-    """Reservations and charges in a database; thread-safe. ``lease`` shows other processes that this one lives."""
+    """Reservations and charges in a database; thread-safe. ``lease`` shows other processes that this one still runs."""
 
     def __init__(self, database: Database, lease: Lease, now: Callable[[], datetime]) -> None:
         self._database = database
@@ -170,7 +174,7 @@ class Charges:
         self._turn = threading.Lock()
 
     def book(self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]) -> list[Result]:
-        """See ``KeyStore.book``."""
+        """Settle, release and reserve in one transaction, as ``KeyStore.book`` describes."""
         if not (settled or released or requested):
             return []
         if requested:
@@ -196,14 +200,14 @@ class Charges:
         return results
 
     def release_abandoned(self) -> int:
-        """See ``KeyStore.release_abandoned``."""
+        """Release the reservations of ended processes, as ``KeyStore.release_abandoned`` describes."""
         return self._database.write(self._release_abandoned)
 
     def balance(self, key_id: int) -> Balance:
-        """See ``KeyStore.balance``."""
+        """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
         found = self._database.read(_ACCOUNT, key_id=key_id)
         if not found:
-            raise UnknownKey(f"there is no key with id {key_id}")
+            raise UnknownKey(f"unknown key id {key_id}")
         account_id, allowance, renewal_day = found[0]
         today = self._now().date()
         months = self._database.read(self._statements.month, **_month_parameters({account_id: renewal_day}, today))
@@ -218,9 +222,10 @@ class Charges:
     def _close(
         self, connection: sa.Connection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
     ) -> list[str]:
-        """End reservations: charge the ``settled`` ones, delete the others. Return the ids that are not reserved.
+        """End reservations: charge the ``settled`` ones, delete the others.
 
-        The ``doubtful`` ones may be missing, because the reply to their commit was lost.
+        ``doubtful`` ids may have no reservation, because the reply to their commit was lost. Returns the other ids that
+        have none.
         """
         ids = [*settled, *released, *doubtful]
         if not ids:
@@ -319,9 +324,9 @@ def _decide(
     balances: Mapping[int, Balance],
     now: datetime,
 ) -> list[Result]:
-    """Return a result for each request in order: a charge with the id of ``ids``, or the reason of the refusal.
+    """Return a result for each request in order: a charge with an id of ``ids``, or the reason of the refusal.
 
-    ``known`` has the database rows of keys by id, ``balances`` the balances by account id.
+    ``known`` has the database rows of keys by key id, ``balances`` the balances by account id.
     """
     taken = dict.fromkeys(balances, 0)
     results: list[Result] = []
@@ -344,5 +349,5 @@ def _decide(
 
 
 def is_active(ends_at: datetime | None, now: datetime) -> bool:
-    """Return whether a key that ends at ``ends_at`` (UTC; None: never) is valid at ``now``."""
+    """Return whether a key is valid at ``now``. ``ends_at`` (UTC) is None for a key without an end."""
     return ends_at is None or now < ends_at

@@ -1,6 +1,6 @@
-"""A cache of API keys for a few seconds, so that a frequent caller's key is not read from the database each time.
+"""A cache of API keys for one second, so that the key of a frequent caller is not read from the database each time.
 
-Reserving credits checks the key again, so a key that was revoked meanwhile gets no answer.
+Reserving credits checks the key again, so a key that was revoked in this second gets no answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAX_KEYS: Final = 10_000
 
 
 class KeyCache:
-    """Finds API keys by their secrets, for one event loop. The cache contains hashes of secrets only."""
+    """Finds API keys by their secrets, for one event loop. The cache contains only hashes of secrets."""
 
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys

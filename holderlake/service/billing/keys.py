@@ -1,7 +1,7 @@
 """API keys and their accounts, in SQLite or PostgreSQL. ``KeyStore`` is the only access to them.
 
-An account has an allowance and a plan; its keys spend the allowance. A request reserves its cost first; sending the
-answer settles the reservation, a failure releases it. Amounts are integer hundredths of a credit.
+An account has an allowance and a plan; its keys spend the allowance. A request first reserves its cost. Sending the
+answer settles the reservation, and a failure releases it. Amounts are integer hundredths of a credit.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ _PING: Final = sa.select(ledger.c.version).where(ledger.c.one == 1).with_for_upd
 
 @dataclass(frozen=True)
 class Key:
-    """An API key without its secret, and its account's plan; ``allowance`` is in hundredths of a credit a month.
+    """An API key without its secret, and the plan of its account.
 
-    ``ends_at`` (UTC) is None for a key without an end.
+    ``allowance`` is in hundredths of a credit a month. ``ends_at`` (UTC) is None for a key without an end.
     """
 
     id: int
@@ -119,7 +119,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Usage:
-    """The requests and credits (hundredths) of one key on one day (UTC) at one endpoint."""
+    """The requests and credits (hundredths) of one key at one endpoint on one day (UTC)."""
 
     prefix: str
     name: str
@@ -130,12 +130,14 @@ class Usage:
 
 
 class KeyStore:
-    """API keys, accounts and charges in a database, created if missing. Threads, processes and hosts may share it.
+    """API keys, accounts and charges in a database. Several threads, processes and hosts may share it.
 
-    ``where`` is the path of a SQLite file, or a URL: ``postgresql://user:password@host/name``, ``sqlite:///file``.
-    ``secret`` is the service's; by default it is in a file next to the SQLite file (``<stem>.secret``), created if
-    missing. ``now`` is the clock of charges and keys. ``busy_seconds`` limits the wait for other writers. A PostgreSQL
-    pooler must keep sessions (no transaction pooling). Use it as a context manager, or call ``close``.
+    ``where`` is the path of a SQLite file, or a URL: ``postgresql://user:password@host/name``, ``sqlite:///file``. The
+    tables are created if they are missing. A PostgreSQL pooler must keep sessions (no transaction pooling).
+
+    ``secret`` is the service's secret. By default it is in a file next to the SQLite file (``<stem>.secret``), which is
+    created if it is missing. ``now`` is the clock of charges and keys. ``busy_seconds`` limits the wait for other
+    writers. Use it as a context manager, or call ``close``.
 
     Raises ``WrongSecret``, ``WrongVersion``, ``KeysBusy``, and ``ValueError`` for an invalid URL. All methods raise
     ``KeysBusy``.
@@ -182,7 +184,7 @@ class KeyStore:
     def create(
         self, name: str, allowance_credits_hundredths: int, custom_plan: bool = False, renewal_day: int = 1
     ) -> str:
-        """Open an account and return the secret of its first key; only a hash of the secret is stored.
+        """Open an account and return the secret of its first key. Only a hash of the secret is stored.
 
         Raises ``ValueError`` for an invalid name, allowance or renewal day.
         """
@@ -212,14 +214,15 @@ class KeyStore:
         return [Key(*row) for row in self._database.read(_ALL_KEYS)]
 
     def revoke(self, prefix: str) -> bool:
-        """End the key with this prefix. Return False if there is no such active key."""
+        """End the key with this prefix. Return False if there is no active key with it."""
         now = self._now()
         return self._database.write(lambda connection: self._end_key(connection, prefix, now))
 
     def rotate(self, prefix: str, grace: timedelta = timedelta(0)) -> str:
-        """Add a key to the same account and return its secret; the old key ends after the grace period.
+        """Add a key to the account of a key, and return the secret of the new key. The old key ends after ``grace``.
 
-        Raises ``UnknownKey`` if there is no such active key, and ``ValueError`` for a negative grace period.
+        Raises ``UnknownKey`` if there is no active key with this prefix, and ``ValueError`` for a negative grace
+        period.
         """
         if grace < timedelta(0):
             raise ValueError(f"invalid grace period {grace}: use zero or more")
@@ -228,7 +231,7 @@ class KeyStore:
         def work(connection: sa.Connection) -> str:
             key = self._key(connection, prefix)
             if not is_active(key.ends_at, now):
-                raise UnknownKey(f"the key with prefix {key.prefix} has ended")
+                raise UnknownKey(f"the key with prefix {key.prefix} has ended: choose an active key")
             self._end_key(connection, prefix, now + grace)  # keeps an earlier end
             return self._add_key(connection, key.account)
 
@@ -241,9 +244,10 @@ class KeyStore:
         custom_plan: bool | None = None,
         renewal_day: int | None = None,
     ) -> Key:
-        """Change the plan of a key's account, for all its keys; None leaves a value unchanged.
+        """Change the plan of a key's account, for all keys of the account. None leaves a value unchanged.
 
-        The new renewal day applies to the current month too. Raises ``UnknownKey``, and ``ValueError`` as ``create``.
+        The new renewal day applies to the current month too. Raises ``UnknownKey``, and ``ValueError`` as ``create``
+        does.
         """
 
         def work(connection: sa.Connection) -> Key:
@@ -268,7 +272,7 @@ class KeyStore:
     def _key(self, connection: sa.Connection, prefix: str) -> Key:
         found = connection.execute(_KEY, {"prefix": _valid_prefix(prefix)}).one_or_none()
         if found is None:
-            raise UnknownKey("there is no key with this prefix")
+            raise UnknownKey("unknown prefix of a key: holderlake keys list shows all prefixes")
         return Key(*found)
 
     def _end_key(self, connection: sa.Connection, prefix: str, at: datetime) -> bool:
@@ -279,16 +283,16 @@ class KeyStore:
     def book(
         self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]
     ) -> list[Charge | CreditsExhausted | KeyEnded]:
-        """Settle, release and then reserve in one transaction; return a result for each request, in order.
+        """Settle, release and then reserve in one transaction. Return a result for each requested charge, in order.
 
         ``settled`` and ``released`` are ids of charges. A request that exceeds its account's credits does not affect
-        later ones. An unknown charge id is logged and ignored. On ``KeysBusy`` nothing was reserved, or a later call
-        releases the reservations.
+        later ones. An unknown charge id is logged and ignored. After ``KeysBusy`` either nothing is reserved, or a
+        later call releases the reservations.
         """
         return self._charges.book(settled, released, requested)
 
     def reserve(self, key_id: int, endpoint: str, cost: int) -> str:
-        """Reserve ``cost`` hundredths of a credit for one request; return the charge's id.
+        """Reserve ``cost`` hundredths of a credit for one request. Return the id of the charge.
 
         Raises ``CreditsExhausted`` and ``KeyEnded``.
         """
@@ -298,7 +302,7 @@ class KeyStore:
         raise result
 
     def settle(self, charge: str) -> None:
-        """Turn the reservation with this id into a charge, dated with the reservation's day."""
+        """Turn the reservation with this id into a charge. Its date is the day of the reservation."""
         self.book((charge,), (), ())
 
     def release(self, charge: str) -> None:
@@ -317,7 +321,7 @@ class KeyStore:
         return self._charges.balance(key_id)
 
     def usage(self, prefix: str | None = None, since: date | None = None, until: date | None = None) -> list[Usage]:
-        """Return the usage from ``since`` to ``until`` (inclusive) of all keys, or of one, by day, key and endpoint.
+        """Return the usage of all keys or of one, by day, key and endpoint. ``since`` and ``until`` are inclusive.
 
         Raises ``UnknownKey``.
         """
@@ -326,13 +330,13 @@ class KeyStore:
             return [Usage(*row) for row in self._database.read(_USAGE, **days)]
         shape = _valid_prefix(prefix)
         if not self._database.read(_KEY, prefix=shape):
-            raise UnknownKey("there is no key with this prefix")
+            raise UnknownKey("unknown prefix of a key: holderlake keys list shows all prefixes")
         return [Usage(*row) for row in self._database.read(_USAGE_OF_KEY, **days, prefix=shape)]
 
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Count a call for each caller, in order, in a window of ``seconds`` that begins at the caller's first call.
+        """Count a call for each caller, in order. A time window of ``seconds`` begins at a caller's first call.
 
-        Return for each caller the number of calls in its window so far, and the window's end in unix seconds.
+        Returns for each caller the number of calls in its window so far, and the end of the window in unix seconds.
         """
         return self._calls.count(callers, seconds)
 
@@ -340,7 +344,7 @@ class KeyStore:
 def _valid_prefix(prefix: str) -> str:
     """Return the prefix of a key if it is well-formed, else an empty text, which matches no key.
 
-    PostgreSQL would refuse a text with NUL.
+    PostgreSQL would refuse a text with a NUL character.
     """
     return prefix if _PREFIX.fullmatch(prefix) else ""
 
@@ -348,6 +352,7 @@ def _valid_prefix(prefix: str) -> str:
 def _plan(allowance: int, custom_plan: bool, renewal_day: int) -> dict[str, int | bool]:
     if not 0 <= allowance <= _MAX_ALLOWANCE or not 1 <= renewal_day <= 31:
         raise ValueError(
-            f"invalid plan: the allowance is 0 to {_MAX_ALLOWANCE // 100:,} credits, the renewal day 1 to 31"
+            f"invalid plan with {allowance / 100:,.2f} credits and renewal day {renewal_day}: "
+            f"use an allowance of 0 to {_MAX_ALLOWANCE // 100:,} credits and a renewal day of 1 to 31"
         )
     return {"allowance": allowance, "custom_plan": custom_plan, "renewal_day": renewal_day}

@@ -1,4 +1,7 @@
-"""Start and end of a monthly billing period. In a month without the renewal day, the last day of the month counts."""
+"""Start and end of a monthly billing period.
+
+In a month that lacks the renewal day, the period starts on the last day of the month.
+"""
 
 from __future__ import annotations
 

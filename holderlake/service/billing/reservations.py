@@ -1,6 +1,6 @@
 """Reserves, settles and releases the credits of requests in batches, in one thread.
 
-Under load one database transaction serves all requests that arrived during the previous transaction.
+Under load, one database transaction serves all requests that arrived during the previous transaction.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Billing:
         self._submit(_Release(charge.id))
 
     async def close(self) -> None:
-        """Wait until all charges and releases are in the database; stop after some failed tries.
+        """Wait until all charges and releases are in the database. Give up after three failed tries.
 
-        ``KeyStore.release_abandoned`` later releases reservations that remained open.
+        ``KeyStore.release_abandoned`` later releases the reservations that remained open.
         """
         for _ in range(_LAST_TRIES):
             await self._batches.flush()

@@ -1,7 +1,7 @@
-"""The service's secret, which is the key of its hashes and signatures; it is checked when the tables are opened.
+"""The service's secret, the key of its hashes and signatures. It is checked when the tables are opened.
 
 A copy of the database alone is not enough to use or test API keys. For a SQLite file the secret is created in a file
-next to it; hosts that share a PostgreSQL database get it from the settings.
+next to it; hosts that share a PostgreSQL database read it from the settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holderlake.service.database.schema import METADATA, ledger
 from holderlake.storage.atomic_files import write_whole
 
 VERSION: Final = 1
-"""Version of the tables of the keys' database."""
+"""Version of the tables in the database of keys."""
 
 _BYTES: Final = 32
 _MIN_BYTES: Final = 16
@@ -39,9 +39,9 @@ def keyed_hash(secret: bytes, text: str) -> bytes:
 
 
 def open_tables(database: Database, given: bytes | None) -> bytes:
-    """Return the service's secret after checking it against the tables; create secret and tables if missing.
+    """Check the service's secret against the tables, and return it. Create secret and tables if they are missing.
 
-    ``given`` is the secret of the settings, and None to read it from the file next to a SQLite database. Raises
+    ``given`` is the secret in the settings; None reads it from the file next to a SQLite database. Raises
     ``WrongSecret`` and ``WrongVersion``.
     """
     if given is None and database.path is None:
@@ -59,7 +59,7 @@ def open_tables(database: Database, given: bytes | None) -> bytes:
 
 
 def _read(source: bytes | Path) -> bytes | None:
-    """Return the secret that ``source`` is, or that the file ``source`` contains; None if the file is missing."""
+    """Return the secret: ``source`` itself, or the content of the file ``source``. None if the file is missing."""
     if isinstance(source, bytes):
         return source
     try:
@@ -99,12 +99,15 @@ def _checked(stored: tuple[int, str], source: bytes | Path) -> bytes:
     version, fingerprint = stored
     name = _SETTING if isinstance(source, bytes) else source
     if version != VERSION:
-        raise WrongVersion(f"the keys' tables have version {version}, but this program needs version {VERSION}")
+        raise WrongVersion(
+            f"the tables of API keys have version {version}, but this program needs version {VERSION}: "
+            "run the release of Holderlake that made them"
+        )
     secret = _read(source)
     if secret is None:
         raise WrongSecret(f"{name} is missing, and no key can be checked without it: restore the file")
     if not hmac.compare_digest(_fingerprint(secret), fingerprint):
-        raise WrongSecret(f"{name} is not the secret that these keys were made with")
+        raise WrongSecret(f"{name} is not the secret that these keys were made with: restore the original secret")
     return secret
 
 

@@ -1,4 +1,5 @@
-"""The database of API keys and charges: connections, tables, driver errors, and leases of processes.
+"""The database of API keys and charges, in SQLite or PostgreSQL.
 
-Statements about keys, charges and calls belong in ``billing``.
+Main modules: ``connections`` (transactions, translation of driver errors), ``schema`` (tables and SQL dialects),
+``leases`` (which processes still run) and ``errors``. Statements about keys, charges and calls belong in ``billing``.
 """

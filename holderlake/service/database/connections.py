@@ -1,4 +1,4 @@
-"""Connections to the database of API keys, SQLite or PostgreSQL, and the translation of driver errors."""
+"""Connections to the database of API keys (SQLite or PostgreSQL), and the translation of driver errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _STATEMENT_SECONDS: Final = 5.0
 """Time limit of one SQL statement, in addition to its wait for locks."""
 _DEAD_SECONDS: Final = 25
-"""Time after which client or server closes a connection whose other side does not respond."""
+"""Seconds after which client or server closes a connection whose other side does not respond."""
 _ARGUMENTS: Final[Mapping[str, int | str]] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -41,14 +41,14 @@ _SESSION: Final = """
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off
 """
 _CONNECTIONS: Final = 5
-_BUSY: Final = "the keys' database is busy"
+_BUSY: Final = "the database of API keys is busy: try again"
 
 
 class Database:
-    """A SQLite file or a PostgreSQL database, for many threads, processes and, with PostgreSQL, hosts.
+    """A SQLite file or a PostgreSQL database, shared by threads and processes and, with PostgreSQL, by hosts.
 
     ``path`` is the path of the SQLite file, None for PostgreSQL. PostgreSQL's own settings decide how durable a commit
-    is (``synchronous_commit``). All methods raise ``KeysBusy``; the constructor raises ``ValueError`` for an invalid
+    is (``synchronous_commit``). All methods raise ``KeysBusy``. The constructor raises ``ValueError`` for an invalid
     URL.
     """
 
@@ -77,9 +77,9 @@ class Database:
         self._engine.dispose()
 
     def session(self) -> sa.Connection:
-        """Return a connection outside the pool, for long use; the caller closes it.
+        """Return a connection outside the pool, for long use. The caller closes it.
 
-        Each of its statements is a transaction. Raises the driver's errors.
+        Each statement on it is a separate transaction. Raises the driver's errors.
         """
         return self._single.connect().execution_options(isolation_level="AUTOCOMMIT")
 
@@ -88,7 +88,7 @@ class Database:
         return self.read_with(lambda connection: list(connection.execute(statement, values)))
 
     def read_with(self, work: Callable[[sa.Connection], T]) -> T:
-        """Call ``work`` with a connection for reading and return its result; each statement is its own transaction."""
+        """Call ``work`` with a connection for reading and return its result. Each statement is its own transaction."""
 
         def do() -> T:
             with self._reading.connect() as connection:
@@ -128,7 +128,7 @@ class Database:
 
     def _translated(self, work: Callable[[], T]) -> T:
         if self._closed:
-            raise RuntimeError("the keys' database is closed")
+            raise RuntimeError("the database of API keys is closed: open a new KeyStore")
         try:
             return work()
         except Exception as error:
@@ -139,9 +139,9 @@ class Database:
 
 
 def parse_url(where: Path | str) -> sa.URL:
-    """Return SQLAlchemy's URL for a path of a SQLite file or a URL as text.
+    """Return SQLAlchemy's URL for the path of a SQLite file or for a URL as text.
 
-    The ``ValueError`` for an invalid URL does not quote the text, which may contain a password.
+    The message of the ``ValueError`` for an invalid URL does not quote the text, which may contain a password.
     """
     if isinstance(where, Path):
         return sa.URL.create("sqlite", database=str(where))
@@ -150,7 +150,9 @@ def parse_url(where: Path | str) -> sa.URL:
         return url
     if url is not None and url.drivername in ("postgresql", "postgresql+psycopg", "postgres"):
         return url.set(drivername="postgresql+psycopg")
-    raise ValueError("invalid URL of the keys' database: use postgresql://user:password@host/name or sqlite:///file")
+    raise ValueError(
+        "invalid URL of the database of API keys: use postgresql://user:password@host/name or sqlite:///file"
+    )
 
 
 def _parsed(text: str) -> sa.URL | None:
@@ -187,9 +189,9 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
-    """Set the journal mode of a SQLite file to WAL, which the file stores.
+    """Set the journal mode of a SQLite file to WAL. The file stores the mode.
 
-    Tries again for up to ``busy_seconds``, because SQLite does not wait while other processes create the same file.
+    It tries again for up to ``busy_seconds``, because SQLite does not wait while other processes create the same file.
     """
     deadline = time.monotonic() + busy_seconds
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
@@ -207,7 +209,10 @@ def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
 
 
 def postgresql_engine(url: sa.URL, busy_seconds: float, is_pooled: bool = True) -> sa.Engine:
-    """Return an engine for PostgreSQL, with a pool of connections or without; ``busy_seconds`` limits waiting."""
+    """Return an engine for PostgreSQL, with or without a pool of connections.
+
+    ``busy_seconds`` limits the wait for locks and for a free connection of the pool.
+    """
     pool: dict[str, Any] = {"poolclass": sa.NullPool}
     if is_pooled:
         # tested before use, so that the next request after a restart of the server succeeds
@@ -229,8 +234,8 @@ def postgresql_engine(url: sa.URL, busy_seconds: float, is_pooled: bool = True) 
     return engine
 
 
-_UNREACHABLE: Final = "the keys' database can't be reached"
-_UNUSABLE: Final = "the keys' database can't be used; see the service's log"
+_UNREACHABLE: Final = "the database of API keys cannot be reached"
+_UNUSABLE: Final = "the database of API keys cannot be used: see the service's log"
 
 _SQLITE_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _SQLITE_UNUSABLE: Final = (
@@ -244,9 +249,9 @@ _STATES_BUSY: Final = ("40", "55P03", "57014")
 _STATES_UNREACHABLE: Final = ("08", "57P", "53", "25P03")
 _STATES_UNUSABLE: Final = ("25006", "28", "3D", "42501", "53100", "58")
 _REFUSALS: Final = {
-    "password authentication failed": "PostgreSQL rejects the user or password of the keys' database",
-    "no password supplied": "PostgreSQL requires a password for the keys' database",
-    "does not exist": "the PostgreSQL database or user in the URL of the keys' database does not exist",
+    "password authentication failed": "PostgreSQL rejects the user or password for the database of API keys",
+    "no password supplied": "PostgreSQL requires a password for the database of API keys",
+    "does not exist": "the PostgreSQL database or user in the URL for API keys does not exist",
     "no pg_hba.conf entry": "PostgreSQL rejects connections from this host (pg_hba.conf)",
 }
 

@@ -1,19 +1,19 @@
 """Errors of the database of API keys. ``service.errors`` turns them into HTTP answers.
 
-Messages never contain a secret or the database's URL.
+Their messages never contain a secret or the URL of the database.
 """
 
 from __future__ import annotations
 
 
 class KeysError(Exception):
-    """The database of API keys can't be opened, read or changed; the message gives the reason."""
+    """The database of API keys cannot be opened, read or changed. The message gives the reason."""
 
 
 class KeysBusy(KeysError):
     """The database is locked or unreachable; a retry may succeed.
 
-    ``in_doubt``: the reply to a commit was lost, so the transaction may or may not have been committed.
+    ``in_doubt`` is true if the reply to a commit was lost, so that the transaction may or may not have been committed.
     """
 
     def __init__(self, text: str, in_doubt: bool = False) -> None:
@@ -22,7 +22,7 @@ class KeysBusy(KeysError):
 
 
 class DatabaseUnavailable(KeysBusy):
-    """The database can't be used until its operator repairs it: full, read-only or access denied."""
+    """The database cannot be used until its operator repairs it: it is full, read-only or denies access."""
 
 
 class WrongSecret(KeysError):

@@ -1,8 +1,8 @@
-"""Leases: each process locks its own lease while it lives, so that others can detect that it has ended.
+"""Leases: each process locks its own lease while it runs, so that other processes can detect that it has ended.
 
-The other processes then release the ended process's reservations. With SQLite a lease is a locked file next to the
-database, which the operating system unlocks when the process ends. With PostgreSQL it is an advisory lock in a session
-of the process, which the server unlocks.
+They then release the reservations of the ended process. With SQLite a lease is a locked file next to the database,
+which the operating system unlocks when the process ends. With PostgreSQL it is an advisory lock in a session of the
+process, which the server unlocks.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FileLease:
         self._lock: sqlite3.Connection | None = None
 
     def acquire(self) -> None:
-        """Create and lock the lease file, if not done yet.
+        """Create and lock the lease file, unless this process has done so already.
 
         The database runs one write transaction at a time, so no other process can see the file before it is locked.
         """
@@ -110,7 +110,7 @@ _TEST: Final = sa.text("SELECT 1")
 
 
 class PostgresLease:
-    """A lease as an advisory lock of a PostgreSQL session. A lost session is reopened, and locks the same name."""
+    """A lease as an advisory lock in a PostgreSQL session. If the session is lost, a new one locks the same name."""
 
     def __init__(self, database: Database) -> None:
         self.name = secrets.token_hex(8)
@@ -121,7 +121,7 @@ class PostgresLease:
         self._turn = threading.Lock()
 
     def acquire(self) -> None:
-        """Lock the lease if it is not locked; check the session at most once a second. Raises the driver's errors."""
+        """Lock the lease if it is not locked. Test the session at most once a second. Raises the driver's errors."""
         with self._turn:
             if time.monotonic() < self._next_check:
                 return
@@ -148,7 +148,7 @@ class PostgresLease:
     def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
         """Return those of ``names`` whose locks are free, because their processes have ended.
 
-        Only one transaction at a time does so, so that the next one sees the deletions of the previous one.
+        Only one transaction at a time can do this, so that the next one sees the deletions of the previous one.
         """
         connection.execute(_ONE_BY_ONE)
         others = sorted(set(names) - {self.name})
@@ -164,5 +164,5 @@ class PostgresLease:
 
 
 def _number(name: str) -> int:
-    """Return the key of the advisory lock for a lease's name: a signed 64-bit integer."""
+    """Return the number (signed 64-bit integer) of the advisory lock for the name of a lease."""
     return int(name, 16) - (1 << 63)

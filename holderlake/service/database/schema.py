@@ -94,9 +94,9 @@ def _tune_postgresql(_: sa.MetaData, connection: sa.Connection, **__: Any) -> No
 class Dialect:
     """SQL constructs that differ between SQLite and PostgreSQL.
 
-    ``given`` returns a table of the rows in the parameter ``rows`` (see ``as_rows``), so a statement's text does not
-    depend on the number of rows. ``insert`` makes an insert that supports ``ON CONFLICT``. ``unix_now`` is the
-    database's time in unix seconds.
+    ``given(columns)`` returns a table of the rows in the statement's parameter ``rows`` (see ``as_rows``), so that the
+    text of a statement does not depend on the number of rows. ``insert`` makes an insert that supports ``ON CONFLICT``.
+    ``unix_now`` is the database's time in unix seconds.
     """
 
     given: Callable[[Mapping[str, sa.types.TypeEngine[Any]]], sa.FromClause]
@@ -105,7 +105,7 @@ class Dialect:
 
 
 def as_rows(rows: Rows) -> dict[str, str]:
-    """Return statement parameters with all rows as one JSON text, for ``Dialect.given``."""
+    """Return the parameters of a statement that uses ``Dialect.given``: all rows as one JSON text."""
     return {"rows": json.dumps(list(rows), default=date.isoformat)}
 
 

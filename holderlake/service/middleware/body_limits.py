@@ -14,9 +14,9 @@ from starlette.types import Message, Receive, Scope
 from holderlake.service.errors import ServiceError
 
 _DISCARD_FACTOR: Final = 16
-"""Multiple of the size limit up to which a refused body is read and dropped.
+"""A refused body is read and dropped up to this multiple of the size limit.
 
-Closing at once would reset the connection of a caller that still sends, so the caller would not see the error.
+Closing at once would reset the connection of a caller that is still sending, so the caller would not see the error.
 """
 
 _MAX_MEDIA_TYPE: Final = 256
@@ -26,8 +26,8 @@ _UTF_8: Final = frozenset({"utf-8", "utf8"})
 def limited_body(scope: Scope, receive: Receive, limit: int, seconds: float) -> Receive:
     """Return a ``receive`` that raises ``ServiceError`` for a body that is too large, too slow or not JSON.
 
-    Too large: over ``limit`` bytes, declared or received. Too slow: not complete ``seconds`` after the first read.
-    Nothing is checked before the first read.
+    A body is too large if it has over ``limit`` bytes, declared or received. It is too slow if it is not complete
+    ``seconds`` after the first read. Nothing is checked before the first read.
     """
     return _LimitedBody(scope, receive, limit, seconds) if has_body(scope["headers"]) else receive
 
@@ -84,7 +84,7 @@ class _LimitedBody:
 
 
 def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether headers (names in lower case) announce a body that is not empty."""
+    """Return whether request headers (names in lower case) announce a body that is not empty."""
     return any(
         (name == b"content-length" and value.strip(b"0")) or name == b"transfer-encoding" for name, value in headers
     )

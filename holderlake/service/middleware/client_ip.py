@@ -1,4 +1,4 @@
-"""Finds the client's IP address behind trusted proxies, and the network by which its calls are counted.
+"""Finds the client's IP address behind trusted proxies, and the text by which its calls are counted.
 
 uvicorn's own middleware is not used: it accepts any text as an address, does not recognise IPv4-mapped IPv6 proxies,
 and ignores ``X-Forwarded-Host``.
@@ -25,7 +25,7 @@ _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?
 
 
 def networks(texts: Iterable[str]) -> Networks:
-    """Parse networks, for example ``10.0.0.0/8`` or ``::1``. Raises ``ValueError``."""
+    """Parse IP networks or addresses, for example ``10.0.0.0/8`` or ``::1``. Raises ``ValueError`` for other text."""
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
@@ -36,10 +36,10 @@ def is_within(address: str, among: Networks) -> bool:
 
 
 def client_address(scope: Scope, trusted: Networks) -> str:
-    """Return the address of a request's client; empty if it has none, as on a Unix socket.
+    """Return the address of a request's client, or an empty text if it has none, as on a Unix socket.
 
-    Behind a trusted proxy it is the right-most untrusted address of ``X-Forwarded-For``. An invalid address in that
-    header ends the search: the trusted proxy before it counts as the client.
+    Behind a trusted proxy it is the right-most untrusted address in ``X-Forwarded-For``. An invalid address in that
+    header ends the search; then the trusted proxy that sent it counts as the client.
     """
     peer = scope["client"][0] if scope.get("client") else ""
     if not is_within(peer, trusted):
@@ -58,9 +58,9 @@ def client_address(scope: Scope, trusted: Networks) -> str:
 
 @lru_cache(4096)
 def rate_limit_key(address: str) -> str:
-    """Return the text by which an IP address's calls are counted: an IPv4 address itself, or the /64 network for IPv6.
+    """Return the text by which calls from an IP address are counted.
 
-    One host may own a /64 network.
+    It is an IPv4 address itself, and for IPv6 the /64 network, because one host may own a complete /64 network.
     """
     parsed = _address(address)
     if not isinstance(parsed, ipaddress.IPv6Address):
@@ -104,7 +104,7 @@ def _values(scope: Scope, header: bytes) -> list[str]:
 
 
 def _last(scope: Scope, header: bytes) -> str:
-    """Return the last value of a header's comma-separated list, which the nearest proxy wrote.
+    """Return the last value in a header's comma-separated list. The nearest proxy wrote it.
 
     The client may have written the earlier values.
     """

@@ -1,7 +1,7 @@
 """Limits the calls per minute of one client, which is an IPv4 address or an IPv6 /64 network.
 
-Calls are counted by a storage of the library ``limits``: ``MemoryStorage`` for one process, ``SharedStorage`` for many.
-The client's address is found by ``client_ip``.
+The calls are counted by a storage of the library ``limits``: ``MemoryStorage`` for one process, ``SharedStorage`` for
+several. ``client_ip`` finds the client's address.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 UNLIMITED_PATHS: Final = frozenset({"/health", "/ready", "/metrics"})
 
 CountCalls = Callable[[Sequence[str], int], Sequence[tuple[int, float]]]
-"""Counts one call for each client of a sequence, in windows of a number of seconds.
+"""Function that counts one call for each client of a sequence, in windows of the given number of seconds.
 
-Returns for each client the calls in its window so far and the window's end in unix seconds.
+It returns for each client the calls in its window so far and the end of the window in unix seconds.
 """
 
 _MINUTE: Final = 60
@@ -43,10 +43,10 @@ _MAX_ERROR_TEXT: Final = 200
 
 
 class RateLimitMiddleware:
-    """Refuses calls over ``calls_per_minute`` with 429, counted in ``storage`` by the client's network.
+    """Answers 429 to calls over ``calls_per_minute``, which ``storage`` counts by client.
 
     If counting fails, calls pass, and a warning is logged once a minute. Refused calls are not counted, so a client
-    that ignores the limit does not burden a shared database.
+    that ignores the limit does not burden a shared database. Paths in ``unlimited`` have no limit.
     """
 
     def __init__(
@@ -106,16 +106,17 @@ class RateLimitMiddleware:
 
 class _CallsPerMinute(RateLimitItemPerMinute):
     def key_for(self, *identifiers: bytes | str | float) -> str:
-        """Return the storage's key for a client, which is the client's network, since there is only one limit."""
+        """Return the key of a client in the storage: the client itself, because there is only one limit."""
         return str(identifiers[0])
 
 
 class MemoryStorage(Storage):
-    """Counts of calls of one process. All clients' windows begin together, so an ended window is dropped in one step.
+    """Counts of calls in one process. The time windows of all clients begin together.
 
-    The storage of ``limits`` scans all clients on each turn of the event loop, which takes milliseconds a call under a
-    flood of addresses. Here at most ``max_clients`` are counted in a window (about 15 MB); later ones pass uncounted.
-    ``clock`` returns seconds. All limits must have the same length.
+    An ended window is dropped in one step. The memory storage of ``limits`` would scan all clients on each turn of the
+    event loop, which takes milliseconds a call while calls come from very many addresses. At most ``max_clients`` are
+    counted in a window (about 15 MB); calls of others are not limited. ``clock`` returns seconds. All limits must have
+    the same length.
     """
 
     STORAGE_SCHEME = None
@@ -129,7 +130,7 @@ class MemoryStorage(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """The exception type of this storage's failures; it never fails."""
+        """Type of the exceptions that mean a failure of this storage. It never fails."""
         return ValueError
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
@@ -166,10 +167,10 @@ class MemoryStorage(Storage):
 
 
 class SharedStorage(Storage):
-    """Counts of calls shared by many processes, in windows of a minute; under load one ``count`` serves many calls.
+    """Counts of calls shared by several processes, in windows of a minute. Under load one ``count`` serves many calls.
 
-    Every error of ``count``, and a wait of over a second, is raised as ``limits.errors.StorageError``. Reads return the
-    last counts that this process received.
+    Every error of ``count``, and a wait of over a second, is raised as ``limits.errors.StorageError``. The other
+    methods return the last counts that this process received.
     """
 
     STORAGE_SCHEME = None
@@ -181,13 +182,13 @@ class SharedStorage(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """The exception type of this storage's failures: any, because a database fails in many ways."""
+        """Type of the exceptions that mean a failure of this storage: any, because a database fails in many ways."""
         return Exception
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a call of the client ``key``; return its calls in the current window."""
         if (expiry, amount) != (_MINUTE, 1):
-            raise ValueError(f"calls are counted one at a time for a minute, not {amount} for {expiry} seconds")
+            raise ValueError(f"invalid limit: {amount} calls in {expiry} seconds; use 1 call in {_MINUTE} seconds")
         async with asyncio.timeout(_COUNT_TIMEOUT_SECONDS):
             calls, end = await self._batches.submit(key)
         self._last[key] = (calls, end)

@@ -23,10 +23,10 @@ Log: TypeAlias = Literal["json", "text", "off"]
 
 @dataclass(slots=True)
 class Observation:
-    """Facts about one request, for its log line. The middleware creates it; routes fill it in.
+    """Facts about one request, for its log line. The middleware creates it, and routes set its fields.
 
-    ``key`` is the prefix of the caller's key, ``cost`` is in hundredths of a credit, ``cached`` says whether the answer
-    came from the cache, ``code`` is the contract's error code, ``failure`` the type of an unexpected exception.
+    ``key`` is the prefix of the caller's key, ``cost`` is in hundredths of a credit, and ``cached`` is true if the
+    answer came from the cache. ``code`` is the contract's error code, ``failure`` the type of an unexpected exception.
     """
 
     request_id: str
@@ -42,7 +42,7 @@ current_observation: ContextVar[Observation | None] = ContextVar("observation", 
 
 
 def observation() -> Observation:
-    """Return the current request's observation; outside of a request, one that is never logged."""
+    """Return the observation of the current request. Outside a request, return an object that is never logged."""
     return current_observation.get() or Observation("")
 
 
@@ -78,7 +78,7 @@ def log_config(log: Log) -> dict[str, Any]:
 def log_request(
     seen: Observation, *, method: str, route: str, status: int | None, ms: float, size: int, client: str | None
 ) -> None:
-    """Log one line about a request that has ended; ``size`` is the answer's bytes, ``ms`` the milliseconds it took.
+    """Log one line about a request that has ended. ``size`` is the answer's bytes, ``ms`` the duration in milliseconds.
 
     ``status`` is None if no answer was started.
     """
@@ -109,7 +109,7 @@ class JsonLines(JsonFormatter):
     """Formats a record as one line of ASCII JSON."""
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
-        """Add only the service's own fields; libraries attach further fields to their records."""
+        """Add only the service's own fields. Libraries attach further fields to their records."""
         log_data["time"] = _time(record)
         log_data["level"] = record.levelname.lower()
         log_data["logger"] = record.name
@@ -120,11 +120,11 @@ class JsonLines(JsonFormatter):
         log_data.update(message_dict)
 
     def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
-        """Return the line."""
+        """Return the fields as one line of JSON."""
         return json.dumps(log_data, default=str)
 
     def formatException(self, ei: _ExcInfo) -> str:
-        """Return a traceback, within a request without messages, which may quote the caller's input."""
+        """Return a traceback as text. Within a request it has no messages, which may quote the caller's input."""
         return _traceback(ei)
 
 
@@ -132,7 +132,7 @@ class TextLines(logging.Formatter):
     """Formats a record as one readable line, followed by an indented traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the text of a record."""
         fields = getattr(record, "fields", None)
         text = _request_text(fields) if fields else f"{record.name}: {record.getMessage().strip()}"
         current = _request_id()
@@ -154,7 +154,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _traceback(info: _ExcInfo) -> str:
-    """Return a traceback as text; within a request, error messages are left out."""
+    """Return a traceback as text. Within a request, messages of errors are left out."""
     if _request_id() is None:
         return "".join(traceback.format_exception(*info))
     return "\ncaused\n".join(_places(error) for error in reversed(_chain(info[1])))

@@ -1,7 +1,8 @@
 """Prometheus metrics; each service has its own registry.
 
-Several processes of one service share their counters through files in a folder that the supervisor names in the
-environment (prometheus_client's multiprocess mode). So any process can answer a scrape with the sums of all processes.
+Several processes of one service share their counters through files in a folder (the multiprocess mode of
+prometheus_client). The supervisor names the folder in the environment. So any process can answer a scrape with the sums
+of all processes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Environment variable with the path of the shared folder; it must be set before this module is imported."""
+"""Environment variable with the path of the shared folder. It must be set before this module is imported."""
 
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _REFRESH_SECONDS: Final = 1.0
@@ -26,12 +27,14 @@ _REFRESH_SECONDS: Final = 1.0
 
 @dataclass
 class _Watched:
+    """A value that is read by a function and published as a metric."""
+
     read: Callable[[], float]
     into: Gauge | Counter
     last: float = 0.0
 
     def refresh(self) -> bool:
-        """Read the watched value into its metric; return whether the value has changed."""
+        """Read the value into its metric. Return whether it has changed."""
         value = float(self.read())
         grown, self.last = value - self.last, value
         if isinstance(self.into, Gauge):
@@ -62,9 +65,9 @@ class Metrics:
         self._cache = self._counter("cache_lookups", "Answers looked for in the cache", "outcome")
 
     def request(self, route: str, method: str, status: int | None, code: str | None, seconds: float) -> None:
-        """Count a request that has ended, after ``seconds``.
+        """Count a request that has ended. ``seconds`` is its duration.
 
-        ``status`` is None if no answer was started; ``code`` is the contract's error code, None without an error.
+        ``status`` is None if no answer was started. ``code`` is the contract's error code, None without an error.
         """
         self._requests.labels(route, method, status or "none", code or "").inc()
         self._seconds.labels(route).observe(seconds)
@@ -79,11 +82,11 @@ class Metrics:
         self._cache.labels(outcome).inc()
 
     def watch(self, name: str, read: Callable[[], float], about: str = "", *, total: bool = False) -> None:
-        """Export the result of ``read`` as the metric ``holderlake_<name>``: a gauge, or a counter if ``total``."""
+        """Publish the result of ``read`` as the metric ``holderlake_<name>``: a counter if ``total``, else a gauge."""
         self._watched[name] = _Watched(read, self._counter(name, about) if total else self._gauge(name, about))
 
     def text(self) -> Callable[[], bytes]:
-        """Update the watched metrics. Return a function that writes all metrics, which may run in a thread."""
+        """Update the watched metrics. Return a function that writes all metrics as text and may run in a thread."""
         self._refresh()
         registry = self._registry
         if self._folder is not None:
@@ -98,7 +101,7 @@ class Metrics:
         return Gauge(f"holderlake_{name}", about, registry=self._registry, multiprocess_mode="livesum")
 
     def _refresh_soon(self) -> None:
-        """Update this process's metric files, which others read, until no watched value changes any more."""
+        """Update this process's metric files, which others read, every second until no watched value changes."""
         if self._folder is not None and self._watched and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_REFRESH_SECONDS, self._refresh_later)
 
@@ -108,13 +111,13 @@ class Metrics:
             self._refresh_soon()
 
     def _refresh(self) -> bool:
-        """Update the watched metrics; return whether a value has changed."""
+        """Update the watched metrics. Return whether a value has changed."""
         changes = [one.refresh() for one in self._watched.values()]
         return any(changes)
 
 
 class _WithoutCreated(Collector):
-    """A registry's metrics without the samples ``*_created``, which are unused and a third of all samples."""
+    """Collector of a registry's metrics without the unused samples ``*_created``, which are a third of all samples."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -126,5 +129,5 @@ class _WithoutCreated(Collector):
 
 
 def forget_process(folder: str, pid: int) -> None:
-    """Delete the gauges of an ended process from the shared folder; its counters stay part of the sums."""
+    """Delete the gauges of an ended process from the shared folder. Its counters stay in the sums."""
     mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ from holderlake.service.observability.log import Observation, current_observatio
 from holderlake.service.observability.metrics import Metrics
 
 UNMATCHED: Final = "unmatched"
-"""The route label of a request that matched no route, or was refused before routing."""
+"""Route label of a request that matched no route, or was refused before routing."""
 
 _log = logging.getLogger(__name__)
 _ID_HEADER: Final = b"x-request-id"
@@ -28,7 +28,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 class ObservabilityMiddleware:
     """Middleware that gives each request an id, counts and logs it, and answers 500 on an unexpected error.
 
-    Add it last: the outermost middleware also sees the requests that other middleware refuses.
+    Add it last, because the outermost middleware also sees the requests that other middleware refuses.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -73,7 +73,7 @@ class ObservabilityMiddleware:
 
 
 class _Recorder:
-    """An ASGI ``send`` that adds the request id as a header and records the answer's status, size and error code."""
+    """An ASGI ``send`` that adds the request id as a header and records status, size and error code of the answer."""
 
     __slots__ = ("_seen", "_send", "size", "status")
 

@@ -1,4 +1,6 @@
-"""Rendering and encoding of answers, and the API description (OpenAPI).
+"""Rendering and encoding of answers, and the OpenAPI document.
 
-What an answer contains is decided in ``api``; nothing here reads the store.
+Modules: ``render`` (tables to JSON objects), ``formats`` (JSON, Arrow, Parquet), ``openapi`` (declarations of single
+routes) and ``description`` (completes the OpenAPI document). ``api`` decides what an answer contains; nothing here
+reads the store.
 """

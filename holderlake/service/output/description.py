@@ -1,7 +1,7 @@
-"""Completes the framework's OpenAPI description: served chains, errors, required fields, examples.
+"""Completes the OpenAPI document that FastAPI makes: served chains, errors, required fields, examples.
 
-The contract's models describe what a client must accept. Our answers are stricter, and the description says so. The
-declarations of single routes are in ``openapi``.
+The contract's models describe everything that a client must accept. The answers of this service are stricter, and the
+document describes these. The declarations of single routes are in ``openapi``.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ _IF_NONE_MATCH: Final = {
 
 
 def errors_table() -> str:
-    """Return a Markdown table of all errors."""
+    """Return a Markdown table of all error codes."""
     rows = [f"| {kind.status} | `{kind.code}` | {kind.when} |" for kind in ERROR_KINDS.values()]
     return "\n".join(("| status | code | when |", "|---|---|---|", *rows))
 
 
 def complete(app: FastAPI, chains: Callable[[], Sequence[str]], score_names: Sequence[str] = ()) -> None:
-    """Add to the app's description what routes cannot declare.
+    """Add to the app's OpenAPI document what routes cannot declare.
 
-    ``chains`` returns the chains that are served at that time; ``score_names`` are the further names of the score.
+    ``chains`` returns the chains that are served at the time of the call. ``score_names`` are further names under which
+    answers repeat the score.
     """
     write = app.openapi
 
@@ -74,7 +75,7 @@ def _complete(description: Schema) -> None:
 
 
 def _close_tokens_of_bodies(description: Schema) -> None:
-    """Describe that a token in a request body has a served chain and no further fields; tokens in answers may have."""
+    """Describe that a token in a request body has a served chain and no further fields. In answers it may have more."""
     schemas = description["components"]["schemas"]
     token = schemas["TokenKey"]
     schemas[_REQUESTED] = token | {
@@ -111,13 +112,13 @@ def _parameters(description: Schema) -> Iterator[tuple[Schema, Schema]]:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """Return a parameter's schema without null, which can't be sent."""
+    """Return the schema of a parameter without null, because null cannot be sent as a parameter."""
     kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     return {**{name: value for name, value in schema.items() if name != "anyOf"}, **kinds[0]} if kinds else schema
 
 
 def _require_fields(schema: Schema) -> None:
-    """Mark all fields of an answer's schema as required, except raw amounts, which are optional and never null."""
+    """Mark all fields in the schema of an answer as required, except raw amounts, which are optional and never null."""
     if not schema.get("additionalProperties"):  # a request's fields are optional
         return
     raw = [name for name in schema["properties"] if name in ("amount_raw", "total_value_raw")]
@@ -127,7 +128,7 @@ def _require_fields(schema: Schema) -> None:
 
 
 def _only_our_relationships(description: Schema) -> None:
-    """Remove unknown relationship types, which a client must accept but this service never returns."""
+    """Remove unknown relationship types: a client must accept them, but this service never returns them."""
     schemas = description["components"]["schemas"]
     ours = {"$ref": "#/components/schemas/GroupedTransfer"}
     for items in _lists(description):
@@ -138,7 +139,7 @@ def _only_our_relationships(description: Schema) -> None:
 
 
 def _lists(node: Any) -> Iterator[Schema]:
-    """Yield the item schema of every list in a description."""
+    """Yield the schema of the elements (``items``) of every array in an OpenAPI document or a part of it (``node``)."""
     if isinstance(node, dict):
         if isinstance(node.get("items"), dict):
             yield node["items"]
@@ -150,7 +151,7 @@ def _lists(node: Any) -> Iterator[Schema]:
 
 
 def _request_examples() -> tuple[Schema, Schema]:
-    """Return example bodies by operation and example parameters by name; the sample world has answers for them."""
+    """Return example bodies by operation id, and example parameters by name. The sample world has answers for them."""
     answers = examples()
     token, link = answers["token_metadata"], answers["subgraph"][0]
     pair = [link["from_address"], link["to_address"]]

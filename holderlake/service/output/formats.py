@@ -1,4 +1,4 @@
-"""Encodes answers as JSON, Arrow or Parquet, and chooses between them by the ``Accept`` header."""
+"""Encodes answers as JSON, Arrow or Parquet. The request's ``Accept`` header chooses the format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _TABULAR: Final = {Format.ARROW.value: Format.ARROW, Format.PARQUET.value: Forma
 
 
 def format_of(accept: str | None) -> Format:
-    """Return the format with the highest weight in an ``Accept`` header; JSON if several have it."""
+    """Return the format with the highest weight in an ``Accept`` header; JSON without a header.
+
+    Arrow and Parquet are preferred to JSON of the same weight.
+    """
     if not accept or "vnd.apache" not in accept.lower():
         return Format.JSON
     weights = dict(_weight(part) for part in accept.split(","))

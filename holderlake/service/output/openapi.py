@@ -1,6 +1,7 @@
-"""Declarations of single routes in the API description: answers with examples and headers, links, and errors.
+"""Declarations of single routes in the OpenAPI document: answers with examples and headers, links, and errors.
 
-The examples are in ``examples.json``, taken from the sample world. ``description`` completes all routes together.
+The examples are in ``examples.json``, taken from the sample world. ``description`` completes the document for all
+routes together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holderlake.service.output.formats import Format
 Responses = dict[int | str, dict[str, Any]]
 
 _NOT_HTTP: Final = ErrorKind("invalid_request", 400, "the request is not valid HTTP")
-"""The error that ``runtime.protocol`` returns for a request that is not valid HTTP; a 422 is for wrong values."""
+"""Error that ``runtime.protocol`` returns for a request that is not valid HTTP. A 422 is for wrong values."""
 ANY_REQUEST: Final = ("not_http", "too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
 _KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)
@@ -43,17 +44,17 @@ _WITH_DT_UPDATE: Final = frozenset({"map", "metrics", "holders"})
 
 
 class InvalidRequest(BaseModel):
-    """Body of a 422: each fault with its place."""
+    """Body of a 422: a list of errors, each with the location of the wrong value."""
 
     detail: list[ValidationItem]
     code: Literal["invalid_request"]
 
 
 def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool = True) -> Responses:
-    """Return the declared responses of a route that needs a key, by status: 200, 304 and errors.
+    """Return the declared responses (200, 304 and errors), by status, of a route that needs a key.
 
     ``codes`` are error codes of this route in addition to the common ones. A ``tabular`` route also answers in Arrow
-    and Parquet; a ``metered`` route costs credits.
+    and Parquet. A ``metered`` route costs credits.
     """
     success: dict[str, Any] = {
         "headers": _headers_of(endpoint, metered),
@@ -112,7 +113,7 @@ def invalid() -> Responses:
 
 
 def headers(*names: str) -> dict[str, Any]:
-    """Return the declarations of the named response headers, by name."""
+    """Return declarations of the named response headers, by name."""
     return {
         name: {"description": _HEADERS[name][0], "required": name not in _SOMETIMES, "schema": _HEADERS[name][1]}
         for name in names
@@ -137,7 +138,7 @@ def _example(endpoint: str) -> dict[str, Any]:
 
 @cache
 def examples() -> dict[str, Any]:
-    """Return one shortened answer of each endpoint by the endpoint's name."""
+    """Return one shortened answer of each endpoint, by the name of the endpoint."""
     loaded: dict[str, Any] = json.loads(files("holderlake.service.output").joinpath("examples.json").read_text())
     return loaded
 
@@ -152,13 +153,16 @@ def _links_to(names: tuple[str, ...], parameters: dict[str, Any]) -> dict[str, A
 
 
 def _token_links(place: str) -> dict[str, Any]:
-    """Return links to all endpoints about a token; ``place`` is the JSON pointer of its token key in the answer."""
+    """Return links to all endpoints about a token. ``place`` is the JSON pointer to the token key in the answer."""
     token = {"chain": f"$response.body#{place}/chain", "token_address": f"$response.body#{place}/address"}
     return _links_to(_OF_TOKEN, token) | _links_to(("x_changes",), token | {"before": 0})
 
 
 def _address_links(first: str, second: str) -> dict[str, Any]:
-    """Return links to all endpoints about two addresses, given by their JSON pointers in an answer about a token."""
+    """Return links to all endpoints about two addresses. ``first`` and ``second`` are JSON pointers in the answer.
+
+    The answer is about a token, which is the context of the links.
+    """
     pair = [f"$response.body#{first}", f"$response.body#{second}"]
     key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}
     among = {"addresses": pair, "context_token_key": key}

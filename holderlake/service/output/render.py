@@ -1,6 +1,6 @@
 """Renders the engine's Arrow tables as the contract's JSON objects, with exact amounts.
 
-These are pure functions. Parts of an answer that the request did not ask for are null.
+These are pure functions. Parts of an answer that were not requested are null.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ Row = Mapping[str, Any]
 _EXACT = Context(prec=400)
 _SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 OLDER_SCORE = "decentralization_score"
-"""The score's name before version 0.3.0 of the API, as a field of the map itself."""
+"""Name of the score before version 0.3.0 of the API. It was a field of the map itself."""
 _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
 
 
 @dataclass(frozen=True)
 class RawUnits:
-    """Decimals of the map's token, and of every transferred token by chain and address, to compute raw amounts."""
+    """Numbers of decimals, to compute raw amounts: of the map's token (``own``) and of each transferred token.
+
+    The keys of ``of_token`` are pairs (chain, address).
+    """
 
     own: int
     of_token: Mapping[tuple[str, str], int]
@@ -72,7 +75,7 @@ def relationships(table: pa.Table) -> list[Plain]:
 def token_map(
     tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None, score_names: Sequence[str] = ()
 ) -> Plain:
-    """Return the tables of a map as the contract's ``Map``; ``score_names`` are further names for its score."""
+    """Return the tables of a map as the contract's ``Map``. ``score_names`` are further names that repeat its score."""
     transfers = tables["grouped_transfers"].to_pylist()
     older = {OLDER_SCORE: _map_row(tables)["service_score"]} if OLDER_SCORE in score_names else {}
     return {
@@ -86,14 +89,14 @@ def token_map(
 
 
 def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> Plain:
-    """Return the field ``metrics`` of the contract's ``Map``; ``score_names`` are further names for its score."""
+    """Return the field ``metrics`` of the contract's ``Map``. ``score_names`` are further names of its score."""
     row = _map_row(tables)
     scores = _pick(row, _SCORES) | dict.fromkeys(score_names, row["service_score"])
     return {"supply_stats": _pick(row, _SUPPLY_STATS), "scores": scores}
 
 
 def dt_update(tables: Mapping[str, pa.Table]) -> str:
-    """Return the map's time of computation as text, for its metadata and the header ``X-Dt-Update``."""
+    """Return the time of a map's computation as text, for its metadata and the header ``X-Dt-Update``."""
     return str(_map_row(tables)["dt_update"])
 
 
@@ -153,7 +156,7 @@ def _clusters(tables: Mapping[str, pa.Table], raw: RawUnits | None) -> list[Plai
 
 
 def relationship(row: Row, raw: RawUnits | None = None) -> Plain:
-    """Return one row as the contract's ``GroupedTransfer``."""
+    """Return one row of grouped transfers as the contract's ``GroupedTransfer``."""
     token = (row["transfer_chain"], row["transfer_token"])
     return {
         "from_address": row["from_address"],
@@ -200,7 +203,7 @@ def _amount(row: Row, name: str) -> Decimal | None:
 
 
 def _raw_amount(row: Row, name: str, decimals: int | None) -> Plain:
-    """Return a row's amount in raw integer units as a text field, or no field if ``decimals`` is None."""
+    """Return the field with an amount of a row in raw integer units as text, or no field if ``decimals`` is None."""
     exact = exact_amount(row, name)
     if decimals is None or exact is None:
         return {}

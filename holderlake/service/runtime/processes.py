@@ -1,4 +1,4 @@
-"""Runs the service in several processes at one port, under uvicorn's supervisor, which replaces ended ones.
+"""Runs the service in several processes at one port, under uvicorn's supervisor, which replaces processes that end.
 
 Each process creates the app by importing a function.
 """
@@ -24,16 +24,16 @@ from holderlake.settings.sections.service import ServiceSettings
 
 _POLL_SECONDS: Final = 0.1
 _HUNG_SECONDS: Final = 30
-"""Time after which a process that does not respond is replaced; its imports may take seconds on a busy machine."""
+"""Seconds after which a process that does not respond is replaced. Its imports may take seconds on a busy machine."""
 
 
 def serve_processes(
     factory: str, processes: int, sockets: list[socket.socket], settings: ServiceSettings, log: Log
 ) -> int:
-    """Serve at listening sockets until SIGTERM or Ctrl-C, and close them. Return an exit code.
+    """Serve at listening sockets until SIGTERM or Ctrl-C, then close them. Return an exit code.
 
-    ``factory`` is ``module:function``: it returns the app and reads its settings itself. SIGHUP replaces the processes
-    one after another, so that they reload the settings. To be called in the main thread.
+    ``factory`` is the text ``module:function`` of a function that reads its settings itself and returns the app. SIGHUP
+    replaces the processes one after another, so that they reload the settings. Call this in the main thread.
     """
     with tempfile.TemporaryDirectory(prefix="holderlake-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
@@ -51,9 +51,9 @@ def serve_processes(
 
 
 def follow_supervisor() -> None:
-    """Ignore Ctrl-C in this process, and stop this process when its supervisor ends. The app's factory calls it.
+    """Ignore Ctrl-C in this process, and stop this process when its supervisor ends. The factory of the app calls it.
 
-    A terminal sends Ctrl-C to all processes; the supervisor decides about the reaction.
+    A terminal sends Ctrl-C to all processes, but only the supervisor decides what to do.
     """
     supervisor = multiprocessing.parent_process()
     if supervisor is None:
@@ -68,7 +68,7 @@ def follow_supervisor() -> None:
 
 
 class _Supervisor(Multiprocess):
-    """uvicorn's supervisor, which also reports ended processes, closes the port and handles a second Ctrl-C."""
+    """uvicorn's supervisor that also reports ended processes, closes the port and handles a second Ctrl-C."""
 
     def __init__(self, config: ServerConfig, sockets: list[socket.socket], on_end: Callable[[int], None]) -> None:
         super().__init__(config, sockets)

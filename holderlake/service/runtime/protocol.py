@@ -1,6 +1,6 @@
 """Adds limits that uvicorn's HTTP protocol lacks: on headers, connections and waiting.
 
-A refused request never reaches the app: it gets an error of the contract, and its connection is closed. The limits on
+A refused request never reaches the app. It gets an error of the contract, and its connection is closed. The limits on
 bodies and on calls per minute are in ``middleware``.
 """
 
@@ -28,7 +28,7 @@ IDLE_UNDER_PRESSURE: Final = 5
 """Seconds after which an idle connection is closed while more than half of all connections are in use."""
 
 _LINGER_SECONDS: Final = 1.0
-"""Time between the last answer and closing: if the caller still sends, closing at once would discard the answer."""
+"""Seconds between the last answer and closing. If the caller still sends, closing at once would discard the answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,11 +41,13 @@ def limited_protocol(
     connections_per_address: int = 1_000,
     trusted: Networks = (),
 ) -> type[HttpToolsProtocol]:
-    """Return the protocol for ``uvicorn.Config(http=...)``, to be used with ``ws="none"``.
+    """Return the protocol class for ``uvicorn.Config(http=...)``. Use it with ``ws="none"``.
 
-    A request's line and headers may have ``header_limit`` bytes, and must arrive within ``header_seconds`` of their
-    first byte or of the connection. At most ``connections`` are open, of them at most ``connections_per_address`` from
-    one address (one /64 network for IPv6) outside the ``trusted`` networks of proxies. While more than half of
+    The request line and headers together may have ``header_limit`` bytes. They must arrive within ``header_seconds`` of
+    the connection or of their first byte.
+
+    At most ``connections`` are open in total, and at most ``connections_per_address`` from one address (one /64 network
+    for IPv6). The second limit does not apply to the ``trusted`` networks of proxies. While more than half of
     ``connections`` are open, an idle one is closed after ``IDLE_UNDER_PRESSURE`` seconds. A connection is aborted if
     its caller reads nothing of an answer for ``stalled_seconds``.
     """
@@ -62,7 +64,7 @@ def limited_protocol(
 
 
 class _Refused(Exception):
-    """Raised in the parser's callbacks to stop parsing."""
+    """Raised in the parser's callbacks to stop parsing. It has the code and the detail of the error answer."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(code)
@@ -78,7 +80,7 @@ class _LimitedProtocol(HttpToolsProtocol):
     max_per_address: ClassVar[int]
     trusted: ClassVar[Networks]
     open_by_address: ClassVar[Counter[str]]
-    """Open connections of one server by address, except those of trusted proxies."""
+    """Number of open connections of one server by address, except those of trusted proxies."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -210,7 +212,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _set_deadline(self) -> None:
-        """Start the deadline for receiving a request, unless it is running; further bytes do not extend it."""
+        """Start the deadline for receiving a request, unless it runs already. Further bytes do not extend it."""
         if self._deadline is None:
             self._deadline = self.loop.call_later(self.header_seconds, self._too_slow)
 
@@ -276,7 +278,7 @@ class _LimitedProtocol(HttpToolsProtocol):
             self._watch_sending()
 
     def _refuse(self, code: str, detail: str) -> None:
-        """Answer earlier requests, then this error, then close. A request with an incomplete body is dropped."""
+        """Answer earlier requests, then send this error and close. A request with an incomplete body is dropped."""
         _log.debug("a connection was refused: %s", code)
         self._is_over = True
         self._clear_deadline()

@@ -28,11 +28,11 @@ from holderlake.settings.sections.service import ServiceSettings
 _log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 10_000
-"""Limit of open connections of one process; it is lower if the system limits open files."""
+"""Limit of open connections of one process. It is lower if the system limits open files."""
 BACKLOG: Final = 2_048
 """Limit of connections that wait to be accepted by a listening socket."""
 _KEEP_ALIVE_SECONDS: Final = 75
-"""Time after which the server closes an idle connection.
+"""Seconds after which the server closes an idle connection.
 
 Proxies close idle connections after a minute. They must close first, or a request may be lost.
 """
@@ -48,9 +48,9 @@ def serve_app(app: ASGIApp, sockets: list[socket.socket], settings: ServiceSetti
 
 
 def leave_threads() -> None:
-    """End the process if worker threads still run; otherwise return.
+    """End the process at once if worker threads still run; otherwise return.
 
-    To be called after everything is closed. The interpreter's normal exit would wait for the threads.
+    Call it after everything is closed. The interpreter's normal exit would wait for the threads.
     """
     if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
         logging.shutdown()
@@ -59,11 +59,11 @@ def leave_threads() -> None:
 
 
 class CannotListen(ValueError):
-    """This machine cannot listen at the address."""
+    """This machine cannot listen at the given host and port."""
 
 
 def raise_open_files(target: int = 4 * MOST_CONNECTIONS) -> int:
-    """Raise this process's limit of open files up to ``target``, if the system allows. Return the limit."""
+    """Raise this process's limit of open files up to ``target``, as far as the system allows. Return the limit."""
     if sys.platform == "win32":
         return target
     import resource  # noqa: PLC0415 - not on Windows
@@ -115,7 +115,7 @@ def _listen_at(family: int, address: Any) -> socket.socket | None:
 
 
 class ServerConfig(uvicorn.Config):
-    """uvicorn's configuration; it can be pickled for other processes."""
+    """uvicorn's configuration with the limits of ``settings``. It can be pickled for other processes."""
 
     def __init__(self, app: ASGIApp | str, settings: ServiceSettings, **more: Any) -> None:
         self._settings = settings
@@ -133,7 +133,7 @@ class ServerConfig(uvicorn.Config):
         )
 
     def load(self) -> None:
-        """Create the protocol class in the process that uses it, since it can't be pickled."""
+        """Create the protocol class in the process that uses it, because it cannot be pickled."""
         self.http = limited_protocol(
             self._settings.header_limit,
             self._settings.header_seconds,
@@ -149,13 +149,13 @@ class ServerConfig(uvicorn.Config):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which ends at once on a second Ctrl-C, and excludes its first objects from garbage collection.
+    """uvicorn's server that ends at once on a second Ctrl-C and pauses garbage collection of early objects.
 
-    The objects that exist at the start live to the end; a full collection of them would delay all requests by 80 ms.
+    The objects that exist at the start live to the end. A full collection of them would delay all requests by 80 ms.
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then exclude existing objects from garbage collection if this is the main thread."""
+        """Start. In the main thread, then exclude all existing objects from garbage collection."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
             gc.collect()
@@ -167,7 +167,7 @@ class Server(uvicorn.Server):
         gc.unfreeze()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; on a second Ctrl-C exit at once, also if worker threads still run."""
+        """Stop. On a second Ctrl-C exit at once, even if worker threads still run."""
         if self.should_exit and sig == signal.SIGINT:
             os._exit(INTERRUPTED)
         if isinstance(self.config.app, Starlette):
@@ -177,7 +177,10 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def _terminated_once() -> Iterator[None]:
-    """Ignore SIGTERM in a ``with`` block: uvicorn raises it again after shutdown, before the caller has cleaned up."""
+    """Ignore SIGTERM in the ``with`` block.
+
+    After its shutdown, uvicorn raises SIGTERM again, before the caller has cleaned up.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

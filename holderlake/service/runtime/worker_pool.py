@@ -1,6 +1,6 @@
-"""Threads that compute answers: equal requests share one computation, and no account takes all threads.
+"""Threads that compute answers. Equal requests share one computation, and no account takes all threads.
 
-A caller that waits too long gets a 503; the computation continues, and its answer is cached for the next try.
+A caller that waits too long gets a 503. The computation continues, and its answer is cached for the next try.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from holderlake.service.errors import ServiceError
 Result = TypeVar("Result")
 
 _QUEUE_PER_WORKER: Final = 64
-"""Limit of queued computations per thread; further requests get a 503 at once."""
+"""Limit of queued computations per thread. Further requests get a 503 at once."""
 
 
 class WorkerPool:
-    """A pool of ``workers`` threads for one event loop; one account (``owner``) uses at most half of them.
+    """A pool of ``workers`` threads for one event loop. One account (``owner``) uses at most half of them.
 
     ``seconds`` limits a caller's wait, ``closing_seconds`` the wait in ``close``.
     """
@@ -46,8 +46,9 @@ class WorkerPool:
     ) -> Result:
         """Call ``work`` in a thread and return its result. Calls with an equal ``flight`` share one computation.
 
-        The computation ends after ``keep`` has cached the result, so a later call finds one of the two.
-        Raises ``ServiceError`` (``unavailable``) after too long a wait, and every error of ``work``.
+        The computation ends only after ``keep`` has cached the result, so a later call finds either the computation or
+        the cached result. Raises ``ServiceError`` (``unavailable``) if the result takes over ``seconds``, and every
+        error of ``work``.
         """
         task = self._flights.get(flight) if flight is not None else None
         if task is None:

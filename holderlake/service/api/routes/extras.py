@@ -1,4 +1,4 @@
-"""Endpoints beyond the contract: holders in pages, evidence of clusters, changes, NFT items, labels, usage, rules."""
+"""Endpoints beyond the contract: pages of holders, links of clusters, changes, NFT items, labels, usage, rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes for operators: liveness, readiness and metrics; without key, charge or rate limit."""
+"""Routes for operators: liveness, readiness and metrics. They need no key, cost nothing and have no rate limit."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Ready(BaseModel):
 
 
 class Readiness:
-    """Runs readiness checks, at most once in ``every`` seconds however many requests arrive.
+    """Runs readiness checks at most once in ``every`` seconds, even if more requests arrive.
 
-    A check is a function that raises if something is missing. It runs in a thread; a check that takes longer than
-    ``timeout`` seconds counts as failed, and is not started again before it ends. For one event loop.
+    A check is a function that raises if something is missing. It runs in a thread. A check that takes longer than
+    ``timeout`` seconds counts as failed, and is not started again before it ends. Use one object in one event loop.
     """
 
     def __init__(self, checks: Mapping[str, Callable[[], object]], every: float = 1.0, timeout: float = 2.0) -> None:
@@ -62,7 +62,7 @@ class Readiness:
         self._lock = asyncio.Lock()
 
     async def missing(self) -> list[str]:
-        """Return the names of failed checks."""
+        """Return the names of the checks that failed."""
         async with self._lock:
             if time.monotonic() - self._checked_at >= self._every:
                 self._log_change(await self._failures())
@@ -70,7 +70,7 @@ class Readiness:
             return list(self._missing)
 
     async def _failures(self) -> dict[str, str]:
-        """Run the checks; return the error's type for each failed one."""
+        """Run the checks. Return the type of the error by the name of the failed check."""
         for name, check in self._checks.items():
             if name not in self._running or self._running[name].done():
                 self._running[name] = _in_thread(check)
@@ -126,9 +126,9 @@ async def metrics(request: Request, backend: BackendDependency) -> Response:
 
 
 def _may_read(request: Request, settings: ServiceSettings) -> bool:
-    """Return whether the client, and every address that it forwards for, may read the metrics.
+    """Return whether the client, and every address for which it forwards the request, may read the metrics.
 
-    Forwarded addresses may also be trusted proxies.
+    A forwarded address may also be a trusted proxy.
     """
     allowed = networks(settings.metrics_from)
     allowed_hops = allowed + networks(settings.trusted_proxies)
@@ -141,7 +141,7 @@ def _may_read(request: Request, settings: ServiceSettings) -> bool:
 
 
 def _in_thread(check: Callable[[], object]) -> Future[Exception | None]:
-    """Run a check in a daemon thread, which can't delay the process's end; the result is its exception."""
+    """Run a check in a daemon thread, which cannot delay the end of the process. The result is its error or None."""
     future: Future[Exception | None] = Future()
     future.set_running_or_notify_cancel()  # from now on it can't be cancelled
 

@@ -1,4 +1,4 @@
-"""Screenshots of maps: the picture's URL is charged, the picture itself needs no key."""
+"""Screenshots of maps. The URL of a picture is charged; the picture itself is free and needs no key."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Removed paths of earlier versions: a 410 that names the replacement, without a key and free.
+"""Paths that earlier versions had: they answer 410 with the name of the replacement, without a key and free.
 
-The API description mentions them in its text, not among its paths, so that no client is generated for them.
+They are not among the paths of the OpenAPI document, so that no client is generated for them.
 """
 
 from __future__ import annotations
