@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
@@ -27,6 +28,8 @@ from holderlake.provider.local_engine import Engine
 from holderlake.provider.node_imports import DayReport
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.settings import Settings
+from holderlake.storage.postgresql import Postgres
+from holderlake.storage.state import Where
 from holderlake.warehouse.warehouse import Warehouse
 
 
@@ -79,19 +82,26 @@ class Workspace:
     def ledger(self) -> CreditLedger:
         budget = self.settings.budget
         ledger = CreditLedger(
-            self.settings.ledger,
+            self.state(self.settings.ledger),
             per_run=budget.per_run,
             per_day=budget.per_day,
             per_month=budget.per_month,
             renewal_day=budget.renewal_day,
             now=self.now,
         )
-        restore_if_older(ledger, self.archive, self.settings.ledger)
+        restore_if_older(ledger, self.archive)
         return ledger
 
     @cached_property
     def archive(self) -> AnswerArchive:
         return AnswerArchive(self.settings.archive)
+
+    def state(self, file: Path) -> Where:
+        """Return the place of a part of the state: a SQLite ``file`` of the home, or the shared PostgreSQL."""
+        chosen = self.settings.state
+        if chosen.url is None:
+            return file
+        return Postgres(chosen.url, file, chosen.schema_name, chosen.lease_seconds)
 
     def check(self) -> None:
         """Raise ``SettingsError`` without a provider, and ``LakeError`` if the lake has another provider's data."""
@@ -107,7 +117,7 @@ class Workspace:
         """Open the list of endpoints that the API key's plan excludes. Raises ``SettingsError`` without a provider."""
         endpoint = self._endpoint()
         key = endpoint.api_key.get_secret_value() if endpoint.api_key else None
-        return PlanLimits(self.settings.ledger, endpoint.provider_id, key)
+        return PlanLimits(self.state(self.settings.ledger), endpoint.provider_id, key)
 
     @asynccontextmanager
     async def provider(self, run_id: str) -> AsyncIterator[Provider]:

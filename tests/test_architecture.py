@@ -24,7 +24,7 @@ LIBRARY = {
     "decoding": {"contract"},
     "lake": {"contract", "storage"},
     "warehouse": {"contract", "storage", "settings", "lake"},
-    "workspace": {"contract", "http", "settings", "archive", "provider", "lake", "warehouse"},
+    "workspace": {"contract", "storage", "http", "settings", "archive", "provider", "lake", "warehouse"},
     "errors": {"settings", "storage", "provider", "lake", "warehouse", "engine"},
     "client": {"contract", "provider"},
     "ingest": {"contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},

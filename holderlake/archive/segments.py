@@ -272,7 +272,8 @@ class Segments:
         with index.transaction() as db:
             self._add_unknown(db)
         if not (self.root / FORMAT_FILE).exists():
-            write_format(self.root, FORMAT)
+            with suppress(OSError):  # a full disk: reading goes on, and the next opening writes it
+                write_format(self.root, FORMAT)
         return index
 
     def _set_index_aside(self, error: DamagedDatabase) -> None:

@@ -20,7 +20,7 @@ from holderlake.contract.chains import from_first_day
 from holderlake.contract.times import check_passed, partition_text, utc_now
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.all import STREAMS
-from holderlake.provider.ledger.ledger import Totals
+from holderlake.provider.ledger.reports import Totals
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 

@@ -1,4 +1,4 @@
-"""Endpoints that the API key's plan does not include, known from refusals and stored in the ledger's file.
+"""Endpoints that the API key's plan does not include, known from refusals and stored with the ledger.
 
 Runs leave out the tables of these endpoints. Such a plan limit ends after seven days, when the endpoint answers, or
 with another key. The key is not stored, only a fingerprint of it.
@@ -10,12 +10,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from holderlake.contract.times import utc_now
 from holderlake.provider.ledger.statements import FORMAT
-from holderlake.storage.sqlite import Database
+from holderlake.storage.state import Where, open_state
 
 VALID_FOR: Final = timedelta(days=7)
 """Time after which a refused endpoint is requested again, because the plan may have changed."""
@@ -31,6 +30,11 @@ _SCHEMA: Final = (
     ) WITHOUT ROWID
     """,
 )
+_ADD: Final = """
+    INSERT INTO plan_limits VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (provider, key, endpoint) DO UPDATE SET reason = excluded.reason, at = excluded.at
+"""
+_REMOVE: Final = "DELETE FROM plan_limits WHERE provider = ? AND key = ? AND endpoint = ?"
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,10 @@ class PlanLimit:
 
 
 class PlanLimits:
-    """The plan limits of one provider and API key, in the SQLite file at ``path``."""
+    """The plan limits of one provider and API key, in a SQLite file or in PostgreSQL."""
 
-    def __init__(self, path: Path, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now) -> None:
-        self._db = Database(path, _SCHEMA, "NORMAL", version=FORMAT)
+    def __init__(self, where: Where, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now) -> None:
+        self._db = open_state(where, _SCHEMA, "NORMAL", version=FORMAT)
         self._now = now
         self._whose = (provider_id, _fingerprint(provider_id, key or ""))
         rows = self._db.rows("SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._whose)
@@ -62,16 +66,13 @@ class PlanLimits:
     def refused(self, endpoint: str, reason: str) -> None:
         """Store that the plan does not include an endpoint, with the provider's reason."""
         self.limits[endpoint] = PlanLimit(endpoint, reason, self._now())
-        with self._db.transaction() as db:
-            values = (*self._whose, endpoint, reason, self._now().isoformat())
-            db.execute("INSERT OR REPLACE INTO plan_limits VALUES (?, ?, ?, ?, ?)", values)
+        values = (*self._whose, endpoint, reason, self._now().isoformat())
+        self._db.run(lambda db: db.execute(_ADD, values))
 
     def answered(self, endpoint: str) -> None:
         """Remove the plan limit of an endpoint that answered, if there is one."""
         if self.limits.pop(endpoint, None):
-            with self._db.transaction() as db:
-                sql = "DELETE FROM plan_limits WHERE provider = ? AND key = ? AND endpoint = ?"
-                db.execute(sql, (*self._whose, endpoint))
+            self._db.run(lambda db: db.execute(_REMOVE, (*self._whose, endpoint)))
 
     def close(self) -> None:
         self._db.close()

@@ -74,6 +74,16 @@ TypedTokens = Annotated[dict[ChainId, list[str]], AfterValidator(_typed_tokens)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 MemoryLimit = Annotated[str, AfterValidator(_memory_limit)]
 """An amount of memory such as 512MB or 2GB."""
+DatabaseUrl = Annotated[
+    SecretStr,
+    AfterValidator(
+        secret_matching(
+            r"postgres(ql)?(\+psycopg)?://\S+",
+            "the URL of a PostgreSQL database is expected, such as postgresql://user:password@host/name",
+        )
+    ),
+]
+"""The URL of a PostgreSQL database, which may hold a password."""
 SigningSecret = Annotated[
     SecretStr,
     AfterValidator(

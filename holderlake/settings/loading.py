@@ -27,7 +27,7 @@ from holderlake.settings.model import Settings, SettingsError
 CONFIG_VARIABLE: Final = "HOLDERLAKE_CONFIG"
 CONFIG_NAME: Final = "holderlake.toml"
 _ENVIRONMENT_ONLY: Final = (
-    *("api_key", "api_key_file", "service.database", "service.secret", "alerts.webhook", "alerts.secret"),
+    *("api_key", "api_key_file", "service.database", "service.secret", "state.url", "alerts.webhook", "alerts.secret"),
     "sources.rpc.*.endpoints",
 )
 _PATHS: Final = {"home", "store", "webhook_file", "secret_file", "endpoints_file"}

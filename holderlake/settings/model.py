@@ -19,6 +19,7 @@ from holderlake.settings.sections.provider import ProviderSettings
 from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
 from holderlake.settings.sections.schedule import Budget, Schedule
 from holderlake.settings.sections.service import ServiceSettings
+from holderlake.settings.sections.state import StateSettings
 
 Value = TypeVar("Value")
 
@@ -49,6 +50,7 @@ class Settings(BaseSettings):
     watchlist: TypedTokens = Field(default={}, description="Token addresses (or native) by chain")
     address_sets: dict[str, AddressSet] = Field(default={}, description="Named address sets")
     budget: Budget = Budget()
+    state: StateSettings = StateSettings()
     schedule: Schedule = Schedule()
     maps: MapSettings = MapSettings()
     holders: HolderSettings = HolderSettings()

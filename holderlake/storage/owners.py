@@ -1,61 +1,110 @@
 """Owners of claims in a database. A claim counts while the process that owns it runs.
 
-Each owner locks a file of its own, which the operating system unlocks when the process ends, even if it is killed.
+Each owner locks a file of its own, which the operating system unlocks when the process ends, even if it is killed. In
+PostgreSQL each owner also writes a heartbeat with the server's time, which other hosts see.
 """
 
 from __future__ import annotations
 
+import platform
+import re
 import secrets
+import threading
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock
 
 from holderlake.storage.locks import try_lock
-from holderlake.storage.sqlite import explained
+from holderlake.storage.postgresql import NOW, PostgresDatabase
+from holderlake.storage.sqlite import DatabaseError, explained
+from holderlake.storage.state import State, StateConnection, Where
+
+OWNERS: Final = ("CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, seen_at REAL NOT NULL)",)
+"""Table of the heartbeats, in unix seconds of the server; PostgreSQL only."""
+_BEAT: Final = f"""
+    INSERT INTO owners VALUES (?, {NOW}) ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at
+"""
+_SEEN: Final = f"SELECT name, {NOW} - seen_at FROM owners"
+_BEATS: Final = 6
+"""Heartbeats in the time after which an owner counts as ended."""
 
 
 class Owner:
-    """An owner in this process, with the lock file ``<base>.<name>.running`` next to the database file ``base``.
+    """An owner in this process. Its lock file ``<base>.<name>.running`` is next to the database's file ``base``.
 
     Call ``join`` and ``ended`` within a write transaction: then no process sees a lock file that is not locked yet.
     """
 
-    def __init__(self, base: Path) -> None:
-        self.name = secrets.token_hex(8)
-        self._base = base
+    def __init__(self, database: State, where: Where) -> None:
+        host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())
+        self.name = f"{host}-{secrets.token_hex(8)}"
+        self._host = f"{host}-"
+        self._shared = database if isinstance(database, PostgresDatabase) else None
+        self._base = where.files if not isinstance(where, Path) else where
         self._lock: FileLock | None = None
+        self._has_beaten = False
+        self._closed = threading.Event()
 
-    def join(self) -> set[str]:
+    def join(self, db: StateConnection) -> set[str]:
         """Lock the owner's file, and return the owners that have ended since. Does nothing later on.
 
-        Raises ``DatabaseError`` if the file cannot be written."""
+        Raises ``DatabaseError`` if the file cannot be written.
+        """
+        if self._shared is not None and not self._has_beaten:
+            db.execute(_BEAT, (self.name,))  # again until one is committed: this transaction may be rolled back
         if self._lock is not None:
             return set()
         try:
+            self._base.parent.mkdir(parents=True, exist_ok=True)
             self._lock = try_lock(self._path(self.name))
         except OSError as error:
             raise explained(self._path(self.name), error, "") from error
+        if self._shared is not None:
+            threading.Thread(target=self._beat, args=(self._shared,), name="heartbeat", daemon=True).start()
         files = self._base.parent.glob(f"{self._base.name}.*.running")
-        return self.ended({file.name.split(".")[-2] for file in files})
+        return self.ended(db, {file.name.split(".")[-2] for file in files} | self._seen(db).keys())
 
-    def ended(self, names: Collection[str]) -> set[str]:
-        """Return those of the owners ``names`` whose processes have ended, and delete their lock files."""
-        return {name for name in names if name != self.name and self._has_ended(name)}
+    def ended(self, db: StateConnection, names: Collection[str]) -> set[str]:
+        """Return those of the owners ``names`` that have ended, and delete their lock files and heartbeats."""
+        others = {*names} - {self.name}
+        if not others:
+            return set()
+        seen = self._seen(db)
+        ended = {name for name in others if self._has_ended(name, seen.get(name))}
+        if self._shared is not None:
+            db.executemany("DELETE FROM owners WHERE name = ?", [(name,) for name in ended])
+        return ended
 
-    def _has_ended(self, name: str) -> bool:
+    def _has_ended(self, name: str, silent_for: float | None) -> bool:
+        """Return whether an owner has ended, by its lock file on this host, else by the seconds since its heartbeat."""
         path = self._path(name)
-        if not path.exists():
+        if path.exists() and (self._shared is None or name.startswith(self._host)):
+            lock = try_lock(path)
+            if lock is None:
+                return False
+            path.unlink(missing_ok=True)
+            lock.release()
             return True
-        lock = try_lock(path)
-        if lock is None:
-            return False
-        path.unlink(missing_ok=True)
-        lock.release()
-        return True
+        return self._shared is None or silent_for is None or silent_for > self._shared.place.lease_seconds
+
+    def _seen(self, db: StateConnection) -> dict[str, float]:
+        """Return the seconds since the last heartbeat of each owner; empty for SQLite."""
+        return dict(db.execute(_SEEN).fetchall()) if self._shared is not None else {}
+
+    def _beat(self, database: PostgresDatabase) -> None:
+        wait = 0.0
+        while not self._closed.wait(wait):
+            with suppress(DatabaseError):
+                database.run(lambda db: db.execute(_BEAT, (self.name,)), write=False)
+                self._has_beaten = True
+            wait = database.place.lease_seconds / _BEATS
 
     def close(self) -> None:
         """Unlock and delete the file: the owner has ended."""
+        self._closed.set()
         if self._lock is not None:
             self._path(self.name).unlink(missing_ok=True)
             self._lock.release()

@@ -6,12 +6,14 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from holderlake.storage.formats import too_new
+
+T = TypeVar("T")
 
 _BUSY_SECONDS: Final = 30.0
 _LOST: Final = "malformed"
@@ -33,6 +35,8 @@ class Database:
     the advice in the error about a damaged file. ``version`` is the file's format; a file of a later format is refused
     and stays unchanged. Every method raises ``DatabaseError``.
     """
+
+    kind: Final = "sqlite"
 
     def __init__(
         self,
@@ -63,6 +67,9 @@ class Database:
             if version and found != version:
                 db.execute(f"PRAGMA user_version = {version}")
 
+    def __str__(self) -> str:
+        return str(self._path)
+
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn errors of SQLite in the ``with`` block into ``DatabaseError``."""
@@ -83,6 +90,11 @@ class Database:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    def run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = True) -> T:
+        """Call ``work`` in a transaction (see ``transaction``) and return its result."""
+        with self.transaction(write=write) as db:
+            return work(db)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a query with its parameters ``values``, and return all rows."""

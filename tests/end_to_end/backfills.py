@@ -20,7 +20,8 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
 from holderlake.lake.lake import Lake
-from holderlake.provider.ledger.ledger import CreditLedger, Totals
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.provider.ledger.reports import Totals
 from holderlake.service.billing.keys import KeyStore
 from holderlake.warehouse.schema import column_name
 from holderlake.warehouse.warehouse import Warehouse

@@ -28,7 +28,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.maintenance.repair import repair_before_run
-from holderlake.provider.ledger.ledger import ReportRow
+from holderlake.provider.ledger.reports import ReportRow
 from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace

@@ -16,17 +16,19 @@ from holderlake.provider.client import ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.entries import Claimed, MarkBroken, Operation, Release, Reservation, Reserve, Settle
 from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.storage.state import Where
 from tests.processes import PIPE, Process, start
+from tests.provider.conftest import as_text
 from tests.provider.misbehaving import Misbehaving, answer, token_map
 
 WANTED = Reserve("run", "map", "eth/0xaa", 100, answer="a" * 64)
 
 RESERVE = """
 import sys, time
-from pathlib import Path
+from tests.provider.conftest import place_of
 from holderlake.provider.ledger.entries import Reserve
 from holderlake.provider.ledger.ledger import CreditLedger
-ledger = CreditLedger(Path(sys.argv[1]))
+ledger = CreditLedger(place_of(sys.argv[1]))
 print(ledger.apply([Reserve("other", "map", "eth/0xaa", 100, answer=sys.argv[2])]), flush=True)
 time.sleep(600)
 """
@@ -38,15 +40,16 @@ from holderlake.contract.requests import MapRequest
 from holderlake.provider.client import ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
+from tests.provider.conftest import place_of
 
-async def main(home, address):
+async def main(where, archive, address):
     async with ProviderClient(address, None) as client:
-        with CreditLedger(home / "ledger.sqlite") as ledger:
-            provider = Provider(client, ledger, AnswerArchive(home / "archive"), "them", "run")
+        with CreditLedger(where) as ledger:
+            provider = Provider(client, ledger, AnswerArchive(archive), "them", "run")
             request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
             print(int((await provider.fetch(request, None)).from_archive))
 
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+asyncio.run(main(place_of(sys.argv[1]), *sys.argv[2:]))
 """
 
 
@@ -61,9 +64,9 @@ def entry(ledger: CreditLedger) -> int:
     return reserved.entry
 
 
-def another_process(path: Path) -> Process:
+def another_process(where: Where) -> Process:
     """Another process, which reserves the cost of the same answer and does nothing more."""
-    process = start(RESERVE, str(path), WANTED.answer or "", stdout=PIPE)
+    process = start(RESERVE, as_text(where), WANTED.answer or "", stdout=PIPE)
     assert process.stdout is not None
     assert "Reservation" in process.stdout.readline()
     return process
@@ -72,8 +75,8 @@ def another_process(path: Path) -> Process:
 @pytest.mark.parametrize(
     "close", [lambda entry: Settle(entry, 90), Release, lambda entry: MarkBroken(entry, "timeout")]
 )
-def test_an_answer_is_claimed_until_its_call_is_closed(tmp_path: Path, close: Callable[[int], Operation]) -> None:
-    with CreditLedger(tmp_path / "ledger.sqlite") as ledger, CreditLedger(tmp_path / "ledger.sqlite") as other:
+def test_an_answer_is_claimed_until_its_call_is_closed(where: Where, close: Callable[[int], Operation]) -> None:
+    with CreditLedger(where) as ledger, CreditLedger(where) as other:
         first = entry(ledger)
         assert [one(each, WANTED) for each in (ledger, other)] == [Claimed(), Claimed()]
         assert isinstance(one(other, Reserve("run", "map", "eth/0xbb", 100, answer="b" * 64)), Reservation)
@@ -81,18 +84,17 @@ def test_an_answer_is_claimed_until_its_call_is_closed(tmp_path: Path, close: Ca
         entry(other)
 
 
-def test_of_two_reservations_in_one_batch_one_claims_the_answer(tmp_path: Path) -> None:
-    with CreditLedger(tmp_path / "ledger.sqlite") as ledger:
+def test_of_two_reservations_in_one_batch_one_claims_the_answer(where: Where) -> None:
+    with CreditLedger(where) as ledger:
         first, second = ledger.apply([WANTED, WANTED])
         assert isinstance(first, Reservation)
         assert second == Claimed()
         assert ledger.totals().reserved == 100
 
 
-def test_a_killed_process_claims_nothing_and_its_credits_count(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    process = another_process(path)
-    with process, CreditLedger(path) as ledger:
+def test_a_killed_process_claims_nothing_and_its_credits_count(where: Where) -> None:
+    process = another_process(where)
+    with process, CreditLedger(where) as ledger:
         assert one(ledger, WANTED) == Claimed()
         assert ledger.totals().reserved == 100
         process.kill()
@@ -101,39 +103,40 @@ def test_a_killed_process_claims_nothing_and_its_credits_count(tmp_path: Path) -
         assert ledger.totals().reserved == 200
 
 
-def test_a_process_ends_the_claims_of_processes_that_were_killed_before(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    with another_process(path) as process:
+def test_a_process_ends_the_claims_of_processes_that_were_killed_before(where: Where, tmp_path: Path) -> None:
+    with another_process(where) as process:
         process.kill()
-    with CreditLedger(path) as ledger:
-        assert len(list(tmp_path.glob("*.running"))) == 1
+    with CreditLedger(where) as ledger:
+        assert len(list(tmp_path.rglob("*.running"))) == 1
         entry(ledger)
-        assert len(list(tmp_path.glob("*.running"))) == 1, "its own"
-    assert not list(tmp_path.glob("*.running"))
+        assert len(list(tmp_path.rglob("*.running"))) == 1, "its own"
+    assert not list(tmp_path.rglob("*.running"))
 
 
-def test_a_fetch_waits_for_the_answer_that_another_process_fetches(tmp_path: Path) -> None:
+def test_a_fetch_waits_for_the_answer_that_another_process_fetches(where: Where, tmp_path: Path) -> None:
     async def work() -> None:
         async with Misbehaving([answer(token_map(), after=0.3)]) as server:
-            processes = [start(FETCH, str(tmp_path), server.address, stdout=PIPE) for _ in range(3)]
+            processes = [
+                start(FETCH, as_text(where), str(tmp_path / "archive"), server.address, stdout=PIPE) for _ in range(3)
+            ]
             printed = [(await asyncio.to_thread(process.communicate))[0] for process in processes]
             assert sorted(printed) == ["0\n", "1\n", "1\n"]
             assert len(server.received) == 1
-            with CreditLedger(tmp_path / "ledger.sqlite") as ledger:
+            with CreditLedger(where) as ledger:
                 assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 0)
 
     asyncio.run(work())
 
 
-def test_a_fetch_waits_as_long_as_the_other_process_lives(tmp_path: Path) -> None:
+def test_a_fetch_waits_as_long_as_the_other_process_lives(where: Where, tmp_path: Path) -> None:
     async def work() -> None:
         async with Misbehaving([answer(token_map())]) as server, ProviderClient(server.address, None) as client:
             archive = AnswerArchive(tmp_path / "archive")
             request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
-            process = start(RESERVE, str(path), archive.key("them", request, None), stdout=PIPE)
+            process = start(RESERVE, as_text(where), archive.key("them", request, None), stdout=PIPE)
             assert process.stdout is not None
             assert "Reservation" in process.stdout.readline()
-            with process, CreditLedger(path) as ledger:
+            with process, CreditLedger(where) as ledger:
                 fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
                 await asyncio.sleep(0.3)
                 assert not server.received
@@ -141,16 +144,15 @@ def test_a_fetch_waits_as_long_as_the_other_process_lives(tmp_path: Path) -> Non
                 assert not (await fetching).from_archive
                 assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 100)
 
-    path = tmp_path / "ledger.sqlite"
     asyncio.run(work())
 
 
-def test_a_fetch_that_waits_for_another_process_can_be_cancelled(tmp_path: Path) -> None:
+def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, tmp_path: Path) -> None:
     async def work() -> None:
         async with Misbehaving([answer(token_map())]) as server, ProviderClient(server.address, None) as client:
             archive = AnswerArchive(tmp_path / "archive")
             request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
-            with CreditLedger(path) as ledger, CreditLedger(path) as other:
+            with CreditLedger(where) as ledger, CreditLedger(where) as other:
                 claim = Reserve("other", "map", None, 100, answer=archive.key("them", request, None))
                 assert isinstance(one(other, claim), Reservation)
                 fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
@@ -161,5 +163,4 @@ def test_a_fetch_that_waits_for_another_process_can_be_cancelled(tmp_path: Path)
                 assert ledger.totals().reserved == 100
                 assert not server.received
 
-    path = tmp_path / "ledger.sqlite"
     asyncio.run(work())

@@ -31,7 +31,8 @@ from holderlake.provider import errors
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.errors import ProviderError
 from holderlake.provider.fetcher import Counters, Provider
-from holderlake.provider.ledger.ledger import CreditLedger, Problem
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.provider.ledger.reports import Problem
 from holderlake.provider.plan_limits import VALID_FOR, PlanLimits
 from tests.filling import spoil
 from tests.processes import run

@@ -13,17 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded
 from holderlake.provider.ledger.entries import Release, Reservation, Reserve, Settle
-from holderlake.provider.ledger.ledger import Problem, ReportRow
+from holderlake.provider.ledger.reports import Problem, ReportRow
+from holderlake.storage.state import Where
+from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ class Clock:
 
 @contextmanager
 def fresh(
-    path: Path,
+    where: Where,
     *,
     per_run: int | None = None,
     per_day: int | None = None,
@@ -50,7 +51,7 @@ def fresh(
     now: Callable[[], datetime] = utc_now,
 ) -> Iterator[OneCallLedger]:
     ledger = OneCallLedger(
-        path, per_run=per_run, per_day=per_day, per_month=per_month, renewal_day=renewal_day, now=now
+        where, per_run=per_run, per_day=per_day, per_month=per_month, renewal_day=renewal_day, now=now
     )
     with ledger:
         yield ledger
@@ -61,18 +62,19 @@ def counted(ledger: OneCallLedger) -> int:
     return totals.spent + totals.reserved
 
 
-def python(code: str, path: Path) -> subprocess.Popen[str]:
-    """Another process that uses the ledger at ``path``."""
+def python(code: str, where: Where) -> subprocess.Popen[str]:
+    """Another process that uses the ledger at ``where``."""
+    begin = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.provider.conftest import place_of\n"
     return subprocess.Popen(
-        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {str(ROOT)!r})\npath = sys.argv[1]\n{code}", str(path)],
+        [sys.executable, "-c", f"{begin}where = place_of(sys.argv[1])\n{code}", as_text(where)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
 
 
-def test_a_reservation_counts_until_it_is_settled_or_released(tmp_path: Path) -> None:
-    with fresh(tmp_path / "new" / "ledger.db", per_run=1000) as ledger:
+def test_a_reservation_counts_until_it_is_settled_or_released(where: Where) -> None:
+    with fresh(where, per_run=1000) as ledger:
         first = ledger.reserve("run", "map", "eth/0xaa", 400)
         second = ledger.reserve("run", "map", "eth/0xbb", 400)
         assert (ledger.totals().spent, ledger.totals().reserved) == (0, 800)
@@ -96,11 +98,11 @@ def test_a_reservation_counts_until_it_is_settled_or_released(tmp_path: Path) ->
     ],
 )
 def test_a_refusal_names_the_ceiling_and_a_remedy(
-    tmp_path: Path, ceiling: Literal["per_run", "per_day", "per_month"], way_out: str
+    where: Where, ceiling: Literal["per_run", "per_day", "per_month"], way_out: str
 ) -> None:
     clock = Clock(datetime(2026, 11, 20, 12))
     limits = {ceiling: 1000}
-    with OneCallLedger(tmp_path / "ledger.db", **limits, renewal_day=15, now=clock) as ledger:
+    with OneCallLedger(where, **limits, renewal_day=15, now=clock) as ledger:
         ledger.reserve("run", "map", None, 800)
         with pytest.raises(BudgetExceeded) as caught:
             ledger.reserve("run", "map", None, 201)
@@ -112,9 +114,9 @@ def test_a_refusal_names_the_ceiling_and_a_remedy(
         ledger.reserve("run", "map", None, 200)
 
 
-def test_runs_days_and_months_have_ceilings_of_their_own(tmp_path: Path) -> None:
+def test_runs_days_and_months_have_ceilings_of_their_own(where: Where) -> None:
     clock = Clock(datetime(2026, 11, 14, 23, 59))
-    with fresh(tmp_path / "ledger.db", per_run=100, per_day=150, per_month=280, renewal_day=15, now=clock) as ledger:
+    with fresh(where, per_run=100, per_day=150, per_month=280, renewal_day=15, now=clock) as ledger:
         ledger.reserve("one", "map", None, 100)
         ledger.reserve("two", "map", None, 50)
         with pytest.raises(BudgetExceeded, match="per_day"):
@@ -143,18 +145,20 @@ def test_runs_days_and_months_have_ceilings_of_their_own(tmp_path: Path) -> None
     ],
 )
 def test_the_renewal_falls_on_a_day_that_the_month_has(
-    tmp_path: Path, today: str, renewal_day: int, renewal: str
+    where: Where, today: str, renewal_day: int, renewal: str
 ) -> None:
     clock = Clock(datetime.fromisoformat(today))
-    with fresh(tmp_path / "ledger.db", renewal_day=renewal_day, now=clock) as ledger:
+    with fresh(where, renewal_day=renewal_day, now=clock) as ledger:
         assert ledger.totals().renewal == date.fromisoformat(renewal)
 
 
 @given(start=st.dates(date(2024, 1, 1), date(2030, 1, 1)), renewal_day=st.integers(1, 31))
-@settings(max_examples=30, deadline=None)
-def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(start: date, renewal_day: int) -> None:
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(
+    new_where: Callable[[], Where], start: date, renewal_day: int
+) -> None:
     clock = Clock(datetime(start.year, start.month, start.day))
-    with fresh(Path(":memory:"), per_month=1, renewal_day=renewal_day, now=clock) as ledger:
+    with fresh(new_where(), per_month=1, renewal_day=renewal_day, now=clock) as ledger:
         ledger.reserve("run", "map", None, 1)
         renewal = ledger.totals().renewal
         assert timedelta(0) < renewal - start <= timedelta(days=31)
@@ -175,12 +179,14 @@ def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(start: d
         max_size=40,
     )
 )
-@settings(max_examples=60, deadline=None)
-def test_the_ledger_agrees_with_a_simple_model(steps: list[tuple[str, int, int]]) -> None:
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_ledger_agrees_with_a_simple_model(
+    new_where: Callable[[], Where], steps: list[tuple[str, int, int]]
+) -> None:
     clock = Clock(datetime(2026, 11, 20))
     entries: dict[int, tuple[str, date, int]] = {}
     open_entries: list[int] = []
-    with fresh(Path(":memory:"), per_run=150, per_day=200, per_month=400, now=clock) as ledger:
+    with fresh(new_where(), per_run=150, per_day=200, per_month=400, now=clock) as ledger:
         for step, cost, number in steps:
             run, today = f"run {number % 2}", clock.now.date()
             if step == "next day":
@@ -210,8 +216,8 @@ def test_the_ledger_agrees_with_a_simple_model(steps: list[tuple[str, int, int]]
         assert sum(row.spent + row.reserved for row in ledger.report("run")) == sum(p for _, _, p in entries.values())
 
 
-def test_an_entry_is_closed_once(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_an_entry_is_closed_once(where: Where) -> None:
+    with fresh(where) as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         ledger.settle(entry, 100)
         with pytest.raises(ValueError, match="is not reserved"):
@@ -223,8 +229,8 @@ def test_an_entry_is_closed_once(tmp_path: Path) -> None:
         assert ledger.totals().spent == 100
 
 
-def test_operations_that_free_credits_are_applied_first(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db", per_run=100) as ledger:
+def test_operations_that_free_credits_are_applied_first(where: Where) -> None:
+    with fresh(where, per_run=100) as ledger:
         entry = ledger.reserve("run", "map", None, 80)
         wanted = [Reserve("run", "map", None, cost) for cost in (60, 50, 30)]
         first, second, released, third = ledger.apply([*wanted[:2], Release(entry), wanted[2]])
@@ -236,8 +242,8 @@ def test_operations_that_free_credits_are_applied_first(tmp_path: Path) -> None:
         assert [left.id for left in ledger.unsettled()] == [first.entry, third.entry]
 
 
-def test_an_entry_is_closed_by_the_first_of_two_operations(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_an_entry_is_closed_by_the_first_of_two_operations(where: Where) -> None:
+    with fresh(where) as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         settled, released = ledger.apply([Settle(entry, 70), Release(entry)])
         assert settled is None
@@ -245,8 +251,8 @@ def test_an_entry_is_closed_by_the_first_of_two_operations(tmp_path: Path) -> No
         assert ledger.totals().spent == 70
 
 
-def test_threads_together_never_pass_a_ceiling(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db", per_run=3_000) as ledger:
+def test_threads_together_never_pass_a_ceiling(where: Where) -> None:
+    with fresh(where, per_run=3_000) as ledger:
 
         def spend(worker: int) -> int:
             chance = random.Random(worker)
@@ -276,7 +282,7 @@ SPEND = """
 from holderlake.provider.errors import BudgetExceeded
 from tests.provider.credit_ledger import OneCallLedger
 spent = 0
-with OneCallLedger(path, per_day=3_000) as ledger:
+with OneCallLedger(where, per_day=3_000) as ledger:
     for turn in range(80):
         try:
             entry = ledger.reserve("run", "map", None, 25)
@@ -288,13 +294,12 @@ print(spent)
 """
 
 
-def test_processes_together_never_pass_a_ceiling(tmp_path: Path) -> None:
+def test_processes_together_never_pass_a_ceiling(where: Where) -> None:
     """They also all create the file at once."""
-    path = tmp_path / "ledger.db"
-    workers = [python(SPEND, path) for _ in range(4)]
+    workers = [python(SPEND, where) for _ in range(4)]
     spent = [int(worker.communicate()[0]) for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 4
-    with fresh(path) as ledger:
+    with fresh(where) as ledger:
         assert 2_900 < sum(spent) == ledger.totals().spent <= 3_000
 
 
@@ -306,7 +311,7 @@ start = float(sys.stdin.readline())
 for number in range(60):
     while time.time() < start + number * 0.02:
         pass
-    with OneCallLedger(f"{path}-{number}") as ledger:
+    with OneCallLedger(f"{where}-{number}") as ledger:
         ledger.reserve("run", "map", None, 1)
 """
 
@@ -334,21 +339,20 @@ def test_processes_may_create_the_ledger_at_the_same_moment(tmp_path: Path) -> N
 RESERVE_AND_HANG = """
 import time
 from tests.provider.credit_ledger import OneCallLedger
-ledger = OneCallLedger(path, per_run=100)
+ledger = OneCallLedger(where, per_run=100)
 ledger.reserve("run", "map", "eth/0xaa", 75)
 print("reserved", flush=True)
 time.sleep(60)
 """
 
 
-def test_credits_reserved_before_a_crash_count(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    worker = python(RESERVE_AND_HANG, path)
+def test_credits_reserved_before_a_crash_count(where: Where) -> None:
+    worker = python(RESERVE_AND_HANG, where)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "reserved\n"
     worker.send_signal(signal.SIGKILL)
     worker.communicate()
-    with fresh(path, per_run=100) as ledger:
+    with fresh(where, per_run=100) as ledger:
         assert ledger.totals().reserved == 75
         with pytest.raises(BudgetExceeded):
             ledger.reserve("run", "map", None, 26)
@@ -358,9 +362,9 @@ def test_credits_reserved_before_a_crash_count(tmp_path: Path) -> None:
         ledger.reserve("run", "map", None, 100)
 
 
-def test_reports_group_by_endpoint_day_run_and_token(tmp_path: Path) -> None:
+def test_reports_group_by_endpoint_day_run_and_token(where: Where) -> None:
     clock = Clock(datetime(2026, 11, 19))
-    with fresh(tmp_path / "ledger.db", now=clock) as ledger:
+    with fresh(where, now=clock) as ledger:
         ledger.settle(ledger.reserve("one", "map", "eth/0xaa", 2500), 2500)
         ledger.release(ledger.reserve("one", "map", "eth/0xaa", 2500))
         clock.now = datetime(2026, 11, 20)
@@ -379,9 +383,9 @@ def test_reports_group_by_endpoint_day_run_and_token(tmp_path: Path) -> None:
         assert [row.name for row in ledger.report("day", since=date(2026, 11, 20))] == ["2026-11-20"]
 
 
-def test_the_providers_balance_limits_what_is_left(tmp_path: Path) -> None:
+def test_the_providers_balance_limits_what_is_left(where: Where, tmp_path: Path) -> None:
     clock = Clock(datetime(2026, 11, 20))
-    with fresh(tmp_path / "ledger.db", per_month=10_000, now=clock) as ledger:
+    with fresh(where, per_month=10_000, now=clock) as ledger:
         assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (None, 10_000)
         ledger.settle(ledger.reserve("run", "map", None, 2500), 2500, credits_remaining=50_000)
         assert (ledger.totals().credits_remaining, ledger.left_this_month()) == (50_000, 7_500)
@@ -393,16 +397,16 @@ def test_the_providers_balance_limits_what_is_left(tmp_path: Path) -> None:
         assert ledger.left_this_month() is None
 
 
-def test_a_charge_above_the_reservation_is_settled_in_full(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db", per_run=100) as ledger:
+def test_a_charge_above_the_reservation_is_settled_in_full(where: Where) -> None:
+    with fresh(where, per_run=100) as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 90), 120)
         assert ledger.totals("run").ceilings[0].left == 0
         with pytest.raises(BudgetExceeded):
             ledger.reserve("run", "map", None, 1)
 
 
-def test_the_providers_count_is_compared_with_the_ledger(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_the_providers_count_is_compared_with_the_ledger(where: Where) -> None:
+    with fresh(where) as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)
         ledger.reserve("run", "map", None, 100)  # its outcome is unknown
@@ -415,8 +419,8 @@ def test_the_providers_count_is_compared_with_the_ledger(tmp_path: Path) -> None
         assert ledger.totals().unexplained == 600
 
 
-def test_another_key_does_not_look_like_another_client(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_another_key_does_not_look_like_another_client(where: Where) -> None:
+    with fresh(where) as ledger:
         ledger.use_account("https://provider", "first key")
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 900_000)
         ledger.use_account("https://provider", "second key")
@@ -435,8 +439,8 @@ def test_the_ledger_does_not_hold_the_key(tmp_path: Path) -> None:
     assert all(b"a-secret-key" not in path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_a_raised_allowance_is_compared_from_then_on(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_a_raised_allowance_is_compared_from_then_on(where: Where) -> None:
+    with fresh(where) as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 1_000_000)
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 999_900)
@@ -446,8 +450,8 @@ def test_a_raised_allowance_is_compared_from_then_on(tmp_path: Path) -> None:
         assert ledger.totals().unexplained == 800
 
 
-def test_late_answers_do_not_look_like_a_raised_allowance(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_late_answers_do_not_look_like_a_raised_allowance(where: Where) -> None:
+    with fresh(where) as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
         entries = [ledger.reserve("run", "map", None, 100) for _ in range(4)]
         for entry, balance in zip(entries, (4_600, 4_700, 4_900, 4_800), strict=True):
@@ -455,28 +459,32 @@ def test_late_answers_do_not_look_like_a_raised_allowance(tmp_path: Path) -> Non
         assert ledger.totals().charged == 200, "the first word of the provider still counts"
 
 
-def test_without_balances_nothing_is_compared(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_without_balances_nothing_is_compared(where: Where) -> None:
+    with fresh(where) as ledger:
         ledger.settle(ledger.reserve("run", "map", None, 100), 100)
         assert (ledger.totals().charged, ledger.totals().unexplained) == (None, 0)
 
 
-def test_all_processes_share_one_rate_limit() -> None:
+def test_all_processes_share_one_rate_limit(where: Where) -> None:
     clock = Clock(datetime(2026, 11, 20))
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "ledger.db"
-        with fresh(path, now=clock) as one, fresh(path, now=clock) as other:
-            waits = [ledger.next_turn(600) for _ in range(3) for ledger in (one, other)]
-            assert waits == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5], abs=1e-3)
-            clock.now += timedelta(seconds=10)
-            assert one.next_turn(600) == 0
-            clock.now -= timedelta(hours=1)
-            assert other.next_turn(600) == 0, "a clock that was set back delays no call"
+    with fresh(where, now=clock) as one, fresh(where, now=clock) as other:
+        waits = [ledger.next_turn(600) for _ in range(3) for ledger in (one, other)]
+        assert waits == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5], abs=1e-3)
+        clock.now += timedelta(seconds=10)
+        assert one.next_turn(600) == 0
+        clock.now -= timedelta(hours=1)
+        assert other.next_turn(600) == 0, "a clock that was set back delays no call"
 
 
-def test_a_failed_write_leaves_the_ledger_usable(tmp_path: Path) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
-        with pytest.raises(Exception, match="CHECK"):
+def test_the_rate_limit_does_without_a_given_clock(where: Where) -> None:
+    with fresh(where) as ledger:
+        assert ledger.next_turn(6) == 0
+        assert 9 < ledger.next_turn(6) <= 10
+
+
+def test_a_failed_write_leaves_the_ledger_usable(where: Where) -> None:
+    with fresh(where) as ledger:
+        with pytest.raises(Exception, match=r"(?i)check"):
             ledger.reserve("run", "map", None, -1)
         ledger.reserve("run", "map", None, 1)
         assert counted(ledger) == 1
@@ -521,8 +529,8 @@ def test_a_ledger_of_an_older_version_opens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cost", [-1, 10**15 + 1, 10**32])
-def test_implausible_costs_are_never_settled(tmp_path: Path, cost: int) -> None:
-    with fresh(tmp_path / "ledger.db") as ledger:
+def test_implausible_costs_are_never_settled(where: Where, cost: int) -> None:
+    with fresh(where) as ledger:
         entry = ledger.reserve("run", "map", None, 100)
         with pytest.raises(ValueError, match="cannot be the cost"):
             ledger.settle(entry, cost)

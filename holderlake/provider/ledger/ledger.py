@@ -1,9 +1,9 @@
 """The credit ledger: the cost of each call is reserved before the call, so that no ceiling is ever exceeded.
 
-One SQLite file serves all runs and processes of a home. An entry is reserved, then settled with its charge, or released
-if there was none. An entry that stays reserved, after a crash or a time-out, counts as spent, because the provider may
-have charged it. A reserved entry may claim an answer for its process, so that no other process pays for the same one.
-Amounts are hundredths of a credit, days are UTC.
+One SQLite file serves all runs and processes of a home, or one PostgreSQL database those of several hosts. An entry is
+reserved, then settled with its charge, or released if there was none. An entry that stays reserved, after a crash or a
+time-out, counts as spent, because the provider may have charged it. A reserved entry may claim an answer for its
+process, so that no other process pays for the same one. Amounts are hundredths of a credit, days are UTC.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -36,8 +33,10 @@ from holderlake.provider.ledger.entries import (
     Settle,
 )
 from holderlake.provider.ledger.repair import upgrade
+from holderlake.provider.ledger.reports import Ceiling, Problem, ReportRow, Restored, Totals, Unsettled
 from holderlake.storage.owners import Owner
 from holderlake.storage.sqlite import Database
+from holderlake.storage.state import StateConnection, Where, inserted, open_state, unix_now
 
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
 _LATE_ANSWERS: Final = 512
@@ -45,95 +44,17 @@ _LATE_ANSWERS: Final = 512
 _GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
 
 
-@dataclass(frozen=True)
-class Ceiling:
-    """A ceiling, and the spent and reserved credits (``used``). ``limit`` and ``left`` are None if it is not set."""
-
-    name: Literal["per_run", "per_day", "per_month"]
-    limit: int | None
-    used: int
-
-    @property
-    def left(self) -> int | None:
-        return None if self.limit is None else max(0, self.limit - self.used)
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Credits of the current month (from renewal to renewal), and ``credits_remaining``, the provider's last balance.
-
-    ``charged`` is the decrease of that balance since its first value of the month, ``known`` what this ledger settled
-    since then. If ``charged`` exceeds ``known + reserved``, another client uses the key, or the allowance was reduced.
-    """
-
-    spent: int
-    reserved: int
-    ceilings: tuple[Ceiling, ...]
-    renewal: date
-    credits_remaining: int | None
-    told_at: datetime | None
-    charged: int | None = None
-    known: int | None = None
-
-    @property
-    def unexplained(self) -> int:
-        """Hundredths of a credit that the provider charged and no call of this ledger explains."""
-        return max(0, (self.charged or 0) - (self.known or 0) - self.reserved)
-
-
-@dataclass(frozen=True)
-class ReportRow:
-    """Cost of the calls of one endpoint, day, run or token. ``calls`` counts calls that were or may be charged."""
-
-    name: str
-    calls: int
-    spent: int
-    reserved: int
-    uncharged_calls: int
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Calls whose answers had the same problem. ``spent`` was charged, ``reserved`` may have been charged."""
-
-    name: str
-    calls: int
-    spent: int
-    reserved: int
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A call that the ledger lost, with its cost as computed from the archive."""
-
-    endpoint: str
-    subject: str | None
-    day: date
-    cost: int
-
-
-@dataclass(frozen=True)
-class Unsettled:
-    """An entry that is still reserved: its call is open, or its outcome is unknown."""
-
-    id: int
-    run_id: str
-    endpoint: str
-    subject: str | None
-    day: date
-    cost: int
-
-
 class CreditLedger:
-    """The ledger in the file at ``path``, for any number of threads and processes.
+    """The ledger in a SQLite file or in PostgreSQL, for any number of threads, processes and, with PostgreSQL, hosts.
 
     Ceilings are in hundredths of a credit, None for no ceiling. ``renewal_day``: the day of the month on which the
-    provider renews the allowance; the last day in shorter months.
+    provider renews the allowance; the last day in shorter months. ``now`` replaces the clock, which for the rate limit
+    is the database's. Every method raises ``DatabaseError``.
     """
 
     def __init__(
         self,
-        path: Path | str,
+        where: Where | str,
         *,
         per_run: int | None = None,
         per_day: int | None = None,
@@ -146,11 +67,17 @@ class CreditLedger:
         self._limits = {"per_run": per_run, "per_day": per_day, "per_month": per_month}
         self._renewal_day = renewal_day
         self._now = now
+        place = Path(where) if isinstance(where, str) else where
+        schema = statements.SCHEMAS["sqlite" if isinstance(place, Path) else "postgresql"]
         # Every commit is synced: credits that a power cut erased from the ledger would be spent twice.
-        self._db = Database(Path(path), statements.SCHEMA, "FULL", _REMEDY, statements.FORMAT)
-        self._owner = Owner(Path(path))
-        with self._db.transaction() as db:
-            upgrade(db)
+        self._db = open_state(place, schema, "FULL", _REMEDY, statements.FORMAT)
+        self._batches = statements.BATCHES[self._db.kind]
+        self._owner = Owner(self._db, place)
+        if isinstance(self._db, Database):
+            self._db.run(upgrade)
+
+    def __str__(self) -> str:
+        return str(self._db)
 
     def newest_day(self) -> str | None:
         """Return the day (YYYY-MM-DD) of the newest entry; None in an empty ledger."""
@@ -163,11 +90,14 @@ class CreditLedger:
         ``newest_day`` is the newest day of the ledger that the caller saw. If it changed, another process did the work.
         """
         rows = [(run_id, one.endpoint, one.subject, one.day.isoformat(), one.cost) for one in entries]
-        with self._db.transaction() as db:
+
+        def add(db: StateConnection) -> bool:
             if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
                 return False
-            db.executemany(statements.RESTORE, rows)
-        return True
+            db.execute(self._batches.restore, (json.dumps(rows),))
+            return True
+
+        return self._db.run(add)
 
     def close(self) -> None:
         """End all claims and close the file; the ledger cannot be used afterwards."""
@@ -188,26 +118,30 @@ class CreditLedger:
         Return the result of each operation, or its error: ``BudgetExceeded``, or ``ValueError`` for an entry that is
         not reserved. Many operations take hardly longer than one, because each commit waits for the disk.
         """
+        return self._db.run(lambda db: self._apply(db, operations))
+
+    def _apply(
+        self, db: StateConnection, operations: Sequence[Operation]
+    ) -> list[Reservation | Claimed | Exception | None]:
         closing = {place: one for place, one in enumerate(operations) if isinstance(one, Settle | Release)}
         reserving = {place: one for place, one in enumerate(operations) if isinstance(one, Reserve)}
         lost = [(one.problem, one.entry) for one in operations if isinstance(one, MarkBroken)]
         pause = max((one.seconds for one in operations if isinstance(one, Pause)), default=0.0)
         results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
-        with self._db.transaction() as db:
-            if closing:
-                for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
-                    results[place] = error
-            db.executemany(statements.MARK_BROKEN, lost)
-            if pause:
-                self._waits(db, [], pause)
-            if reserving:
-                for place, result in zip(reserving, self._reserve(db, [*reserving.values()]), strict=True):
-                    results[place] = result
+        if closing:
+            for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
+                results[place] = error
+        db.executemany(statements.MARK_BROKEN, lost)
+        if pause:
+            self._waits(db, [], pause)
+        if reserving:
+            for place, result in zip(reserving, self._reserve(db, [*reserving.values()]), strict=True):
+                results[place] = result
         return results
 
-    def _close(self, db: sqlite3.Connection, closing: Sequence[Settle | Release]) -> list[ValueError | None]:
-        (found,) = db.execute(statements.STILL_RESERVED, (json.dumps([one.entry for one in closing]),)).fetchone()
-        still = set(json.loads(found))
+    def _close(self, db: StateConnection, closing: Sequence[Settle | Release]) -> list[ValueError | None]:
+        wanted = json.dumps([(one.entry,) for one in closing])
+        still = {entry for (entry,) in db.execute(self._batches.still_reserved, (wanted,)).fetchall()}
         errors: list[ValueError | None] = []
         closed: list[tuple[int, str, int, str | None]] = []
         balance = None
@@ -225,34 +159,38 @@ class CreditLedger:
             else:
                 closed.append((one.entry, "settled", one.cost, one.problem))
                 balance = balance if one.credits_remaining is None else one.credits_remaining
-        db.execute(statements.CLOSE, (json.dumps(closed),))
+        db.execute(self._batches.close, (json.dumps(closed),))
         if balance is not None and abs(balance) <= MOST_CREDITS:
             self._note_balance(db, balance)
         return errors
 
     def use_account(self, provider_id: str, key: str) -> None:
         """Record which API key is charged. With another key, the comparison with the provider's balance restarts."""
-        with self._db.transaction() as db:
+
+        def use(db: StateConnection) -> None:
             salt, mark = db.execute("SELECT salt, mark FROM account").fetchone() or (secrets.token_hex(16), None)
             own = hashlib.blake2b(f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8).hexdigest()
             if mark not in (None, own):
                 db.execute("DELETE FROM told_first")
                 db.execute("DELETE FROM told")
-            db.execute("INSERT OR REPLACE INTO account VALUES (1, ?, ?)", (salt, own))
+            if mark != own:
+                db.execute(statements.SET_ACCOUNT, (salt, own))
 
-    def _note_balance(self, db: sqlite3.Connection, credits_remaining: int) -> None:
+        self._db.run(use)
+
+    def _note_balance(self, db: StateConnection, credits_remaining: int) -> None:
         now = self._now()
         before = db.execute("SELECT credits FROM told").fetchone()
-        db.execute("INSERT OR REPLACE INTO told VALUES (1, ?, ?)", (credits_remaining, now.isoformat()))
+        db.execute(statements.SET_BALANCE, (credits_remaining, now.isoformat()))
         start = self._period(now.date())[0].isoformat()
         first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start,)).fetchone()
         is_more = before is not None and credits_remaining > before[0]
         if first is None or (is_more and _was_raised(db, start, sum(first), credits_remaining)):
             settled, _ = _spent_since(db, start)
-            db.execute("INSERT OR REPLACE INTO told_first VALUES (?, ?, ?)", (start, credits_remaining, settled))
+            db.execute(statements.SET_FIRST_BALANCE, (start, credits_remaining, settled))
 
     def _reserve(
-        self, db: sqlite3.Connection, reserving: Sequence[Reserve]
+        self, db: StateConnection, reserving: Sequence[Reserve]
     ) -> list[Reservation | Claimed | BudgetExceeded]:
         """Add entries whose answers are not claimed and that fit below the ceilings. Return a result for each."""
         today = self._now().date()
@@ -277,7 +215,7 @@ class CreditLedger:
         reserved = iter(self._add(db, fitting, today) if fitting else ())
         return [refusal or next(reserved) for refusal in refusals]
 
-    def _add(self, db: sqlite3.Connection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
+    def _add(self, db: StateConnection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
         rows = [
             (
                 *(one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost),
@@ -285,25 +223,24 @@ class CreditLedger:
             )
             for one in fitting
         ]
-        last = db.execute(statements.ADD, (json.dumps(rows),)).lastrowid or 0
-        waits = self._waits(db, [one.rate_per_minute for one in fitting])
-        return map(Reservation, count(last - len(rows) + 1), waits)
+        entries = inserted(db, self._batches.add, (json.dumps(rows),))
+        return map(Reservation, entries, self._waits(db, [one.rate_per_minute for one in fitting]))
 
-    def _claimed(self, db: sqlite3.Connection, answers: Sequence[str]) -> set[str | None]:
+    def _claimed(self, db: StateConnection, answers: Sequence[str]) -> set[str | None]:
         """Return those of ``answers`` that open calls of running processes claim. End the claims of other processes."""
         if not answers:
             return set()
-        for owner in self._owner.join():
+        for owner in self._owner.join(db):
             db.execute(statements.END_CLAIMS, (owner,))
-        claims = db.execute(statements.CLAIMED, (json.dumps(answers),)).fetchall()
-        ended = self._owner.ended({owner for _, owner in claims})
+        claims = db.execute(self._batches.claimed, (json.dumps([(answer,) for answer in answers]),)).fetchall()
+        ended = self._owner.ended(db, {owner for _, owner in claims})
         for owner in ended:
             db.execute(statements.END_CLAIMS, (owner,))
         return {answer for answer, owner in claims if owner not in ended}
 
-    def _waits(self, db: sqlite3.Connection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
+    def _waits(self, db: StateConnection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
         """Return the seconds until the rate limit allows each call, at least ``pause``; 0 for a call without a rate."""
-        now = self._seconds()
+        now = unix_now(db) if self._now is utc_now else self._now().replace(tzinfo=UTC).timestamp()
         updated_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
         # If the clock was set back, the queue starts again.
         free_at = max(now + pause, free_at if updated_at <= now else now)
@@ -311,23 +248,20 @@ class CreditLedger:
         for rate in rates_per_minute:
             waits.append(free_at - now if rate else 0.0)
             free_at += 60 / rate if rate else 0.0
-        db.execute("INSERT OR REPLACE INTO turns VALUES (1, ?, ?)", (now, free_at))
+        db.execute(statements.SET_QUEUE, (now, free_at))
         return waits
-
-    def _seconds(self) -> float:
-        return self._now().replace(tzinfo=UTC).timestamp()
 
     def totals(self, run_id: str | None = None) -> Totals:
         """Return the credits of the current month and all ceilings, including the ceiling of ``run_id`` if given."""
-        with self._db.transaction(write=False) as db:
-            today = self._now().date()
-            start, renewal = self._period(today)
-            spent, reserved = _spent_since(db, start.isoformat())
-            told, at = db.execute("SELECT credits, at FROM told").fetchone() or (None, None)
-            first = db.execute(
-                "SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)
-            ).fetchone()
-            ceilings = tuple(self._ceilings(db, today, run_id))
+        return self._db.run(lambda db: self._totals(db, run_id), write=False)
+
+    def _totals(self, db: StateConnection, run_id: str | None) -> Totals:
+        today = self._now().date()
+        start, renewal = self._period(today)
+        spent, reserved = _spent_since(db, start.isoformat())
+        told, at = db.execute("SELECT credits, at FROM told").fetchone() or (None, None)
+        first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)).fetchone()
+        ceilings = tuple(self._ceilings(db, today, run_id))
         charged, known = (first[0] - told, spent - first[1]) if first and told is not None else (None, None)
         return Totals(spent, reserved, ceilings, renewal, told, at and datetime.fromisoformat(at), charged, known)
 
@@ -344,38 +278,36 @@ class CreditLedger:
         """Return calls and credits by endpoint, day, run or token since a day; days by date, others by cost."""
         name = _GROUPS[by]
         order = "1" if by == "day" else "sum(cost) DESC, 1"
-        with self._db.transaction(write=False) as db:
-            rows = db.execute(
-                f"SELECT {name}, count(*) FILTER (WHERE state != 'released'), "
-                "coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
-                "coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0), "
-                f"count(*) FILTER (WHERE state = 'released') FROM entries WHERE day >= ? GROUP BY 1 ORDER BY {order}",
-                (since.isoformat() if since else "",),
-            ).fetchall()
+        rows = self._db.rows(
+            f"SELECT {name}, count(*) FILTER (WHERE state != 'released'), {statements.SUMS}, "
+            f"count(*) FILTER (WHERE state = 'released') FROM entries WHERE day >= ? GROUP BY 1 ORDER BY {order}",
+            (since.isoformat() if since else "",),
+        )
         return [ReportRow(*row) for row in rows]
 
     def problems(self) -> list[Problem]:
         """Return the number and cost of calls whose answers had a problem, one row for each kind of problem."""
-        with self._db.transaction(write=False) as db:
-            rows = db.execute(
-                "SELECT problem, count(*), coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
-                "coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0) "
-                "FROM entries WHERE problem IS NOT NULL GROUP BY 1 ORDER BY 1"
-            ).fetchall()
+        rows = self._db.rows(
+            f"SELECT problem, count(*), {statements.SUMS} FROM entries WHERE problem IS NOT NULL GROUP BY 1 ORDER BY 1"
+        )
         return [Problem(*row) for row in rows]
 
     def unsettled(self) -> list[Unsettled]:
         """Return the entries that are still reserved, oldest first."""
-        with self._db.transaction(write=False) as db:
-            rows = db.execute(
-                "SELECT id, run_id, endpoint, subject, day, cost FROM entries WHERE state = 'reserved' ORDER BY id"
-            ).fetchall()
+        rows = self._db.rows(
+            "SELECT id, run_id, endpoint, subject, day, cost FROM entries WHERE state = 'reserved' ORDER BY id"
+        )
         return [
             Unsettled(entry, run_id, endpoint, subject, date.fromisoformat(day), cost)
             for entry, run_id, endpoint, subject, day, cost in rows
         ]
 
-    def _ceilings(self, db: sqlite3.Connection, today: date, run_id: str | None) -> Iterator[Ceiling]:
+    def damage(self) -> str | None:
+        """Return a sentence if the calls do not add up to the stored sums of days and runs, else None."""
+        wrong = self._db.rows(statements.WRONG_SUM)
+        return f"{self}: its calls do not add up to its sums of days and runs" if wrong else None
+
+    def _ceilings(self, db: StateConnection, today: date, run_id: str | None) -> Iterator[Ceiling]:
         start, _ = self._period(today)
         if run_id is not None:
             yield Ceiling("per_run", self._limits["per_run"], _used(db, "runs WHERE name = ?", run_id))
@@ -398,26 +330,20 @@ class CreditLedger:
         return _day_of_month(today.year, today.month - 1, self._renewal_day), this
 
 
-def _used(db: sqlite3.Connection, where: str, value: str) -> int:
-    return int(db.execute(f"SELECT coalesce(sum(cost), 0) FROM {where}", (value,)).fetchone()[0])
+def _used(db: StateConnection, where: str, value: str) -> int:
+    return int(db.execute(f"SELECT coalesce(sum(cost), 0) FROM {where}", (value,)).fetchall()[0][0])
 
 
-def _spent_since(db: sqlite3.Connection, day: str) -> tuple[int, int]:
+def _spent_since(db: StateConnection, day: str) -> tuple[int, int]:
     """Return the settled and the reserved hundredths of a credit since a day (YYYY-MM-DD)."""
-    settled, reserved = db.execute(
-        "SELECT coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0), "
-        "coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0) FROM entries WHERE day >= ?",
-        (day,),
-    ).fetchone()
+    settled, reserved = db.execute(f"SELECT {statements.SUMS} FROM entries WHERE day >= ?", (day,)).fetchall()[0]
     return int(settled), int(reserved)
 
 
-def _was_raised(db: sqlite3.Connection, start: str, allowance: int, credits_remaining: int) -> bool:
+def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaining: int) -> bool:
     """Return whether the allowance was raised: the balance is too high even if answers arrived in another order."""
-    (spent,) = db.execute("SELECT coalesce(sum(cost), 0) FROM days WHERE name >= ?", (start,)).fetchone()
-    recent = f"SELECT coalesce(sum(cost), 0) FROM (SELECT cost FROM entries ORDER BY id DESC LIMIT {_LATE_ANSWERS})"
-    (late,) = db.execute(recent).fetchone()
-    return bool(credits_remaining + spent > allowance + late)
+    late = _used(db, f"(SELECT cost FROM entries WHERE day >= ? ORDER BY id DESC LIMIT {_LATE_ANSWERS}) AS late", "")
+    return credits_remaining + _used(db, "days WHERE name >= ?", start) > allowance + late
 
 
 def _day_of_month(year: int, month: int, day: int) -> date:

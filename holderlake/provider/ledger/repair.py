@@ -10,15 +10,10 @@ import sqlite3
 from typing import Final
 
 from holderlake.provider.ledger.entries import IMPLAUSIBLE, MOST_CREDITS
+from holderlake.provider.ledger.statements import LATER_COLUMNS, LATER_INDEXES
 
 _ABSURD: Final = f"(typeof(cost) <> 'integer' OR cost > {MOST_CREDITS})"
-_LATER_COLUMNS: Final = ("problem", "answer", "owner")
-"""Columns that version 0.1.0 or 0.2.0 lacked. ``answer`` and ``owner`` are only set while a claim is held."""
-_INDEXES: Final = (
-    f"CREATE INDEX IF NOT EXISTS entries_absurd ON entries (id) WHERE {_ABSURD}",
-    "CREATE INDEX IF NOT EXISTS entries_problem ON entries (problem) WHERE problem IS NOT NULL",
-    "CREATE UNIQUE INDEX IF NOT EXISTS entries_claimed ON entries (answer) WHERE answer IS NOT NULL",
-)
+_INDEXES: Final = (f"CREATE INDEX IF NOT EXISTS entries_absurd ON entries (id) WHERE {_ABSURD}", *LATER_INDEXES)
 _REPAIR: Final = f"""
     UPDATE entries
     SET problem = ?, cost = coalesce(
@@ -53,7 +48,7 @@ _BALANCES: Final = (
 def upgrade(db: sqlite3.Connection) -> None:
     """Add columns and indexes that an older ledger lacks, and replace implausible amounts. Idempotent."""
     present = {row[1] for row in db.execute("PRAGMA table_info(entries)")}
-    for name in _LATER_COLUMNS:
+    for name in LATER_COLUMNS:
         if name not in present:
             db.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT")
     for statement in _INDEXES:

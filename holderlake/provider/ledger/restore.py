@@ -7,19 +7,19 @@ bound, because the archive knows nothing of calls that were charged without an a
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Final
 
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
-from holderlake.provider.ledger.ledger import CreditLedger, Restored
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.provider.ledger.reports import Restored
 
 _log = logging.getLogger(__name__)
 RESTORED_RUN: Final = "restored from the archive"
 
 
-def restore_if_older(ledger: CreditLedger, archive: AnswerArchive, path: Path) -> None:
-    """Add calls from the archive to the ledger (at ``path``) if the archive's newest answer is of a later day."""
+def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
+    """Add calls from the archive to the ledger if the archive's newest answer is of a later day."""
     if not archive.root.exists():
         return
     newest, known = archive.newest_day(), ledger.newest_day()
@@ -41,7 +41,7 @@ def restore_if_older(ledger: CreditLedger, archive: AnswerArchive, path: Path) -
         _log.warning(
             "%s lacked calls whose answers are archived: %d calls were restored with their list prices. Failed calls "
             "that were charged cannot be restored%s; compare with the provider's own count",
-            path,
+            ledger,
             len(entries),
             f", nor {len(stored) - len(found)} answers that no partition uses" if len(found) < len(stored) else "",
         )

@@ -1,15 +1,19 @@
-"""SQL of the credit ledger: tables, triggers, and statements that write many entries at once."""
+"""SQL of the credit ledger, for SQLite and PostgreSQL: tables, triggers, and statements about many entries.
+
+Tables are written with SQLite's types; ``storage.postgresql`` translates them.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
+from holderlake.storage.owners import OWNERS
+from holderlake.storage.state import Kind, given_rows
+
 FORMAT: Final = 1
-"""Format of the ledger's file."""
-RESTORE: Final = """
-    INSERT INTO entries (run_id, endpoint, subject, day, state, cost) VALUES (?, ?, ?, ?, 'settled', ?)
-"""
-SCHEMA: Final = (
+"""Format of the ledger's tables."""
+_TABLES: Final = (
     """
     CREATE TABLE IF NOT EXISTS entries (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -26,6 +30,20 @@ SCHEMA: Final = (
     # Sums for the ceilings, updated by triggers: to add a month of entries before each call would be slow.
     "CREATE TABLE IF NOT EXISTS days (name TEXT PRIMARY KEY, cost INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, cost INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS told (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
+    # The first balance of a period, and the sum settled by then: later balances are compared with it.
+    "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
+    # Whose balance it is: a keyed hash of provider and API key, from which the key cannot be computed.
+    "CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), salt TEXT, mark TEXT)",
+    "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
+)
+LATER_COLUMNS: Final = ("problem", "answer", "owner")
+"""Columns of ``entries`` that version 0.1.0 or 0.2.0 lacked. ``answer`` and ``owner`` are set only during a claim."""
+LATER_INDEXES: Final = (
+    "CREATE INDEX IF NOT EXISTS entries_problem ON entries (problem) WHERE problem IS NOT NULL",
+    "CREATE UNIQUE INDEX IF NOT EXISTS entries_claimed ON entries (answer) WHERE answer IS NOT NULL",
+)
+_SQLITE: Final = (
     """
     CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entries BEGIN
         INSERT INTO days VALUES (NEW.day, NEW.cost) ON CONFLICT (name) DO UPDATE SET cost = cost + excluded.cost;
@@ -38,45 +56,143 @@ SCHEMA: Final = (
         UPDATE runs SET cost = cost + NEW.cost - OLD.cost WHERE name = NEW.run_id;
     END
     """,
-    "CREATE TABLE IF NOT EXISTS told (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
-    # The first balance of a period, and the sum settled by then: later balances are compared with it.
-    "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
-    # Whose balance it is: a keyed hash of provider and API key, from which the key cannot be computed.
-    "CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), salt TEXT, mark TEXT)",
-    "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
-STILL_RESERVED: Final = """
-    SELECT json_group_array(id)
-    FROM entries
-    WHERE state = 'reserved' AND id IN (SELECT value FROM json_each(?))
-"""
-CLAIMED: Final = """
-    SELECT answer, owner
-    FROM entries
-    WHERE answer IS NOT NULL AND answer IN (SELECT value FROM json_each(?))
-"""
+_POSTGRESQL: Final = (
+    *(f"ALTER TABLE entries ADD COLUMN IF NOT EXISTS {name} TEXT" for name in LATER_COLUMNS),
+    *LATER_INDEXES,
+    *OWNERS,
+    """
+    CREATE OR REPLACE FUNCTION add_entries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+    BEGIN
+        INSERT INTO days SELECT day, sum(cost) FROM new_rows GROUP BY day
+        ON CONFLICT (name) DO UPDATE SET cost = days.cost + excluded.cost;
+        INSERT INTO runs SELECT run_id, sum(cost) FROM new_rows GROUP BY run_id
+        ON CONFLICT (name) DO UPDATE SET cost = runs.cost + excluded.cost;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE OR REPLACE FUNCTION close_entries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+    BEGIN
+        UPDATE days SET cost = days.cost + change.cost
+        FROM (
+            SELECT day, sum(new_rows.cost - old_rows.cost) AS cost
+            FROM new_rows JOIN old_rows USING (id, day)
+            GROUP BY day
+        ) AS change
+        WHERE name = change.day AND change.cost <> 0;
+        UPDATE runs SET cost = runs.cost + change.cost
+        FROM (
+            SELECT run_id, sum(new_rows.cost - old_rows.cost) AS cost
+            FROM new_rows JOIN old_rows USING (id, run_id)
+            GROUP BY run_id
+        ) AS change
+        WHERE name = change.run_id AND change.cost <> 0;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE OR REPLACE TRIGGER entries_added AFTER INSERT ON entries
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION add_entries()
+    """,
+    """
+    CREATE OR REPLACE TRIGGER entries_closed AFTER UPDATE ON entries
+    REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION close_entries()
+    """,
+)
+SCHEMAS: Final[dict[Kind, tuple[str, ...]]] = {
+    "sqlite": (*_TABLES, *_SQLITE),
+    "postgresql": (*_TABLES, *_POSTGRESQL),
+}
 END_CLAIMS: Final = "UPDATE entries SET answer = NULL, owner = NULL WHERE answer IS NOT NULL AND owner = ?"
 MARK_BROKEN: Final = """
     UPDATE entries
     SET problem = ?, answer = NULL, owner = NULL
     WHERE id = ? AND state = 'reserved'
 """
-CLOSE: Final = """
-    UPDATE entries
-    SET state = closed.state, cost = closed.cost, problem = closed.problem, answer = NULL, owner = NULL
+SET_ACCOUNT: Final = """
+    INSERT INTO account VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET salt = excluded.salt, mark = excluded.mark
+"""
+SET_BALANCE: Final = """
+    INSERT INTO told VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET credits = excluded.credits, at = excluded.at
+"""
+SET_FIRST_BALANCE: Final = """
+    INSERT INTO told_first VALUES (?, ?, ?)
+    ON CONFLICT (period) DO UPDATE SET credits = excluded.credits, settled = excluded.settled
+"""
+SET_QUEUE: Final = """
+    INSERT INTO turns VALUES (1, ?, ?)
+    ON CONFLICT (one) DO UPDATE SET asked_at = excluded.asked_at, free_at = excluded.free_at
+"""
+SUMS: Final = (
+    "CAST(coalesce(sum(cost) FILTER (WHERE state = 'settled'), 0) AS BIGINT), "
+    "CAST(coalesce(sum(cost) FILTER (WHERE state = 'reserved'), 0) AS BIGINT)"
+)
+"""Columns of a query of entries: settled and reserved hundredths of a credit."""
+WRONG_SUM: Final = """
+    SELECT kept, name
     FROM (
-        SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS state,
-            json_extract(value, '$[2]') AS cost, json_extract(value, '$[3]') AS problem
-        FROM json_each(?)
-    ) AS closed
-    WHERE entries.id = closed.id
+        SELECT 'day' AS kept, day AS name, cost FROM entries
+        UNION ALL SELECT 'run', run_id, cost FROM entries
+        UNION ALL SELECT 'day', name, -cost FROM days
+        UNION ALL SELECT 'run', name, -cost FROM runs
+        UNION ALL SELECT 'state', state, 1 FROM entries WHERE state NOT IN ('reserved', 'settled', 'released')
+    ) AS kept
+    GROUP BY kept, name
+    HAVING sum(cost) <> 0
+    LIMIT 1
 """
-ADD: Final = """
-    INSERT INTO entries (run_id, endpoint, subject, day, state, cost, answer, owner)
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-        json_extract(value, '$[3]'), 'reserved', json_extract(value, '$[4]'), json_extract(value, '$[5]'),
-        json_extract(value, '$[6]')
-    FROM json_each(?)
-    ORDER BY key
-"""
-"""Insert reserved entries. Within a transaction their ids are consecutive."""
+"""A query for a day or run whose calls do not add up to the stored sum, or have an unknown state."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Statements about many entries, which are given as one JSON text (see ``given_rows``)."""
+
+    restore: str
+    still_reserved: str
+    claimed: str
+    close: str
+    add: str
+
+
+def _batch(kind: Kind) -> Batch:
+    lost = given_rows(kind, run_id="TEXT", endpoint="TEXT", subject="TEXT", day="TEXT", cost="INTEGER")
+    closed = given_rows(kind, id="INTEGER", state="TEXT", cost="INTEGER", problem="TEXT")
+    added = given_rows(
+        kind,
+        run_id="TEXT",
+        endpoint="TEXT",
+        subject="TEXT",
+        day="TEXT",
+        cost="INTEGER",
+        answer="TEXT",
+        owner="TEXT",
+    )
+    return Batch(
+        restore=f"""
+            INSERT INTO entries (run_id, endpoint, subject, day, state, cost)
+            SELECT run_id, endpoint, subject, day, 'settled', cost FROM {lost} AS lost ORDER BY place
+        """,
+        still_reserved=f"""
+            SELECT id FROM entries
+            WHERE state = 'reserved' AND id IN (SELECT id FROM {given_rows(kind, id="INTEGER")} AS wanted)
+        """,
+        claimed=f"""
+            SELECT answer, owner FROM entries
+            WHERE answer IS NOT NULL AND answer IN (SELECT answer FROM {given_rows(kind, answer="TEXT")} AS wanted)
+        """,
+        close=f"""
+            UPDATE entries
+            SET state = closed.state, cost = closed.cost, problem = closed.problem, answer = NULL, owner = NULL
+            FROM {closed} AS closed
+            WHERE entries.id = closed.id
+        """,
+        add=f"""
+            INSERT INTO entries (run_id, endpoint, subject, day, state, cost, answer, owner)
+            SELECT run_id, endpoint, subject, day, 'reserved', cost, answer, owner FROM {added} AS added ORDER BY place
+        """,
+    )
+
+
+BATCHES: Final[dict[Kind, Batch]] = {"sqlite": _batch("sqlite"), "postgresql": _batch("postgresql")}

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from holderlake.contract.models import Scores
-from holderlake.settings.fields import Section, SigningSecret, distinct, secret_matching
+from holderlake.settings.fields import DatabaseUrl, Section, SigningSecret, distinct
 from holderlake.units import parse_duration
 
 
@@ -40,15 +40,6 @@ def _score_name(text: str) -> str:
     return text
 
 
-DatabaseUrl = Annotated[
-    SecretStr,
-    AfterValidator(
-        secret_matching(
-            r"postgres(ql)?(\+psycopg)?://\S+",
-            "the URL of a PostgreSQL database is expected, such as postgresql://user:password@host/name",
-        )
-    ),
-]
 Networks = Annotated[list[Annotated[str, AfterValidator(_network)]], AfterValidator(distinct)]
 ScoreNames = Annotated[list[Annotated[str, AfterValidator(_score_name)]], AfterValidator(distinct)]
 PublicUrl = Annotated[str, Field(pattern=r"^https?://[^\s?#]+$"), AfterValidator(lambda url: url.rstrip("/"))]

@@ -10,7 +10,7 @@ from holderlake import console
 from holderlake.contract.prices import credits_text
 from holderlake.provider.broken_answers import BREAKAGES
 from holderlake.provider.ledger.entries import IMPLAUSIBLE
-from holderlake.provider.ledger.ledger import Problem
+from holderlake.provider.ledger.reports import Problem
 from holderlake.workspace import Workspace
 
 Grouping = Literal["endpoint", "day", "run", "token"]

@@ -1,0 +1,61 @@
+"""State of the pipeline, in a SQLite file of the home or in PostgreSQL for several hosts, by the same statements."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from holderlake.storage.postgresql import NOW, Connection, Postgres, PostgresDatabase
+from holderlake.storage.sqlite import Database
+
+Kind = Literal["sqlite", "postgresql"]
+Column = Literal["INTEGER", "TEXT"]
+Where: TypeAlias = Path | Postgres
+"""The path of a SQLite file, or a place in PostgreSQL."""
+State: TypeAlias = Database | PostgresDatabase
+StateConnection: TypeAlias = sqlite3.Connection | Connection
+
+
+def open_state(
+    where: Where,
+    schema: Sequence[str],
+    synchronous: Literal["FULL", "NORMAL"],
+    remedy: str = "move it away",
+    version: int | None = None,
+) -> State:
+    """Open the database, and create its tables. ``synchronous`` and ``remedy`` are for SQLite (see ``Database``)."""
+    if isinstance(where, Postgres):
+        return PostgresDatabase(where, schema, version)
+    return Database(where, schema, synchronous, remedy, version)
+
+
+def inserted(db: StateConnection, sql: str, values: Sequence[Any]) -> Sequence[int]:
+    """Run an insert into a table with a generated ``id``, and return the new ids in rising order."""
+    if isinstance(db, Connection):
+        return sorted(row[0] for row in db.execute(f"{sql} RETURNING id", values).fetchall())
+    cursor = db.execute(sql, values)
+    last = cursor.lastrowid or 0
+    return range(last - cursor.rowcount + 1, last + 1)  # without RETURNING, which SQLite has since version 3.35
+
+
+def unix_now(db: StateConnection) -> float:
+    """Return the time in unix seconds, with PostgreSQL the server's."""
+    return float(db.execute(f"SELECT {NOW}").fetchall()[0][0]) if isinstance(db, Connection) else time.time()
+
+
+def given_rows(kind: Kind, **columns: Column) -> str:
+    """Return a table in SQL of the rows in one parameter: a JSON list of lists, with the values of ``columns``.
+
+    Its column ``place`` numbers the rows. A statement's text so does not depend on the number of rows.
+    """
+    if kind == "sqlite":
+        values = ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(columns))
+        return f"(SELECT key AS place, {values} FROM json_each(?))"
+    values = ", ".join(
+        f"CAST(value ->> {place} AS {'BIGINT' if column == 'INTEGER' else 'TEXT'}) AS {name}"
+        for place, (name, column) in enumerate(columns.items())
+    )
+    return f"(SELECT place, {values} FROM json_array_elements(CAST(? AS json)) WITH ORDINALITY AS each (value, place))"

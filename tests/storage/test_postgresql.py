@@ -1,0 +1,136 @@
+"""State in PostgreSQL: lost connections, transactions of unknown outcome, and errors without secrets."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from pydantic import SecretStr
+
+from holderlake.storage import postgresql
+from holderlake.storage.postgresql import Connection, ConnectionLost, Postgres, PostgresDatabase
+from holderlake.storage.sqlite import DatabaseError
+from tests.postgres import PostgresServer, Wire, programs
+
+TABLE = ("CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, seconds REAL)",)
+ADD = "INSERT INTO calls (name, seconds) VALUES (?, ?)"
+_NUMBERS = count(1)
+
+
+def place(url: str) -> Postgres:
+    return Postgres(SecretStr(url), Path("ledger.sqlite"), f"state_{next(_NUMBERS)}")
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer) -> PostgresDatabase:
+    return PostgresDatabase(place(postgres_server.new_database()), TABLE)
+
+
+def names(database: PostgresDatabase) -> list[str]:
+    return [name for (name,) in database.rows("SELECT name FROM calls ORDER BY id")]
+
+
+def database_name(database: PostgresDatabase) -> str:
+    return str(database).rpartition("/")[2]
+
+
+def test_rows_are_those_of_other_connections(database: PostgresDatabase) -> None:
+    other = PostgresDatabase(database.place, TABLE)
+    database.run(lambda db: db.execute(ADD, ("50% of ünïts?", 1e9 / 7)))
+    assert other.rows("SELECT name, seconds FROM calls WHERE name <> ?", ("",)) == [("50% of ünïts?", 1e9 / 7)]
+    assert not PostgresDatabase(place(database.place.url.get_secret_value()), TABLE).rows("SELECT * FROM calls")
+
+
+def test_an_error_undoes_the_transaction(database: PostgresDatabase) -> None:
+    with pytest.raises(ZeroDivisionError), database.transaction() as db:
+        db.execute(ADD, ("lost", 1.0))
+        _ = 1 / 0
+    with pytest.raises(DatabaseError, match=r"relation \"missing\" does not exist"):
+        database.run(lambda db: db.execute("SELECT * FROM missing"))
+    database.run(lambda db: db.execute(ADD, ("kept", 1.0)))
+    assert names(database) == ["kept"]
+
+
+def test_a_lost_connection_is_opened_again(database: PostgresDatabase, postgres_server: PostgresServer) -> None:
+    for name in ("one", "two"):
+        database.run(lambda db, name=name: db.execute(ADD, (name, 1.0)))
+        postgres_server.end_sessions(database_name(database))
+    assert names(database) == ["one", "two"]
+
+
+def test_work_is_repeated_if_the_connection_breaks_in_the_middle(
+    database: PostgresDatabase, postgres_server: PostgresServer
+) -> None:
+    attempts = []
+
+    def work(db: Connection) -> None:
+        attempts.append(1)
+        db.execute(ADD, ("first", 1.0))
+        if len(attempts) == 1:
+            postgres_server.end_sessions(database_name(database))
+        db.execute(ADD, ("second", 1.0))
+
+    database.run(work)
+    assert len(attempts) == 2
+    assert names(database) == ["first", "second"]
+
+
+def test_work_is_not_repeated_if_only_the_reply_to_the_commit_is_lost(postgres_server: PostgresServer) -> None:
+    with Wire(postgres_server.port) as wire:
+        url = postgres_server.new_database().replace(f":{postgres_server.port}/", f":{wire.port}/")
+        database = PostgresDatabase(place(url), TABLE)
+        wire.loses_next_commit = True
+        assert database.run(lambda db: len([db.execute(ADD, ("once", 1.0))])) == 1
+        assert not wire.loses_next_commit
+        assert names(database) == ["once"]
+
+
+def test_a_server_that_stays_away_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = PostgresServer(programs())
+    try:
+        server.make()
+        server.start()
+        database = PostgresDatabase(place(server.url()), TABLE)
+        monkeypatch.setattr(postgresql, "_BRIDGED_SECONDS", 0.2)
+        server.stop()
+        with pytest.raises(ConnectionLost) as caught:
+            names(database)
+        text = str(caught.value)
+        assert "connection refused" in text
+        assert "then repeat this: paid answers are kept" in text
+        assert "\n" not in text
+        server.start()
+        assert names(database) == []
+    finally:
+        server.remove()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql://keeper:{secret}@127.0.0.1:{port}/postgres", "rejects the user or password"),
+        ("postgresql://keeper:{password}@127.0.0.1:{port}/absent", "database or user does not exist"),
+        ("postgresql://keeper:{secret}@127.0.0.1:1/postgres", "connection refused"),
+        ("postgresql://keeper:{secret}@127.0.0.1:port/postgres", "invalid|no connection"),
+        ("postgresql://keeper:{secret}@[127.0.0.1/postgres", "invalid URL"),
+    ],
+)
+def test_an_unusable_url_is_reported_without_its_password(
+    postgres_server: PostgresServer, url: str, reason: str
+) -> None:
+    secret = "s3cret-word"
+    filled = url.format(secret=secret, port=postgres_server.port, password=quote(postgres_server.password, safe=""))
+    with pytest.raises(DatabaseError, match=reason) as caught:
+        PostgresDatabase(place(filled), TABLE)
+    assert "state.url" in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert secret not in repr(place(filled))
+
+
+def test_tables_of_a_later_format_are_refused(database: PostgresDatabase) -> None:
+    PostgresDatabase(database.place, TABLE, 2)
+    with pytest.raises(DatabaseError, match="has format 2, and this version of Holderlake knows 1"):
+        PostgresDatabase(database.place, TABLE, 1)
