@@ -1,6 +1,7 @@
-"""Imports and roll backs of transfers, within a budget of memory for any number of rows.
+"""Import and roll back transfers, within a memory budget for any number of rows.
 
-``change`` does the steps: ``sort`` orders rows token by token, ``deduplicate`` finds the new ones, ``address_ids``
-numbers addresses, ``rows`` and ``writers`` write files. ``spill`` and ``merge`` work on data larger than memory.
-Reading files of users belongs in ``sources``.
+``change`` runs the steps: ``sort`` groups rows by token, ``deduplicate`` finds the new ones, ``address_ids`` numbers
+addresses, ``rows`` and ``writers`` write files. ``spill``, ``merge`` and ``keys`` work on data larger than memory, and
+``budget`` divides the memory. ``paths`` names an import's files, and ``free_space`` checks the disk. Reading files of
+users belongs in ``sources``.
 """

@@ -1,6 +1,6 @@
-"""Numbers of addresses during an import: known addresses keep theirs, new ones get the next.
+"""Numbers of addresses during an import: known addresses keep their numbers, new addresses get the next ones.
 
-New addresses are kept in memory while they are few, then written to a volume that is mapped. The memory of an import is
+Few new addresses are kept in memory; many are written to a memory-mapped volume (a file). The memory of an import is
 therefore bounded, however many new addresses it has.
 """
 
@@ -26,7 +26,10 @@ _ADDRESS_BYTES: Final = 80
 
 
 class AddressIds:
-    """The dictionary during an import. ``volumes`` are those that the catalogue lists."""
+    """The dictionary of addresses during an import. ``volumes`` are those that the catalogue lists.
+
+    ``new_name`` returns a new file name for a volume.
+    """
 
     def __init__(
         self,
@@ -47,15 +50,15 @@ class AddressIds:
 
     @property
     def dictionary(self) -> Dictionary:
-        """All addresses so far."""
+        """The dictionary of all known and new addresses."""
         return Dictionary([*self._mapped, *self._fresh])
 
     def ranks(self, numbers: Array) -> Array:
-        """Return the rank of each address in the order of the texts, see ``Dictionary.ranks``."""
+        """Return the position of each address in alphabetical order, see ``Dictionary.ranks``."""
         return self.dictionary.ranks(numbers)
 
     def numbered(self, rows: pa.Table) -> pa.Table:
-        """Add the numbers of both addresses to the rows, as columns ``sender`` and ``receiver``."""
+        """Return the rows with two more columns, ``sender`` and ``receiver``: the numbers of the two addresses."""
         ends = pa.concat_arrays([*rows["from_address"].chunks, *rows["to_address"].chunks, pa.array([], pa.string())])
         encoded = ends.dictionary_encode()
         each = self._number(encoded.dictionary).astype(np.int32)[encoded.indices.to_numpy()]
@@ -63,7 +66,7 @@ class AddressIds:
         return rows.append_column("sender", pa.array(senders)).append_column("receiver", pa.array(receivers))
 
     def _number(self, texts: pa.Array) -> Array:
-        """Return the numbers of distinct addresses. Those without one get the next numbers."""
+        """Return the numbers of distinct addresses. New addresses get the next numbers."""
         hashed, known = digests(texts), self.dictionary
         found = known.find_hashed(texts, hashed)
         new = np.flatnonzero(found == UNKNOWN)
@@ -73,7 +76,7 @@ class AddressIds:
         return found
 
     def _append(self, volume: Volume) -> None:
-        """Add a volume, joined with those before it in memory that are at most twice its size."""
+        """Add a volume in memory. Join it with earlier volumes in memory that are at most twice its size."""
         following = [volume]
         while self._fresh and self._fresh[-1].size <= 2 * sum(one.size for one in following):
             following.insert(0, self._fresh.pop())
@@ -82,7 +85,7 @@ class AddressIds:
             self._spill()
 
     def _spill(self) -> None:
-        """Write the addresses in memory to disk, joined with volumes of this import that are at most twice as large."""
+        """Write the addresses in memory to a file, joined with this import's files of at most twice their size."""
         following, self._fresh = self._fresh, []
         while self._spilled and self._spilled[-1].size <= 2 * sum(one.size for one in following):
             following.insert(0, self._mapped.pop())
@@ -97,7 +100,8 @@ class AddressIds:
         return VolumeFile(name, volumes[0].first, sum(volume.size for volume in volumes))
 
     def save(self, catalog: sqlite3.Connection) -> None:
-        """List the new addresses in the catalogue, in one volume that replaces the small ones before it."""
+        """List the new addresses in the catalogue as one volume. It replaces listed volumes of at most twice its
+        size."""
         if not self._fresh and not self._spilled:
             return
         new, stored = [*self._mapped[len(self._stored) :], *self._fresh], list(self._stored)
@@ -115,7 +119,7 @@ class AddressIds:
 
 
 def write_volume(path: Path, volumes: Sequence[Volume], chunk: int) -> None:
-    """Write consecutive volumes as one, in chunks."""
+    """Write consecutive volumes as one file, ``chunk`` values at a time."""
     size = sum(volume.size for volume in volumes)
     with ArrayFile(path) as file:
         file.add("texts", (texts for volume in volumes for texts in _cut(volume.texts, 64 * chunk)))
@@ -145,7 +149,8 @@ def _starts(volumes: Sequence[Volume], chunk: int) -> Iterator[Array]:
 
 
 def _by_hash(volumes: Sequence[Volume], chunk: int) -> Iterator[tuple[Array, Array]]:
-    """Return the hashes of all volumes, rising, and the places of their addresses, in chunks of about equal size."""
+    """Yield the hashes of all volumes, ascending, and the position of each hash's address, in chunks of about equal
+    size."""
     parts = 1 + 2 * sum(volume.size for volume in volumes) // chunk
     edges = np.array([number * 2**64 // parts for number in range(1, parts)], np.uint64)
     cuts = [[0, *np.searchsorted(volume.hashes, edges).tolist(), volume.size] for volume in volumes]

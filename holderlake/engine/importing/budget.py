@@ -1,4 +1,4 @@
-"""The memory budget of an import, and the shares of its steps."""
+"""The memory budget of an import, divided among its steps."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _BATCH: Final = 131_072
 
 @dataclass(frozen=True)
 class Budget:
-    """Shares of ``memory`` bytes. They count anonymous memory, because the system can take back pages of mapped files.
+    """Divides ``memory`` bytes among the steps of an import. DuckDB uses a quarter of the budget, see ``Store``.
 
-    DuckDB has a quarter of the budget, see ``Store``.
+    Only anonymous memory counts, because the system can take back pages of mapped files.
     """
 
     memory: int
 
     @property
     def group(self) -> int:
-        """Bytes of rows that are sorted at once. Sorting needs four to five times as many."""
+        """The most bytes of rows that are sorted at once. Sorting needs four to five times as much memory."""
         return self.memory // 24
 
     @property
@@ -35,20 +35,21 @@ class Budget:
 
     @property
     def chunk(self) -> int:
-        """Number of balance changes, or entries of the adjacency, that are sorted at once.
+        """The most balance changes, or entries of the adjacency, that are sorted at once.
 
-        Each takes up to 300 bytes. More than half a million at once are slower.
+        Each takes up to 300 bytes. Sorting more than half a million at once is slower.
         """
         return min(_CHUNK, max(self.memory // 2_048, 16))
 
     @property
     def waiting(self) -> int:
-        """Bytes of rows that wait in memory for their buckets."""
+        """The most bytes that one partition of rows into buckets (``spill``) keeps in memory; more are written to
+        files."""
         return self.memory // 48
 
 
 def release_freed_memory() -> None:
-    """Return freed memory to the system; the allocators would keep it for later."""
+    """Return freed memory to the operating system. Without this call, the allocators of Arrow and C would keep it."""
     pa.default_memory_pool().release_unused()
     if _TRIM is not None:
         _TRIM(0)

@@ -1,7 +1,7 @@
-"""An import or roll back, step by step: it writes new files, which the catalogue then lists in one transaction.
+"""An import or roll back, step by step: it writes new files, then lists them in the catalogue in one transaction.
 
-If the process is killed at any moment, it leaves only unlisted files. All work is done in pieces that fit into the
-memory budget.
+If the process is killed at any moment, only unlisted files remain. All steps work on batches that fit into the memory
+budget.
 """
 
 from __future__ import annotations
@@ -55,11 +55,14 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
 _TAILS: Final = 8
-"""Number of small parts or runs that are merged into one."""
+"""Number of small parts, or small runs, at which they are merged into one."""
 
 
 class Change:
-    """A change of the store in a transaction of ``catalog``. ``memory`` is its budget in bytes."""
+    """A change of the store's files in an open transaction of ``catalog``. ``memory`` is its memory budget in bytes.
+
+    ``connect`` opens a DuckDB cursor. ``checks`` compares files with their checksums before they are read.
+    """
 
     def __init__(
         self,
@@ -102,7 +105,10 @@ class Change:
     def add_transfers(
         self, transfers: pa.Table | pa.RecordBatchReader, assume_token: Callable[[TokenRows], None]
     ) -> Counts:
-        """Store the transfers that are new. Call ``assume_token`` with each token's rows. Return the counts of rows."""
+        """Store the transfers that are new. Return the counts of new, duplicate and conflicting rows.
+
+        ``assume_token`` is called with the rows of each token.
+        """
         counts = Counts()
         for incoming in self._sorter.by_token(transfers):
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
@@ -117,7 +123,7 @@ class Change:
         return counts
 
     def _add(self, number: int, added: TokenRows, stored: list[PartFile]) -> Period:
-        """Write new rows of a token, merged with small parts."""
+        """Write the new rows of a token. Merge them with the parts in ``stored`` that ``_to_merge`` selects."""
         merged = _to_merge(stored, added.rows)
         kind = BASE if len(merged) == len(stored) else TAIL
         return self._write(number, kind, added.tables(), [added.keys], merged)
@@ -125,7 +131,11 @@ class Change:
     def _write(
         self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged: list[PartFile]
     ) -> Period:
-        """Write numbered, sorted rows of a token and the merged parts as one part, which replaces these."""
+        """Write rows of a token together with the parts ``merged`` as one new part, which replaces these parts.
+
+        The rows in ``tables`` are sorted and have numbers of addresses. ``keys`` are sorted arrays of the hashes of
+        their keys.
+        """
         summary = RowSummary(number, self._spool, self._entries if kind != OPENING else None)
         name = self._import.new_name()
         folder = "openings" if kind == OPENING else "transfers"
@@ -139,11 +149,11 @@ class Change:
         return period
 
     def _plain(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of transfers, from encoded rows or rows of a file."""
+        """Return rows in the schema ``TRANSFERS``, without the columns that an import adds."""
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
 
     def take_over(self, chain: str, address: str, file: str) -> None:
-        """Make the arrays of a token whose transfers are already in a Parquet file of the store."""
+        """Make the arrays of a token whose transfers are in the store's Parquet file ``file`` (name without suffix)."""
         number = self._number((chain, address))
         path = self._path("transfers", file)
         summary = RowSummary(number, self._spool, self._entries)
@@ -153,7 +163,7 @@ class Change:
         self._replace(number, [], _part_file(file, number, BASE, joined_period(summary.periods), []))
 
     def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
-        """Number stored rows, and add the hashes of their keys to ``keys``."""
+        """Yield stored rows with numbers of addresses. Add the hashes of their keys to ``keys``."""
         for rows in tables:
             keys.add(self._coding.keys(rows))
             yield self._addresses.numbered(rows)
@@ -161,7 +171,10 @@ class Change:
     # ------------------------------------------------------------------ repair
 
     def remake_part(self, part: PartFile) -> None:
-        """Write the arrays of a part again from its rows, under the same name. All its addresses must be known."""
+        """Write the arrays of a part again from its rows, under the same name.
+
+        All addresses of the part must be in the dictionary.
+        """
         is_opening = part.kind == OPENING
         summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         summary.read(self._keyed(read_rows(self._stored(part), self._budget.batch), keys))
@@ -180,7 +193,8 @@ class Change:
             self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
 
     def record_files(self) -> None:
-        """Record the sums of new files in the catalogue, and which files they replace."""
+        """Force the new files to the disk, and record their checksums and the files that they replace in the
+        catalogue."""
         for folder in FOLDERS:
             sync_folder(self._root / folder)
         record_sums(self._catalog, self._root)
@@ -188,13 +202,14 @@ class Change:
     # ------------------------------------------------------------------ opening balances
 
     def add_openings(self, key: tuple[str, str], rows: pa.Table) -> None:
-        """Add opening balances of a token (columns of ``TRANSFERS``, from the zero address) as one part."""
+        """Add opening balances of a token as one part. The rows have the columns of ``TRANSFERS``; senders are the zero
+        address."""
         number = self._number(key)
         self._write(number, OPENING, [self._addresses.numbered(rows)], [np.empty(0, np.uint64)], [])
         self._refuse_overlap(key, number)
 
     def remove_openings(self, key: tuple[str, str]) -> int:
-        """Remove all opening balances of a token. Return their number."""
+        """Remove all opening balances of a token. Return the number of balances."""
         number = self._numbers.get(key, -1)
         openings = [part for part in self._parts.get(number, ()) if part.kind == OPENING]
         if openings:
@@ -215,10 +230,9 @@ class Change:
     # ------------------------------------------------------------------ roll back
 
     def roll_back(self, chain: str, after_block: int) -> tuple[int, int | None]:
-        """Remove the chain's rows of blocks after ``after_block``. Return their number, and the first one's unix
-        second.
+        """Remove the chain's rows of blocks after ``after_block``.
 
-        The second is None if there were no such rows.
+        Return the number of removed rows, and the earliest of their unix seconds (None if no row was removed).
         """
         rows, first_times, removed = 0, [], EntryBuffer(self._spool, self._budget)
         for key, number in sorted(self._numbers.items()):
@@ -232,7 +246,8 @@ class Change:
         return rows, min(first_times, default=None)
 
     def _cut(self, part: PartFile, after_block: int, removed: EntryBuffer) -> Period:
-        """Remove the later rows of a part, whose entries are added to ``removed``. Return their period."""
+        """Remove a part's rows after ``after_block``, and add their entries to ``removed``. Return the period of these
+        rows."""
         path = self._stored(part)
         later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, self._budget.batch))
         summary = RowSummary(part.token, self._spool, removed if part.kind != OPENING else None)
@@ -245,7 +260,7 @@ class Change:
         return period
 
     def _write_rest(self, part: PartFile, path: Path, after_block: int) -> None:
-        """Write a part again without its later rows."""
+        """Write a part again without the rows after ``after_block``. ``path`` is the file of its rows."""
         kept, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         name = self._import.new_name()
         earlier = (rows.filter(_after(rows, after_block, False)) for rows in read_rows(path, self._budget.batch))
@@ -255,7 +270,10 @@ class Change:
         self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(kept.periods), []))
 
     def _remove_entries(self, buffer: EntryBuffer) -> None:
-        """Remove entries from small runs first, and from the large run only if they are in no other."""
+        """Remove the entries in ``buffer`` from the runs, the small runs first.
+
+        An entry that a small run contains is not searched in the large run, because writing that run again takes long.
+        """
         removed = ArrayBuckets(self._spool, self._budget.waiting)
         for entries in buffer.entries():
             removed.add(0, entries)
@@ -316,7 +334,7 @@ class Change:
         self._parts[number] = kept
 
     def _add_run(self) -> None:
-        """Write the new entries, merged with small runs, as one run."""
+        """Write the new entries as one run. Merge it with small runs or all runs, by the same rule as ``_to_merge``."""
         runs, count = list(self.manifest.runs), self._entries.count
         tails = runs[1:]
         if not runs or 10 * (count + sum(run.entries for run in tails)) > runs[0].entries:
@@ -342,7 +360,10 @@ class Change:
 
 
 class RowSummary:
-    """Collects transfers, period and adjacency entries of numbered rows while they are written."""
+    """Collects the transfers, the period and the adjacency entries of a token's rows while they are written.
+
+    ``number`` is the token's number. Entries are added to ``buffer``, if there is one.
+    """
 
     def __init__(self, number: int, spool: Path, buffer: EntryBuffer | None) -> None:
         self.moves: list[Moves] = []
@@ -352,7 +373,8 @@ class RowSummary:
         self._entries = buffer
 
     def observe(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Collect from rows, and yield them unchanged. The transfers of more than one table are kept on disk."""
+        """Yield the rows unchanged, and collect from them. If there is more than one table, the transfers are kept on
+        disk."""
         for rows in tables:
             self.periods.append(period_of(rows))
             moves = moves_of(rows)
@@ -364,7 +386,7 @@ class RowSummary:
             yield rows
 
     def read(self, tables: Iterable[pa.Table]) -> None:
-        """Collect from rows that the caller does not write."""
+        """Collect from rows that are not written."""
         for _ in self.observe(tables):
             pass
 
@@ -383,8 +405,11 @@ def _after(rows: pa.Table, block: int, is_after: bool = True) -> pa.Array:
 
 
 def _to_merge(stored: list[PartFile], added: int) -> list[PartFile]:
-    """Return the parts to merge with new rows: all parts if new rows and tails (small parts) exceed a tenth of the
-    base."""
+    """Return the parts of ``stored`` that are merged with ``added`` new rows.
+
+    These are all parts if the new rows and the tails (small parts) exceed a tenth of the base (large part). Otherwise
+    they are the tails if there are ``_TAILS`` or more, else none.
+    """
     tails = [part for part in stored if part.kind == TAIL]
     base = sum(part.transfers for part in stored if part.kind == BASE)
     if 10 * (added + sum(part.transfers for part in tails)) > base:

@@ -1,6 +1,7 @@
-"""Find the new rows of an import, the known ones, and those that contradict a known transfer.
+"""Divide the rows of an import into new rows, duplicates, and conflicts with a known transfer of the same key.
 
-Only rows whose key's hash occurs twice, or is stored, are compared.
+Each row has a hash of its key. A row whose hash is not repeated and not stored is new. Only the other rows are
+compared.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ SELECT place, CASE WHEN NOT agrees THEN 2 WHEN nth > 1 THEN 1 ELSE 0 END AS verd
 class Counts:
     """Numbers of an import's rows: all, new, duplicate (already known) and conflict (known key, different content).
 
-    ``touched``: the tokens as ``chain/address``. ``first_times``: first unix second of each token's new rows.
+    ``touched`` has the tokens as texts ``chain/address``, ``first_times`` the first unix second of each token's new
+    rows.
     """
 
     rows: int = 0
@@ -64,7 +66,7 @@ class Counts:
 
 
 class Deduplicator:
-    """Finds new rows. It keeps many rows in files in ``spool``."""
+    """Finds the new rows of an import. Files in ``spool`` hold the rows that exceed the memory budget."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, coding: Coding, spool: Path, budget: Budget) -> None:
         self._cursor = cursor
@@ -75,9 +77,10 @@ class Deduplicator:
     def new_rows(
         self, incoming: TokenRows, known: Sequence[Array], stored: Iterable[Path], counts: Counts
     ) -> TokenRows | None:
-        """Return the rows that are not in the ``stored`` files, each once, or None without any. Count the verdicts.
+        """Return the rows of ``incoming`` that are new, each once, or None if there are none. Add to ``counts``.
 
-        ``known`` are the sorted hashes of the stored rows' keys.
+        ``stored`` are the Parquet files of the token's stored rows. ``known`` has, for each of these files, the sorted
+        hashes of its rows' keys.
         """
         hashes = RepeatedKeys(incoming.keys, known, self._spool)
         counts.rows += incoming.rows
@@ -122,7 +125,8 @@ class Deduplicator:
         return incoming.instead(new, 0) if new.rows_of(0) else None
 
     def _verdicts(self, imported: pa.Table, stored: pa.Table, counts: Counts) -> Array:
-        """Return the indices of the imported rows that are not new, and count the verdicts."""
+        """Return the indices of the imported rows that are duplicates or conflicts, and add their numbers to
+        ``counts``."""
         places = pa.array(np.arange(imported.num_rows))
         self._cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
         self._cursor.register("stored", stored.drop_columns("key"))
@@ -136,7 +140,7 @@ class Deduplicator:
         return known
 
     def _stored_rows(self, hashes: RepeatedKeys, stored: Iterable[Path]) -> Iterator[pa.Table]:
-        """Return the stored rows whose hash is repeated, in batches, with their hashes."""
+        """Yield the stored rows whose hash is in ``hashes``, in batches, with a column ``key`` of their hashes."""
         for path in stored:
             for rows in read_rows(path, self._budget.batch):
                 keys = self._coding.keys(rows)

@@ -1,4 +1,4 @@
-"""Check before an import that it can fit on the disk."""
+"""Check before an import that its rows fit on the disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Typical transfers take 200."""
 
 
 def refuse_if_too_large(root: Path, rows: int, manifest: Manifest) -> None:
-    """Raise ``UnusableStore`` if the rows do not fit, even if all stored transfers are among them."""
+    """Raise ``UnusableStore`` if ``rows`` transfers do not fit on the disk.
+
+    The check assumes that all stored transfers are among these rows and need no more space.
+    """
     free = shutil.disk_usage(root).free
     if rows * _LEAST_BYTES <= free:
         return

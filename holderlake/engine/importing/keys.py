@@ -1,6 +1,6 @@
-"""Sort the 64-bit hashes of transfers' keys in parts that fit into memory, and find hashes that occur repeatedly.
+"""Sort the 64-bit hashes of transfers' keys in parts that fit into memory, and find the hashes that are repeated.
 
-Hashes are spread evenly, so ranges of equal width contain about equally many.
+Hashes are evenly distributed, so ranges of equal width contain about equally many.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from holderlake.engine.numeric.bigint import Array
 
 
 def part_of(keys: Array, parts: int) -> Array:
-    """Return, for each hash, the number of its range if all hashes are divided into ``parts`` equal ranges."""
+    """Return the number of each hash's range, if the range of all hashes is divided into ``parts`` equal ranges."""
     return ((keys >> np.uint64(48)).astype(np.int64) * parts) >> 16
 
 
 class SortedKeys:
-    """Sorts about ``rows`` hashes, on disk if they are many."""
+    """Sorts about ``rows`` hashes, in files if they do not fit into the budget."""
 
     def __init__(self, rows: int, spool: Path, budget: Budget) -> None:
         self._spool = spool
@@ -36,13 +36,16 @@ class SortedKeys:
         self._buckets.distribute(part_of(keys, self._parts), (keys,))
 
     def array(self) -> Array:
-        """Return all hashes, rising."""
+        """Return all hashes, ascending."""
         pieces = (np.sort(self._buckets.take(number)[0]) for number in self._buckets.numbers())
         return next(pieces) if self._parts == 1 else map_temporary_file(pieces, self._spool)
 
 
 def map_temporary_file(pieces: Iterable[Array], spool: Path) -> Array:
-    """Write arrays one after another to a file and map it. The file has no name, so it goes with the mapping."""
+    """Write arrays one after another to a file, and return the file as one memory-mapped array.
+
+    The file is unlinked at once, so the system deletes it when the array is no longer used.
+    """
     spool.mkdir(exist_ok=True)
     path = spool / f"{uuid.uuid4().hex}.keys"
     write_arrays(path, {"keys": pieces}, durable=False)
@@ -52,7 +55,8 @@ def map_temporary_file(pieces: Iterable[Array], spool: Path) -> Array:
 
 
 def merged_keys(keys: Sequence[Array], chunk: int) -> Array | Iterable[Array]:
-    """Merge sorted arrays of hashes into one, or into chunks of one."""
+    """Merge sorted arrays of hashes into one sorted array, or into consecutive chunks of it if they exceed ``chunk``
+    hashes."""
     size = sum(map(len, keys))
     if len(keys) == 1:
         return keys[0]
@@ -67,7 +71,8 @@ def _ranges(keys: Sequence[Array], parts: int) -> Iterator[Array]:
 
 
 class RepeatedKeys:
-    """The hashes that occur twice in ``keys`` (sorted), or also in ``known`` (several sorted arrays)."""
+    """The hashes that occur more than once in ``keys``, or in ``keys`` and in one of ``known``. All arrays are
+    sorted."""
 
     _STEP: Final = 1 << 18
 
@@ -91,7 +96,7 @@ class RepeatedKeys:
         return bool(len(self._found))
 
     def among(self, keys: Array) -> Array:
-        """Return a mask of the keys that are repeated."""
+        """Return a mask of the hashes in ``keys`` that are repeated."""
         if not len(self._found):
             return np.zeros(len(keys), np.bool_)
         places = np.minimum(np.searchsorted(self._found, keys), len(self._found) - 1)

@@ -1,4 +1,4 @@
-"""Merge sorted sources of rows. Only a batch of each source is in memory."""
+"""Merge sorted sources of rows. Only one batch of each source is in memory."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def merged(
     part: Callable[[T, slice], T],
     joined: Callable[[list[T]], T],
 ) -> Iterator[T]:
-    """Return the rows of all sources in batches by rising key. The rows of one key are in one batch.
+    """Yield the rows of all sources in batches by ascending key. All rows with the same key are in one batch.
 
-    Each source yields its rows by rising key. ``part`` returns a slice of a batch, ``joined`` several batches in order,
-    where rows of an earlier source come first.
+    Each source yields batches by ascending key, and ``key`` returns the keys of a batch. ``part`` returns a slice of a
+    batch. ``joined`` merges several batches into one sorted batch; its argument has the batches in the order of
+    ``sources``.
     """
     heads: list[T | None] = [next(source, None) for source in sources]
     ended = [head is None for head in heads]

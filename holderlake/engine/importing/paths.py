@@ -1,7 +1,8 @@
-"""Names of an import's files, its spool folder, and the removal of files that a killed import left.
+"""The file names of an import, its spool folder, and the removal of files that a killed import left.
 
-The names of an import's files begin with its id. The spool folder ``.spool-<id>`` exists until the import ends, so a
-spool of another import means, to the one writer, that this import was killed.
+The names of an import's files begin with its id. The spool folder ``.spool-<id>`` holds intermediate results until the
+import ends. Only one process writes to a store at a time. Therefore, if the writer finds the spool folder of another
+import, that import was killed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SPOOL: Final = ".spool-"
 
 
 class ImportFolder:
-    """The folders and file names of one import in the store in ``root``."""
+    """The spool folder and the file names of one import into the store in ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -32,12 +33,15 @@ class ImportFolder:
         return f"{self._id}-{next(self._count)}"
 
     def remove_files(self, listed: Collection[str]) -> None:
-        """Remove the files of this import that the catalogue does not list."""
+        """Remove the files of this import that are not among the paths ``listed``, those that the catalogue lists."""
         _remove(self.root, self._id, listed)
 
     @contextmanager
     def opened(self) -> Iterator[ImportFolder]:
-        """Make the spool folder, and remove it after the block, which must contain the complete transaction."""
+        """Context manager that makes the spool folder and removes it at the end.
+
+        The complete transaction of the catalogue must be inside it.
+        """
         self.spool.mkdir()
         try:
             yield self
@@ -46,17 +50,20 @@ class ImportFolder:
 
 
 def imports_under_way(root: Path) -> set[str]:
-    """Return the ids of imports that have not ended: they run in another process, or were killed."""
+    """Return the ids of imports that have not ended. They run in another process, or were killed."""
     return {path.name.removeprefix(_SPOOL) for path in root.glob(f"{_SPOOL}*")}
 
 
 def import_of(name: str) -> str:
-    """Return the id of the import that wrote the file of that name."""
+    """Return the id of the import that wrote the file with this name."""
     return name.lstrip(".").partition(".")[0].partition("-")[0]
 
 
 def remove_killed_imports(root: Path, listed: Collection[str], own: ImportFolder) -> None:
-    """Remove spools and unlisted files of all other imports, which were killed: the caller is the one writer."""
+    """Remove the spool folders and unlisted files of all imports except ``own``.
+
+    The caller is the only writer, so these imports were killed. ``listed`` are the paths that the catalogue lists.
+    """
     for import_id in imports_under_way(root):
         if root / f"{_SPOOL}{import_id}" != own.spool:
             _remove(root, import_id, listed)
@@ -64,12 +71,12 @@ def remove_killed_imports(root: Path, listed: Collection[str], own: ImportFolder
 
 
 def remove_spool(root: Path, import_id: str) -> None:
-    """Remove the intermediate results of an import that did not end."""
+    """Remove the spool folder of an import that was killed."""
     shutil.rmtree(root / f"{_SPOOL}{import_id}", ignore_errors=True)
 
 
 def files_of_import(root: Path, import_id: str) -> list[str]:
-    """Return the files that an import wrote, as paths within the store."""
+    """Return the files that an import wrote, as paths relative to the store."""
     found = ((folder, path.name) for folder in FOLDERS for path in (root / folder).iterdir())
     return sorted(f"{folder}/{name}" for folder, name in found if import_of(name) == import_id)
 

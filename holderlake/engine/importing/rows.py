@@ -1,7 +1,7 @@
-"""Rows of transfers during an import, and the Parquet files that keep them.
+"""Rows of transfers during an import, and the Parquet files that store them.
 
-During an import, rows are encoded: repetitive texts are numbers (``Codes``), and each row has the hash of its key. The
-rows of a file come by block and place in the block.
+During an import, rows are encoded: numbers replace repetitive texts (``Codes``), and each row has the hash of its key.
+The rows of a file are sorted by block and log index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROW_GROUP: Final = 131_072
 TOKEN_COLUMNS: Final = ("chain", "token_address")
 KIND_COLUMNS: Final = ("token_standard", "time_kind", "log_index_kind", "source")
 _REPETITIVE: Final = [*TOKEN_COLUMNS, *KIND_COLUMNS, "token_id"]
-"""Columns of few distinct values, which Parquet stores as a dictionary."""
+"""Columns with few distinct values, for which Parquet uses dictionary encoding."""
 
 _OWN_COLUMNS: Final = [name for name in TRANSFERS.names if name not in (*TOKEN_COLUMNS, *KIND_COLUMNS)]
 
@@ -45,7 +45,7 @@ _ENCODED: Final = pa.schema(
 
 
 class Codes:
-    """Numbers for combinations of texts of some columns."""
+    """Gives each distinct combination of texts in the given columns a number, from 0 on."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
@@ -56,11 +56,11 @@ class Codes:
         return len(self._known)
 
     def texts(self, number: int) -> tuple[str, ...]:
-        """Return the texts, one a column, that have that number."""
+        """Return the texts, one for each column, of the combination with the number ``number``."""
         return self._known[number]
 
     def encode(self, table: pa.Table) -> Array:
-        """Return the number of each row's combination. New ones get the next numbers."""
+        """Return the number of the combination in each row. New combinations get the next numbers."""
         combined = np.zeros(table.num_rows, np.int64)
         dictionaries: list[list[str]] = []
         for name in self._columns:
@@ -85,7 +85,7 @@ class Codes:
         return self._numbers[texts]
 
     def decode(self, numbers: Array) -> dict[str, pa.Array]:
-        """Return the columns of texts, by name, of rows with these numbers."""
+        """Return the columns of texts, by name, of rows whose combinations have the given numbers."""
         distinct, which = np.unique(numbers, return_inverse=True)
         places = pa.array(which.astype(np.int32))
         return {
@@ -97,7 +97,8 @@ class Codes:
 class Coding:
     """Encodes and decodes rows of transfers (schema ``TRANSFERS``).
 
-    Encoded rows have columns ``token`` and ``kind``, numbers of their texts, and ``key``, the hash of the key.
+    Encoded rows have a column ``token`` instead of ``TOKEN_COLUMNS`` and a column ``kind`` instead of ``KIND_COLUMNS``,
+    with numbers of ``Codes``. Their column ``key`` has the hash of the row's key.
     """
 
     def __init__(self) -> None:
@@ -105,11 +106,11 @@ class Coding:
         self._kinds = Codes(KIND_COLUMNS)
 
     def standard(self, kind: int) -> str:
-        """Return the token standard of rows of the kind."""
+        """Return the token standard of rows with this number in the column ``kind``."""
         return self._kinds.texts(kind)[KIND_COLUMNS.index("token_standard")]
 
     def encoded(self, table: pa.Table) -> pa.Table:
-        """Encode rows of transfers."""
+        """Return rows of ``TRANSFERS`` as encoded rows."""
         codes = {"token": self.tokens.encode(table), "kind": self._kinds.encode(table), "key": self.keys(table)}
         return pa.table(
             {name: pa.array(code) for name, code in codes.items()}
@@ -118,20 +119,20 @@ class Coding:
 
     @staticmethod
     def nothing() -> pa.Table:
-        """Return an empty table of transfers with hashes."""
+        """Return an empty table with the columns of ``TRANSFERS`` and ``key``."""
         return TRANSFERS.append(pa.field("key", pa.uint64())).empty_table()
 
     def decoded(self, rows: pa.Table) -> pa.Table:
-        """Decode encoded rows."""
+        """Return encoded rows as rows of ``TRANSFERS``."""
         columns = self.tokens.decode(rows["token"].to_numpy()) | self._kinds.decode(rows["kind"].to_numpy())
         columns |= {name: rows[name] for name in _OWN_COLUMNS}
         return pa.table([columns[name] for name in TRANSFERS.names], _ENCODED)
 
     @staticmethod
     def keys(table: pa.Table) -> Array:
-        """Return the hashes of the keys (tx_hash, log_index, token_id), the same in every version.
+        """Return the hash of each row's key (tx_hash, log_index, token_id). It is the same in all versions.
 
-        A row without a transaction is keyed by its block and addresses.
+        If a row has no transaction hash, its block and addresses take the place of the hash.
         """
         transactions, items = table["tx_hash"], pc.fill_null(table["token_id"], "")
         if transactions.null_count:
@@ -144,7 +145,7 @@ class Coding:
 
 
 def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
-    """Sort rows by block, place in the block, transaction, item and addresses; with ``tokens``, by token first."""
+    """Sort rows by block, log index, transaction hash, token id and addresses. With ``tokens``, sort by token first."""
     blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
     rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
     order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
@@ -163,7 +164,11 @@ def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
 
 
 def _untied(rows: pa.Table, order: Array, same: Array) -> Array:
-    """Return the order with rows of the same block and place sorted by their texts."""
+    """Return the order in which rows of the same block and log index are sorted by their texts.
+
+    ``order`` has the indices of the rows by block and log index. ``same`` is True where a row and its successor are
+    equal in these.
+    """
     tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
     group = np.cumsum(~np.concatenate([[False], same]))[tied]
     among = order[tied]
@@ -187,7 +192,7 @@ def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class Period:
-    """Number of rows, and their first and last seconds and blocks."""
+    """The number of rows, their first and last unix seconds, and their first and last blocks."""
 
     rows: int
     first_time: int
@@ -197,7 +202,7 @@ class Period:
 
 
 def period_of(rows: pa.Table) -> Period:
-    """Return size and period of at least one row of transfers."""
+    """Return the number of rows and the period of a table with at least one row."""
     times, blocks = rows["block_time"].to_numpy(), rows["block_number"].to_numpy()
     return Period(len(times), int(times.min()), int(times.max()), int(blocks.min()), int(blocks.max()))
 
@@ -214,7 +219,8 @@ def joined_period(periods: Sequence[Period]) -> Period:
 
 
 def moves_of(rows: pa.Table) -> Moves:
-    """Return rows with columns ``sender`` and ``receiver`` as ``Moves`` by rising time, without values of 0."""
+    """Return rows as ``Moves`` sorted by time, without values of 0. The rows have the columns ``sender`` and
+    ``receiver``."""
     values = from_texts(_whole(rows["value"]))
     whole = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
     something = values.any(axis=1)
@@ -258,22 +264,25 @@ def _opened(path: Path) -> pq.ParquetFile:
         # pre_buffer would keep everything in memory until the end
         return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
     except pa.ArrowInvalid as error:
-        raise BadSource(f"{path} is no complete Parquet file: {error}") from error
+        raise BadSource(
+            f"{path} is not a complete Parquet file ({error}); run 'holderlake store verify' to list the damage, and "
+            "'holderlake store rebuild' to repair it"
+        ) from error
 
 
 def count_rows(path: Path) -> int:
-    """Return the number of rows of a file. Raises ``BadSource`` if it is no complete Parquet file."""
+    """Return the number of rows of a Parquet file. Raises ``BadSource`` if the file is incomplete or damaged."""
     return int(_opened(path).metadata.num_rows)
 
 
 def read_rows(path: Path, batch: int) -> Iterator[pa.Table]:
-    """Return the rows of a file in batches. Raises ``BadSource`` if it is no complete Parquet file."""
+    """Yield the rows of a Parquet file in batches. Raises ``BadSource`` if the file is incomplete or damaged."""
     for found in _opened(path).iter_batches(batch):
         yield pa.Table.from_batches([found]).select(TRANSFERS.names).cast(TRANSFERS)
 
 
 def joined_rows(added: Iterable[pa.Table], stored: Sequence[Path], batch: int) -> Iterator[pa.Table]:
-    """Merge added rows with the rows of stored files, by block, in batches."""
+    """Yield the rows of ``added`` and of the Parquet files ``stored``, merged by block, in batches."""
     if not stored:
         yield from added
         return

@@ -1,7 +1,7 @@
-"""Sort the rows of an import, which come in any order, token by token.
+"""Group the rows of an import by token, and sort the rows of each token by block.
 
-Rows that fit into memory are sorted there. Others are first distributed into buckets of tokens on disk, and the rows of
-a token that is too large for memory into buckets of blocks.
+Rows that fit into memory are sorted there. Other rows are first partitioned by token into temporary files (buckets, see
+``spill``). If the rows of one token exceed the memory, they are partitioned again, by block.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from holderlake.engine.records import TRANSFERS
 
 _BUCKETS: Final = 64
 _LARGE: Final = 256
-"""A token with more than this fraction (1/256) of the first rows gets its own bucket."""
+"""A token with more than this fraction (1/256) of the first rows gets a bucket for itself."""
 
 
 class TokenRows(Protocol):
-    """Rows to import of one token, given by ``chain`` and ``address``. ``keys`` are the sorted hashes of their keys."""
+    """The rows to import of one token, given by ``chain`` and ``address``. ``keys`` are the sorted hashes of the rows'
+    keys."""
 
     chain: str
     address: str
@@ -44,12 +45,12 @@ class TokenRows(Protocol):
         """Token standard of the first row."""
 
     def tables(self) -> Iterator[pa.Table]:
-        """Return the rows in order, in batches."""
+        """Yield the rows, sorted by block, in batches."""
 
 
 @dataclass
 class RowsInMemory:
-    """Rows of a token in memory, sorted."""
+    """The rows of a token, in memory and sorted."""
 
     chain: str
     address: str
@@ -63,7 +64,7 @@ class RowsInMemory:
         return int(self.table.num_rows)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Return all rows as one batch."""
+        """Yield all rows as one batch."""
         yield self.table
 
     def only(self, kept: Array) -> RowsInMemory:
@@ -73,7 +74,10 @@ class RowsInMemory:
 
 
 class RowsOnDisk:
-    """Rows of a token on disk, more than fit into memory. They are in one bucket, and can be read once."""
+    """The rows of a token that do not fit into memory. They can be read only once.
+
+    They are in the bucket (temporary file) with the number ``bucket`` in ``buckets``.
+    """
 
     def __init__(self, buckets: TableBuckets, bucket: int, sorting: Sorter) -> None:
         self.buckets = buckets
@@ -87,7 +91,7 @@ class RowsOnDisk:
         self.standard = sorting.coding.standard(kind)
 
     def _read_through(self) -> tuple[Array, int, int]:
-        """Return the sorted hashes, and the numbers of the token and of the first row's kind."""
+        """Return the sorted hashes of the rows, the number of the token, and the number of the first row's kind."""
         sorting = self._sorting
         sorted_keys = SortedKeys(self.rows, sorting.spool, sorting.budget)
         earliest, kind, token = (2**63, 2**63), 0, 0
@@ -103,17 +107,21 @@ class RowsOnDisk:
         return sorted_keys.array(), token, kind
 
     def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
-        """Make a ``RowsOnDisk`` of the same token from the rows in another bucket."""
+        """Return a ``RowsOnDisk`` of the same token for other rows, those in bucket number ``bucket`` of
+        ``buckets``."""
         return RowsOnDisk(buckets, bucket, self._sorting)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Return the rows in order, in batches, once."""
+        """Yield the rows, sorted by block, in batches. This works only once."""
         for rows in self._slices():
             yield self._sorting.numbered(in_order(rows))
             release_freed_memory()
 
     def _slices(self) -> Iterator[pa.Table]:
-        """Return the rows by ranges of blocks: in the order of arrival if that is by block, else distributed again."""
+        """Yield the rows in tables that each cover a range of blocks, in the order of these ranges.
+
+        If the rows did not arrive by block, they are first partitioned by block.
+        """
         budget = self._sorting.budget
         most = max(self.rows * budget.group // max(self.bytes, 1), 1)
         counts, firsts, lasts = (np.array(column, np.int64) for column in zip(*self._spans, strict=True))
@@ -143,7 +151,10 @@ class RowsOnDisk:
 
 
 class Sorter:
-    """Sorts the rows of an import. ``numbered`` adds the numbers of addresses to sorted rows."""
+    """Groups the rows of an import by token and sorts them. ``spool`` is the folder for temporary files.
+
+    ``numbered`` adds the numbers of addresses to sorted rows.
+    """
 
     def __init__(self, coding: Coding, numbered: Callable[[pa.Table], pa.Table], spool: Path, budget: Budget) -> None:
         self.coding = coding
@@ -152,7 +163,7 @@ class Sorter:
         self.budget = budget
 
     def by_token(self, transfers: pa.Table | pa.RecordBatchReader) -> Iterator[TokenRows]:
-        """Return the rows (schema ``TRANSFERS``, in any order) token by token."""
+        """Yield the rows of each token. ``transfers`` has the schema ``TRANSFERS``, in any order."""
         batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
         rest = (self._encoded(rows) for batch in batches for rows in _cut(batch, self.budget.batch))
         held: list[pa.Table] = []
@@ -231,7 +242,8 @@ class Sorter:
 
 
 def _frequent(tokens: Array) -> Array:
-    """Return the tokens that have a large part of the rows."""
+    """Return the numbers of the tokens that have more than 1/``_LARGE`` of the rows. ``tokens`` has the token of each
+    row."""
     return np.flatnonzero(np.bincount(tokens) * _LARGE > len(tokens))
 
 

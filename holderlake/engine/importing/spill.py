@@ -1,4 +1,4 @@
-"""Partition rows into buckets that each fit into memory. Buckets are in memory while small, then in files."""
+"""Partition rows into numbered buckets that each fit into memory. Buckets are in memory at first, then in files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class _Buckets(ABC, Generic[T]):
-    """Buckets of rows by number. Up to ``held`` bytes wait in memory; beyond that, rows go to files in ``folder``."""
+    """Rows in numbered buckets. Up to ``held`` bytes stay in memory; beyond that, rows are written to files in
+    ``folder``."""
 
     def __init__(self, folder: Path, held: int) -> None:
         self._folder = folder
@@ -33,11 +34,11 @@ class _Buckets(ABC, Generic[T]):
         self._written: set[int] = set()
 
     def numbers(self) -> list[int]:
-        """Return the numbers of buckets that have rows, rising."""
+        """Return the ascending numbers of the buckets that have rows."""
         return sorted(self._sizes)
 
     def bytes_of(self, number: int) -> int:
-        """Return the size of a bucket's rows in bytes, uncompressed."""
+        """Return the size of a bucket's rows in bytes, before compression."""
         return self._sizes[number][1] if number in self._sizes else 0
 
     def rows_of(self, number: int) -> int:
@@ -58,7 +59,7 @@ class _Buckets(ABC, Generic[T]):
             self._write()
 
     def distribute(self, numbers: Array, rows: T) -> None:
-        """Add each row to the bucket of its number. The rows of a bucket keep their order."""
+        """Add each row to the bucket that ``numbers`` has for it. The rows of a bucket keep their order."""
         if not len(numbers):
             return
         order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # a radix sort
@@ -69,14 +70,14 @@ class _Buckets(ABC, Generic[T]):
             self.add(int(ordered[start]), self._part(by_bucket, start, end))
 
     def blocks(self, number: int) -> Iterator[T]:
-        """Return the rows of a bucket in batches, in the order of adding."""
+        """Yield the rows of a bucket in batches, in the order in which they were added."""
         if number in self._written:
             with self._path(number).open("rb") as file:
                 yield from self._read(number, file)
         yield from self._waiting.get(number, [])
 
     def take(self, number: int) -> T:
-        """Return all rows of a bucket, which has some, and remove it."""
+        """Remove a bucket that has rows, and return its rows."""
         rows = self._joined(list(self.blocks(number)))
         self.drop(number)
         return rows
@@ -121,7 +122,7 @@ class _Buckets(ABC, Generic[T]):
 
 
 class ArrayBuckets(_Buckets[Columns]):
-    """Buckets of rows as columns of arrays, whose types and shapes are the same in all rows."""
+    """Buckets of rows in numpy arrays, one array for each column. Types and shapes are the same in all rows."""
 
     def __init__(self, folder: Path, held: int) -> None:
         super().__init__(folder, held)
@@ -160,10 +161,10 @@ class ArrayBuckets(_Buckets[Columns]):
 
 
 class TableBuckets(_Buckets[pa.Table]):
-    """Buckets of rows as Arrow tables of one schema."""
+    """Buckets of rows in Arrow tables of the same schema."""
 
     def blocks_of(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Return some columns of a bucket's rows in batches; see ``blocks``."""
+        """Yield some columns of a bucket's rows in batches, see ``blocks``."""
         if number in self._written:
             with self._path(number).open("rb") as file:
                 yield from self._streams(file, columns)
@@ -200,7 +201,7 @@ class TableBuckets(_Buckets[pa.Table]):
 
 
 class Sample:
-    """An evenly spaced sample of a stream of numbers of unknown length."""
+    """An evenly spaced sample of a sequence of numbers whose length is not known in advance."""
 
     _MOST: Final = 1 << 16
 
@@ -210,7 +211,7 @@ class Sample:
         self._kept = 0
 
     def add(self, numbers: Array) -> None:
-        """Add numbers of the stream."""
+        """Add the next numbers of the sequence."""
         self._pieces.append(numbers[:: self._step].copy())
         self._kept += len(self._pieces[-1])
         while self._kept > 2 * self._MOST:
@@ -219,7 +220,7 @@ class Sample:
             self._step *= 2
 
     def cuts(self, parts: int) -> Array:
-        """Return rising numbers that divide the stream into about ``parts`` parts of the same size."""
+        """Return ascending numbers that divide the sequence into about ``parts`` ranges with equally many numbers."""
         if not self._pieces or parts < 2:
             return np.empty(0, np.int64)
         ordered = np.sort(np.concatenate(self._pieces))

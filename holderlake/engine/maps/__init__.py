@@ -1,4 +1,7 @@
-"""Maps as of any second: nodes, relationships, clusters, their evidence and changes, one map or many in a pass.
+"""Maps as of any second: their nodes, relationships and clusters, for one instant or many at once.
 
-Balances, address details and concentration of single tokens are in ``holderlake.engine.queries``.
+``maps`` makes the tables of a map, ``batch`` those of many tokens and instants. Both use ``graph`` (with
+``graph_input``), which finds magic nodes, ``time_nodes``, ``links`` and ``clusters``. ``relationships`` returns links
+with addresses. ``evidence`` lists the links and transfers of a cluster. ``changes`` compares two instants, with
+``lineage`` for clusters. Balances, address details and concentration of single tokens are in ``queries``.
 """

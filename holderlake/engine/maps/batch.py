@@ -1,7 +1,7 @@
-"""Maps or holders of many tokens at many instants in one pass, as batches of the lake's tables.
+"""Compute the maps or holders of many tokens at many instants, as batches of the lake's tables.
 
-The rows equal those of ``map_as_of`` and ``holders_as_of``, by token, then instant. A pass computes some hundreds of a
-token's instants together. It runs two threads, because most of the work does not hold the interpreter's lock.
+The rows equal those of ``map_as_of`` and ``holders_as_of``, sorted by token, then instant. Some hundreds of a token's
+instants are computed together. Two threads compute, because most of the work does not hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _WORKERS: Final = 2
 _HOLDERS_PER_CALL: Final = 32_000
 """The most top holders, summed over all instants, that one call computes."""
 _MAPS_PER_BATCH: Final = 32
-"""The least number of maps in a batch, except the last one."""
+"""The least number of maps in a batch. The last batch may have fewer."""
 _ROWS_PER_BATCH: Final = 10_000
-"""The least number of rows of holders in a batch, except the last one."""
+"""The least number of rows of holders in a batch. The last batch may have fewer."""
 _MEMORY_CHECK_SECONDS: Final = 0.05
 """Seconds between two measurements of the memory of mapped files."""
 
@@ -52,8 +52,9 @@ def map_batches(
 ) -> Iterator[dict[str, pa.Table]]:
     """Yield the map tables of every token (chain, address) at every instant, in batches, by token, then instant.
 
-    A token without holders at an instant has no rows for it. All batches read the store's state at the first one.
-    Raises ``UnknownToken`` or ``UnsupportedToken`` at the first such token.
+    A token without holders at an instant has no rows for it. All batches read the same state of the store, that of the
+    first batch. ``computed_at`` is the time in the column ``dt_update``; None is the present. Raises ``UnknownToken``
+    or ``UnsupportedToken`` at the first such token.
     """
     snapshot, computed_at = store.cached_snapshot(), computed_at or utc_now()
     view = snapshot.view()
@@ -70,7 +71,11 @@ def map_batches(
 def holder_batches(
     store: Store, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], limit: int, details: bool = False
 ) -> Iterator[pa.Table]:
-    """Yield the lake's ``holders`` rows of every token at every instant, in batches; otherwise as ``map_batches``."""
+    """Yield the lake's ``holders`` rows of every token at every instant, in batches.
+
+    Each instant has the ``limit`` largest holders. The order, the state of the store and the errors are as in
+    ``map_batches``.
+    """
     snapshot = store.cached_snapshot()
     view = snapshot.view()
 
@@ -89,8 +94,10 @@ def _calls(
     instants: Sequence[datetime],
     limit: int,
 ) -> Iterator[Callable[[], T]]:
-    """Yield one call of ``compute`` for each token and group of instants; ``limit`` is the number of holders at each
-    instant."""
+    """Yield one call of ``compute`` for each token and each list of consecutive instants.
+
+    ``limit`` is the number of holders at each instant; it determines the length of the lists.
+    """
     step = max(1, _HOLDERS_PER_CALL // limit)
     for key in tokens:
         for first in range(0, len(instants), step):
@@ -98,7 +105,8 @@ def _calls(
 
 
 def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], int], least: int) -> Iterator[list[T]]:
-    """Yield the results of the calls in groups of at least ``least`` rows; results without rows are left out.
+    """Yield the results of the calls in lists that have at least ``least`` rows together. Results without rows are left
+    out.
 
     ``size`` returns the number of rows (or maps) of a result.
     """
@@ -115,10 +123,10 @@ def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], i
 
 @contextmanager
 def _released_memory(view: View) -> Iterator[None]:
-    """Release the memory of mapped files from a thread, as often as these files take much memory.
+    """Context manager with a thread that releases the memory of mapped files when they exceed the limit.
 
-    Otherwise a pass over the store would seem to need memory for all of its files. The calls cannot release it, because
-    the files of a single call may already take too much.
+    Otherwise a reader of the complete store would seem to need memory for all of its files. The calls cannot release
+    the memory, because the files of a single call may already exceed the limit.
     """
     finished = threading.Event()
 
@@ -146,7 +154,7 @@ def _arrays(opened: Any) -> Iterator[Array]:
 
 
 def _parallel(calls: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Yield the results of the calls in their order; run a few calls ahead."""
+    """Yield the results of the calls in order. A few calls run in advance."""
     pool, waiting = ThreadPoolExecutor(_WORKERS), deque[Future[T]]()
     try:
         for call in calls:

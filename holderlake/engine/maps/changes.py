@@ -1,4 +1,4 @@
-"""Changes between two instants: balances of all holders, and clusters of the two maps, compared in ``lineage``."""
+"""Compare a token at two instants: the balances of all its holders, and the clusters of the two maps (``lineage``)."""
 
 from __future__ import annotations
 
@@ -122,18 +122,20 @@ def map_changes(
     options: MapOptions,
     limit: int,
 ) -> dict[str, pa.Table]:
-    """Return the tables ``holders`` (``HOLDER_CHANGES``), ``counts`` (``CHANGE_COUNTS``) and ``clusters``
-    (``CLUSTER_CHANGES``). ``before`` must be the earlier of the two seconds.
+    """Compare a token at two instants. Return the tables ``holders``, ``counts`` and ``clusters``.
 
-    ``holders`` has the ``limit`` largest changes of a balance, up or down, by raw amount, then by address; unchanged
-    balances are left out. ``counts`` is one row over all holders.
+    ``before`` must be the earlier instant. The schemas are ``HOLDER_CHANGES``, ``CHANGE_COUNTS`` and
+    ``CLUSTER_CHANGES``.
 
-    ``clusters`` compares the clusters of the two maps by the holders that they share; magic nodes do not count. Both
-    maps have ``options.limit`` top holders and use the current labels and rules. ``lineage`` defines the changes and
-    their order.
+    - ``holders`` has the ``limit`` largest changes of a balance, up or down, by raw amount, then by address. Unchanged
+      balances are left out.
+    - ``counts`` is one row with the numbers of holders of each change, over all holders.
+    - ``clusters`` compares the clusters of the two maps by the holders that they share; magic nodes do not count. Both
+      maps have ``options.limit`` top holders and use the current labels and rules. ``lineage`` defines the changes and
+      their order.
 
     If the token has no holders at one of the instants, all holders of the other entered or left. Raises
-    ``UnknownToken``, ``UnsupportedToken``, or ``NoHolders`` if it has none at either.
+    ``UnknownToken``, ``UnsupportedToken``, or ``NoHolders`` if it has no holders at either instant.
     """
     token = supported_token(store, chain, token_address)
     held = _held(store, token, before, after)
@@ -171,7 +173,7 @@ def _share(amount: str, supply: str | None) -> float:
 
 @dataclass(frozen=True)
 class _Side:
-    """The clusters of the earlier or the later map, the largest first, and the balances that determine their shares."""
+    """The clusters of one of the two maps, the largest first, and the balances from which their shares are computed."""
 
     balances: Balances
     clusters: Sequence[Cluster]

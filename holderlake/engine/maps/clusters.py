@@ -1,6 +1,6 @@
-"""Clusters at several instants: shown holders that transfers connect, directly or through magic nodes and time nodes.
+"""Clusters at several instants: shown holders that links connect, directly or through magic nodes and time nodes.
 
-A cluster is a connected component with at least two holders. Amounts are exact raw integers.
+A cluster is a connected component with at least two shown holders. Amounts are exact raw integers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from holderlake.engine.numeric.bigint import (
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster: holders by falling balance, the magic nodes between them, and the sum of the holders' raw balances."""
+    """A cluster: its holders by descending balance, the magic nodes between them, and the sum of the holders' raw
+    balances."""
 
     holders: tuple[str, ...]
     magic_nodes: tuple[str, ...]
@@ -33,11 +34,16 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters by instant, the largest first, as arrays; equal amounts by the first holder's address.
+    """The clusters of several instants as arrays, sorted by instant, then descending amount, then the first holder's
+    address.
 
-    One entry a cluster: ``numbers`` (from 1 at each instant), ``sums`` (balances of its holders, as limbs), ``holders``
-    and ``magic`` (numbers of members). One entry a member: ``owners`` (position of its cluster), ``nodes`` and
-    ``is_magic``; holders come by falling balance, then magic nodes from the strongest on.
+    These arrays have one value for each cluster: ``instants`` (position of the instant), ``numbers`` (from 1 at each
+    instant), ``sums`` (sum of the holders' balances, as limbs), ``holders`` and ``magic`` (numbers of members of each
+    kind).
+
+    These have one value for each member: ``owners`` (position of its cluster), ``nodes`` (position of its address) and
+    ``is_magic``. Members are sorted by cluster. Its holders come first, by descending balance, then its magic nodes,
+    the strongest first.
     """
 
     instants: Array
@@ -50,7 +56,7 @@ class Clusters:
     is_magic: Array
 
     def listed(self, texts: Sequence[str]) -> list[Cluster]:
-        """Return each cluster with the addresses of its members; ``texts`` are the addresses of all nodes."""
+        """Return each cluster with the addresses of its members. ``texts`` has the address of each node."""
         ends = np.searchsorted(self.owners, np.arange(len(self.instants) + 1)).tolist()
         members = [texts[node] for node in self.nodes.tolist()]
         return [
@@ -63,10 +69,10 @@ class Clusters:
 
 @dataclass(frozen=True)
 class RankedNodes:
-    """Nodes of maps by instant and rank: shown holders by falling balance, or magic nodes from the strongest on.
+    """Nodes of maps by instant and rank: shown holders by descending balance, or magic nodes with the strongest first.
 
     ``instants`` are positions of instants, ``nodes`` positions of addresses. ``balances`` are raw, as limbs (64-bit
-    words, see ``bigint``); empty for magic nodes.
+    words, see ``bigint``); the array is empty for magic nodes.
     """
 
     instants: Array
@@ -75,10 +81,9 @@ class RankedNodes:
 
 
 def clusters_of(holders: RankedNodes, magic: RankedNodes, components: Array) -> Clusters:
-    """Return the clusters of the shown holders.
+    """Return the clusters of the shown holders ``holders`` and the magic nodes ``magic``.
 
-    ``components`` is an array with a row for each instant and a column for each node, by address: the number of the
-    connected component that the node belongs to.
+    ``components`` has a row for each instant and a column for each node: the number of the node's connected component.
     """
     size = components.shape[1]
     keys, of_magic = (

@@ -1,6 +1,7 @@
-"""Evidence of clusters: all links between members, directly or through a time node, and single transfers of each.
+"""Evidence of clusters: the links that connect the members of each cluster, and single transfers of each link.
 
-``graph`` computes the links, for a map and for its evidence alike.
+A link connects two members directly, or a member and a time node. ``graph`` computes the links, for maps and for
+evidence.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ ORDER BY cluster_id, strength, place
 
 @dataclass(frozen=True)
 class _RankedLink:
-    """A link of a cluster, with its rank among the cluster's links; ``strength`` 1 is the strongest."""
+    """A link of a cluster and its rank ``strength`` among the cluster's links; 1 is the strongest."""
 
     cluster_id: int
     strength: int
@@ -114,15 +115,15 @@ def cluster_evidence(
     cluster_id: int | None,
     transfers_per_link: int,
 ) -> dict[str, pa.Table]:
-    """Return the tables ``links`` (``LINKS``) and ``transfers`` (``TRANSFERS_OF_LINKS``) of one cluster or of all.
+    """Return the tables ``links`` and ``transfers`` of the cluster ``cluster_id``, or of all clusters if it is None.
 
     A link is a relationship of the map: all transfers of a token from one address to another, or those in the window of
-    a time node. ``links`` has those between members of a cluster, and between members and the time nodes that connect
-    them. They are ordered by cluster, then the strongest first: most transfers, then the longest period between first
-    and last, then the earliest first transfer, then addresses, token and time node.
+    a time node. ``links`` (``LINKS``) has the links between members of a cluster, and between members and the time
+    nodes that connect them. They are sorted by cluster, then strength: most transfers first, then the longest time
+    between first and last transfer, then the earliest first transfer, then addresses, token and time node.
 
-    ``transfers`` has the ``transfers_per_link`` earliest transfers of each link, in the order of the links. Later
-    transfers do not change them.
+    ``transfers`` (``TRANSFERS_OF_LINKS``) has the ``transfers_per_link`` earliest transfers of each link, in the order
+    of the links. Later transfers do not change this table.
 
     Raises ``UnknownToken``, ``UnsupportedToken``, ``NoHolders``, or ``UnknownCluster`` if the map has no such cluster.
     """
@@ -143,7 +144,7 @@ def cluster_evidence(
 def _unknown_cluster(token: TokenInfo, as_of: datetime, cluster_id: int, clusters: int) -> UnknownCluster:
     return UnknownCluster(
         f"the map of {token.name} ({token.address} on {token.chain}) has {clusters} clusters at "
-        f"{as_of.isoformat()}Z; number {cluster_id} is none of them"
+        f"{as_of.isoformat()}Z, numbered from 1; it has no cluster {cluster_id}"
     )
 
 

@@ -1,7 +1,7 @@
-"""The graph of a token's map at several instants: magic nodes, links, time nodes, and the clusters they connect.
+"""The graph of a token's map at several instants: magic nodes, links, time nodes, and the clusters that links connect.
 
 The steps follow the contract, section "Classification and computation". The transfers of all addresses that are shown
-or magic nodes at any instant are read once for all instants. Maps, evidence and changes all use these graphs.
+holders or magic nodes at any instant are read once for all instants. Maps, evidence and changes all use these graphs.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ from holderlake.engine.store.store import Store
 
 @dataclass(frozen=True)
 class Top:
-    """The largest holders by instant and rank, as arrays: position of the instant, number of the address, raw balance
-    as limbs (64-bit words, see ``bigint``), and whether the map shows the holder."""
+    """The largest holders as arrays, by instant and rank.
+
+    ``instants`` are positions of instants, ``addresses`` numbers of addresses. ``balances`` are raw, as limbs (64-bit
+    words, see ``bigint``). ``is_shown`` is True for holders that the map shows.
+    """
 
     instants: Array
     addresses: Array
@@ -50,11 +53,11 @@ class Top:
 
 @dataclass(frozen=True)
 class Graphs:
-    """The graphs of maps at several instants.
+    """The graphs of maps at several instants, as arrays.
 
-    A node is a position in ``texts``, the sorted addresses, and in ``numbers``, their numbers. ``holders`` are the
-    nodes of the top holders. ``magic`` (magic nodes) and ``windows`` (exchanges of time nodes) have a row an instant,
-    in the order of the map, -1 for none.
+    A node is a position in ``texts`` (addresses, in alphabetical order) and in ``numbers`` (the store's numbers of
+    these addresses). ``holders`` has the node of each top holder. ``magic`` (magic nodes) and ``windows`` (exchanges of
+    time nodes) have a row for each instant with the nodes in the order of the map, filled up with -1.
     """
 
     numbers: Array
@@ -68,8 +71,11 @@ class Graphs:
 
 @dataclass(frozen=True)
 class Graph:
-    """The graph of one map: ordered addresses of magic nodes and of the exchanges of time nodes; the links among
-    wallets and with time nodes; and the clusters."""
+    """The graph of one map.
+
+    ``magic`` has the ordered addresses of magic nodes, ``time_nodes`` those of the exchanges of time nodes. ``links``
+    are those between wallets, and between wallets and time nodes.
+    """
 
     magic: dict[str, None]
     time_nodes: list[str]
@@ -78,7 +84,7 @@ class Graph:
 
 
 def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
-    """Return the graph of a map whose top holders are the ``largest``."""
+    """Return the graph of the map whose top holders are ``largest``."""
     view = store.view()
     inputs = GraphInput.of(store, view, token, np.array([to_unix(as_of)]), options)
     addresses = view.dictionary.find([address for address, _ in largest.holders])
@@ -99,7 +105,7 @@ def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dateti
 
 
 def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
-    """Return the graphs at each instant of ``inputs``; ``top`` has the top holders of every instant."""
+    """Return the graphs at each instant of ``inputs``. ``top`` has the top holders of every instant."""
     view, seconds = inputs.view, inputs.seconds
     owners, which = np.unique(top.addresses[top.is_shown], return_inverse=True)
     shown = np.zeros((len(owners), len(seconds)), np.bool_)
@@ -151,9 +157,10 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
 def _uses(
     inputs: GraphInput, names: AddressOrder, time_windows: TimeWindows, around: Entries, of_magic: Entries
 ) -> Uses:
-    """Return the uses of exchanges: by shown holders, and by magic nodes in windows that shown holders share.
+    """Return the uses of exchanges by shown holders, and by magic nodes in time windows that shown holders share.
 
-    ``around`` are the transfers of shown holders, ``of_magic`` those of magic nodes.
+    A use is a transfer to or from an exchange. ``around`` are the transfers of shown holders, ``of_magic`` those of
+    magic nodes.
     """
     places, windows = time_windows.uses_among(of_magic)
     entries = concatenate_entries(around.at(time_windows.places), of_magic.at(places))
@@ -172,7 +179,7 @@ def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
 
 
 def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Array, top: Top) -> Array:
-    """Return the magic nodes of each instant (a row), the most connected first: numbers of addresses, -1 for none.
+    """Return the magic nodes of each instant: a row of address numbers, the most connected first, filled up with -1.
 
     ``around`` are the transfers of shown holders; those at the positions ``places`` are with wallets. ``shown`` is a
     mask with a row for each shown holder and a column for each instant. The rules limit the number of magic nodes of a
@@ -206,7 +213,7 @@ def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Arra
 
 
 def _rows_of(top: Top, keys: Array, size: int) -> Array:
-    """Return the top holders of each instant (a row) by rank, as positions in ``keys``; -1 for holders that are not in
+    """Return the top holders of each instant: a row by rank of positions in ``keys``, -1 for holders that are not in
     ``keys``.
 
     ``keys`` are numbers of addresses, ``size`` is the number of instants.
@@ -238,11 +245,11 @@ def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
 
 
 def connected(size: int, top: Top, nodes: Array, magic: Array, windows: Array, links: Links) -> Clusters:
-    """Return the clusters of each instant's map; the graphs have ``size`` nodes.
+    """Return the clusters of each instant's map. ``size`` is the number of nodes.
 
-    ``nodes`` are the positions of the top holders' addresses. ``magic`` (magic nodes) and ``windows`` (exchanges of
-    time nodes) have a row for each instant. A link of a time node leads to the time node and not to its exchange, so it
-    connects only wallets that used the exchange in the same window.
+    ``nodes`` has the node of each top holder. ``magic`` (magic nodes) and ``windows`` (exchanges of time nodes) have a
+    row for each instant. A link of a time node leads to the time node and not to its exchange, so it connects only
+    wallets that used the exchange in the same window.
     """
     exchanges = np.full(len(links.windows), -1)
     timed = np.flatnonzero(links.windows >= 0)

@@ -14,8 +14,12 @@ from holderlake.engine.store.store import Store
 
 @dataclass(frozen=True)
 class GraphInput:
-    """Input of a token's graphs: a store and its view, the kinds of all addresses, a Bloom filter of the ``MARKED``
-    addresses, the token, ascending unix seconds and the options."""
+    """Input of a token's graphs at several instants.
+
+    ``view`` has the arrays of the ``store``. ``kinds`` has the kinds of all addresses as bits, and ``marked`` is a
+    Bloom filter of the addresses with a kind of ``addresses.MARKED``. ``seconds`` are the instants, as ascending unix
+    seconds.
+    """
 
     store: Store
     view: View
@@ -27,16 +31,20 @@ class GraphInput:
 
     @staticmethod
     def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> GraphInput:
-        """Return the input, with the kinds of addresses from the store."""
+        """Return the input of a token's graphs, with the kinds of addresses read from the store."""
         kinds, marked = kinds_of_addresses(store, view), marked_filter(store, view)
         return GraphInput(store, view, kinds, marked, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
-        """Return for each address the position of the first of the ``seconds`` at which it is an exchange, contract or
-        hypernode; the number of seconds if there is none."""
+        """Return for each address the position in ``seconds`` at which it first is an exchange, contract or hypernode.
+
+        The position is the number of seconds if it never is.
+        """
         return wallets_until(self.store, self.view, self.kinds, addresses, self.seconds)
 
     def supernodes_from(self, addresses: Array) -> Array:
-        """Return for each address the position of the first of the ``seconds`` at which it is a supernode; the number
-        of seconds if there is none."""
+        """Return for each address the position in ``seconds`` at which it first is a supernode.
+
+        The position is the number of seconds if it never is.
+        """
         return supernodes_from(self.store, self.view, addresses, self.seconds)

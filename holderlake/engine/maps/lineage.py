@@ -1,4 +1,5 @@
-"""Changes from the clusters of one map to those of a later one, by the holders that they share."""
+"""Changes from the clusters of one map to those of a later map. Clusters are compared by the holders that they
+share."""
 
 from __future__ import annotations
 
@@ -7,23 +8,25 @@ from dataclasses import dataclass
 from typing import Final
 
 _NO_CLUSTER: Final = [2**63]
-"""Sort key of a change without a later cluster, which comes last."""
+"""Sort key of a change without a later cluster, so that it comes last."""
 
 Clusters = Sequence[Collection[str]]
-"""Disjoint sets of holders; a cluster's number is its position, from 1."""
+"""Disjoint sets of holders. The number of a cluster is its position, counted from 1."""
 
 
 @dataclass(frozen=True)
 class ClusterChange:
-    """A change, and the numbers of the earlier and the later clusters that take part in it, ascending.
+    """A change, and the ascending numbers of the earlier (``before``) and later (``after``) clusters that take part in
+    it.
 
     Two clusters are related if they share a holder. ``change`` is one of:
 
     - ``merged``: a later cluster is related to two or more earlier ones.
     - ``split``: an earlier cluster is related to two or more later ones.
-    - ``same``, ``grew``, ``shrank`` or ``changed``: one earlier and one later cluster are related to each other only,
-      and the later one has the same holders, more, fewer, or as many but not the same.
-    - ``born``: a later cluster is related to none. ``died``: an earlier cluster is related to none.
+    - ``same``, ``grew``, ``shrank`` or ``changed``: one earlier and one later cluster are related to each other only.
+      The later one has the same holders, more, fewer, or as many but not the same.
+    - ``born``: a later cluster is related to no earlier one.
+    - ``died``: an earlier cluster is related to no later one.
     """
 
     change: str
@@ -32,9 +35,9 @@ class ClusterChange:
 
 
 def lineage(before: Clusters, after: Clusters) -> list[ClusterChange]:
-    """Return the changes from the clusters ``before`` to those ``after``.
+    """Return the changes from the clusters ``before`` to the clusters ``after``.
 
-    They are ordered by later cluster, then by earlier cluster; clusters that died come last. Each cluster is in at
+    Changes are sorted by later cluster, then by earlier cluster; clusters that died come last. Each cluster is in at
     least one change. It is in several if some clusters merge while others split.
     """
     changes = _changes([frozenset(cluster) for cluster in before], [frozenset(cluster) for cluster in after])
@@ -58,8 +61,7 @@ def _changes(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) 
 
 
 def _related(clusters: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> list[list[int]]:
-    """Return for each of the ``clusters`` the ascending numbers of those of the ``others`` that share a holder with
-    it."""
+    """Return for each of the ``clusters`` the numbers of the ``others`` that share a holder with it, ascending."""
     number_of = {holder: number for number, other in enumerate(others, start=1) for holder in other}
     return [sorted({number_of[holder] for holder in cluster if holder in number_of}) for cluster in clusters]
 

@@ -1,7 +1,8 @@
-"""Grouped transfers of maps at several instants, as arrays: between nodes, and with an exchange in a time window.
+"""Links of maps at several instants, as arrays: grouped transfers between nodes, and with an exchange in a time window.
 
-A link groups the transfers of one sender, receiver and token (contract, 2.4); links between two supernodes are dropped.
-The value of each transfer is looked up once for all instants; a link's sum is a difference of two running sums.
+A link groups the transfers of one sender, receiver and token (contract, 2.4). Links between two supernodes are dropped.
+The value of each transfer is looked up once for all instants, because the sum of a link at an instant is a difference
+of two running sums.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, sum_width
 
 _CELLS = 1 << 22
-"""The most cells (an instant and a link) that one step examines."""
+"""The most pairs of an instant and a link that one step examines."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """Links by instant; links between nodes come before links of time windows.
+    """Links by instant. Links between nodes come before links of time windows.
 
     ``instants`` are positions of instants. ``windows`` is the position of the time window on its map, -1 for links
-    between nodes. ``senders`` and ``receivers`` are positions in ``AddressOrder``, ``tokens`` numbers of tokens,
-    ``counts`` numbers of transfers, ``sums`` raw amounts as limbs (64-bit words, see ``bigint``), times unix seconds.
+    between nodes. ``senders`` and ``receivers`` are positions in an ``AddressOrder``, ``tokens`` numbers of tokens.
+    ``counts`` are numbers of transfers, and the times are unix seconds. ``sums`` are raw amounts as limbs (64-bit
+    words, see ``bigint``).
     """
 
     instants: Array
@@ -44,9 +46,9 @@ class Links:
 
 
 class Transfers(NamedTuple):
-    """Transfers that make links: senders and receivers (positions in ``AddressOrder``), token numbers, unix seconds.
+    """Transfers that make links: senders and receivers (positions in an ``AddressOrder``), token numbers, unix seconds.
 
-    Transfers of the same sender, receiver and token are in order of time.
+    Transfers of the same sender, receiver and token are sorted by time.
     """
 
     senders: Array
@@ -61,8 +63,8 @@ class Transfers(NamedTuple):
     def links(self, view: View) -> Array:
         """Return for each transfer the key of its link.
 
-        A key is an integer for sender, receiver and token; keys ascend in the order of the addresses and
-        tokens as text.
+        A key is an integer that identifies a sender, receiver and token. Keys sort like the addresses and tokens as
+        text.
         """
         tokens, which = np.unique(self.tokens, return_inverse=True)
         keys = [view.manifest.keys[token] for token in tokens.tolist()]
@@ -78,8 +80,9 @@ def between_nodes(
 ) -> Links:
     """Return the links at each of the ascending ``seconds`` between the addresses that are nodes at that second.
 
-    ``present`` is a mask with a row for each address of ``names`` and a column for each second. A link is dropped from
-    the second at which both its ends are supernodes; ``supernodes_from`` has its position for each address.
+    ``names`` is the order of the addresses. ``present`` is a mask with a row for each address of ``names`` and a column
+    for each second. ``supernodes_from`` has, for each address, the position of the first second at which it is a
+    supernode. A link is dropped from the second on at which both ends are supernodes.
     """
     keys = transfers.links(view)
     order = np.argsort(keys, kind="stable")
@@ -118,7 +121,8 @@ def between_nodes(
 def _while_present(present: Array, senders: Array, receivers: Array, begin: Array, end: Array) -> tuple[Array, Array]:
     """Return the pairs of an instant and a link at which both ends of the link are present, as two arrays of positions.
 
-    ``begin`` and ``end`` (excluded) are the positions of each link's first and last instant.
+    ``begin`` and ``end`` (excluded) are the positions of the first and last instant of each link. ``present`` is as in
+    ``between_nodes``.
     """
     by_instant = np.ascontiguousarray(present.T)
     step = max(1, _CELLS // max(1, len(senders)))
@@ -133,10 +137,11 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
 
 
 class Uses(NamedTuple):
-    """Transfers between a wallet and an exchange in time windows.
+    """Transfers between wallets and exchanges in time windows.
 
-    ``owners`` are the wallets (positions in ``AddressOrder``), ``windows`` positions in a list of windows. A transfer
-    does not count from the instant at position ``dropped_from`` on, because wallet and exchange are then supernodes.
+    ``owners`` are the wallets (positions in an ``AddressOrder``), ``windows`` positions in a list of windows. A
+    transfer does not count from the instant at position ``dropped_from`` on, because wallet and exchange are then both
+    supernodes.
     """
 
     transfers: Transfers
@@ -148,8 +153,9 @@ class Uses(NamedTuple):
 def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, seconds: Array, present: Array) -> Links:
     """Return the links of the time windows at each of the ascending ``seconds``.
 
-    ``chosen`` has a row for each second: positions of the windows on the map, -1 for none. ``present`` is a mask with a
-    row for each address of ``names`` and a column for each second; only uses of wallets that are present count.
+    ``chosen`` has a row for each second: the windows that are time nodes of its map, filled up with -1. ``present`` is
+    a mask with a row for each address of ``names`` and a column for each second; only uses by wallets that are present
+    count.
     """
     instants, places = np.nonzero(chosen >= 0)
     windows = chosen[instants, places]
@@ -188,7 +194,7 @@ def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, secon
 
 
 def joined_links(pieces: Sequence[Links]) -> Links:
-    """Return all links of the pieces by instant; links of the same instant are in the order of the pieces."""
+    """Return all links of several ``Links``, by instant. Links of the same instant keep their order."""
     columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in fields(Links)}
     order = np.argsort(np.concatenate(columns["instants"]), kind="stable")
     joined = {
@@ -198,10 +204,10 @@ def joined_links(pieces: Sequence[Links]) -> Links:
 
 
 def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
-    """Return the raw value of each transfer as 32-bit digits, looked up by token and second in the token's parts.
+    """Return the raw value of each transfer as a row of 32-bit digits.
 
-    Of transfers with the same token, second, sender and receiver, the first one has the sum of their values and the
-    others have 0.
+    The values are found in the parts of each token, by second, sender and receiver. If several transfers are equal in
+    token, second, sender and receiver, the first one gets the sum of their values and the others get 0.
     """
     senders, receivers = names.numbers[transfers.senders], names.numbers[transfers.receivers]
     ends = (senders.astype(np.int64) << 32) | receivers

@@ -1,7 +1,7 @@
 """A token's maps as of any seconds, as the lake's five map tables: nodes, relationships, clusters and metrics.
 
-``graph`` computes nodes, links and clusters, ``metrics`` the concentration; this module turns them into rows. All
-instants of a token are computed together, one as well as a year of days.
+``graph`` computes nodes, links and clusters, ``metrics`` the concentration. This module turns them into rows. All
+instants of a token are computed together.
 """
 
 from __future__ import annotations
@@ -52,13 +52,17 @@ _MEMBERS: Final = pa.array(["holder", "magic"])
 
 @dataclass(frozen=True)
 class MapData:
-    """The content of map tables at several instants (ascending unix ``seconds``), from the store or from a cluster of
-    machines.
+    """The content of map tables at several instants (ascending unix ``seconds``), read from a store or computed by
+    Spark.
 
-    ``lookup`` has the tokens of links, ``keys`` their (chain, address) keys by number. ``marked`` are the balances of
-    holders with special ``kinds``, ``free`` those of all holders that a map may show, as long as it may, and ``fresh``
-    those of the fresh wallets among these. ``known`` is the activity of the top holders, then of the magic nodes, each
-    as of its instant; ``labels`` has one label for each node.
+    - ``lookup`` returns metadata of the tokens of links. ``keys`` has the tokens (chain, address) by number.
+    - ``scored``: whether the service score is computed. ``supplies`` has the raw supply at each instant.
+    - ``marked`` are the balances of exchanges, contracts and hypernodes; ``kinds`` has the kind of each of these rows.
+    - ``free`` are the balances of all holders that a map may show, limited to the instants at which it may.
+    - ``fresh`` are those rows of ``free`` whose holders are fresh wallets, limited to the instants at which they are.
+    - ``known`` is the activity of the top holders, then of the magic nodes, each as of its instant. ``labels`` has one
+      label for each node.
+    - ``negatives`` has a JSON summary of the balances below zero for each instant.
     """
 
     lookup: TokenLookup
@@ -80,16 +84,16 @@ class MapData:
 
     @property
     def map_instants(self) -> Array:
-        """Return the instants with a map: those at which the token has holders."""
+        """The positions of the instants with a map: those at which the token has holders."""
         return np.unique(self.top.instants)
 
     @cached_property
     def balances(self) -> list[int]:
-        """Return the raw balances of the top holders."""
+        """The raw balances of the top holders."""
         return to_ints(self.top.balances)
 
     def shares(self, amounts: Sequence[int], instants: Array) -> list[float]:
-        """Return the amounts as parts of the supplies at their instants."""
+        """Return each amount as a part of the supply at its instant."""
         return shares_of(amounts, instants, self.supplies)
 
 
@@ -98,8 +102,9 @@ def map_as_of(
 ) -> dict[str, pa.Table]:
     """Return the map as tables ``maps``, ``map_nodes``, ``grouped_transfers``, ``clusters`` and ``cluster_members``.
 
-    ``options.return_decentralization_score`` decides whether the score is null; the service applies the other
-    ``return_…`` options. Raises ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``.
+    The score is null unless ``options.return_decentralization_score`` is set; the service applies the other
+    ``return_…`` options. ``computed_at`` is the time in the column ``dt_update``. Raises ``UnknownToken``,
+    ``UnsupportedToken`` or ``NoHolders``.
     """
     token = supported_token(store, chain, token_address)
     tables = maps_of(store, store.view(), token, [as_of], options, computed_at)
@@ -116,14 +121,15 @@ def maps_of(
     options: MapOptions,
     computed_at: datetime,
 ) -> dict[str, pa.Table]:
-    """Return the map tables of a token at the instants, in their order; an instant without holders has no rows."""
+    """Return the map tables of a token at the instants ``as_of``, in their order. An instant without holders has no
+    rows."""
     seconds, which = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
     tables = map_tables(_map_data(GraphInput.of(store, view, token, seconds, options)), computed_at)
     return {name: in_order(table, seconds, which) for name, table in tables.items()}
 
 
 def map_tables(data: MapData, computed_at: datetime) -> dict[str, pa.Table]:
-    """Return the map tables by name, their rows by instant."""
+    """Return the map tables by name. Their rows are sorted by instant."""
     common = {"chain": data.token.chain, "token_address": data.token.address}
     updated = common | {"dt_update": dt_update_text(computed_at)}
     filled: dict[str, tuple[Array, Columns]] = {
@@ -177,7 +183,7 @@ def _map_data(inputs: GraphInput) -> MapData:
 
 
 def _fresh(inputs: GraphInput, free: Rows) -> Rows:
-    """Return the balances for the time in which their holders are fresh wallets."""
+    """Return the rows of ``free`` whose holders are fresh wallets, limited to the instants at which they are."""
     store, seconds, age = inputs.store, inputs.seconds, inputs.store.rules.fresh_wallet_seconds
     begun = first_times(store, inputs.view)
     since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
@@ -244,7 +250,10 @@ def _shown(data: MapData) -> list[metrics.Shown]:
 
 
 def _by_instant(values: Sequence[int], instants: Array, places: Array, size: int) -> list[list[int]]:
-    """Return the values at the positions, one list for each instant; the instants of the positions ascend."""
+    """Return the values at the positions ``places`` as one list for each of ``size`` instants.
+
+    ``instants`` has the instant of each value; the instants at ``places`` are ascending.
+    """
     edges = np.searchsorted(instants[places], np.arange(size + 1)).tolist()
     kept = [values[place] for place in places.tolist()]
     return [kept[first:last] for first, last in pairwise(edges)]

@@ -1,4 +1,7 @@
-"""Grouped transfers between named addresses, and as the lake's columns. ``links`` computes them."""
+"""Links (grouped transfers) with addresses as text: between given addresses, and as columns of the lake's tables.
+
+``links`` computes the arrays from which they are made.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,10 @@ from holderlake.engine.store.store import Store
 
 
 class Link(NamedTuple):
-    """All transfers of one token from one address to another: exact raw sum, count, unix seconds of first and last.
+    """All transfers of one token from one address to another: exact raw sum, number, and unix seconds of first and
+    last.
 
-    A link of a time node has the node's number on the map, and only the transfers in its window.
+    A link of a time node has the node's number on the map, and counts only the transfers in its window.
     """
 
     from_address: str
@@ -41,14 +45,14 @@ class Link(NamedTuple):
 
 
 def counted_tokens(store: Store, own: tuple[str, str] | None) -> list[tuple[str, str]]:
-    """Return the tokens whose transfers count: the indexed ones, and the map's own."""
+    """Return the tokens whose transfers count on a map: the indexed tokens, and the map's token ``own``."""
     return sorted({*store.indexed_tokens(), *([own] if own else ())})
 
 
 def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_of: datetime) -> list[Link]:
-    """Return the links among the addresses as of an instant, ordered by sender, receiver and token.
+    """Return the links among the addresses as of an instant, sorted by sender, receiver and token.
 
-    ``tokens`` are the (chain, address) keys of the tokens whose transfers count.
+    ``tokens`` are the tokens (chain, address) whose transfers count.
     """
     view, seconds = store.view(), np.array([to_unix(as_of)])
     names = _known_names(view, addresses)
@@ -74,12 +78,12 @@ class TokenLookup(Protocol):
     """Source of token metadata, for example the store."""
 
     def tokens(self, keys: TokenKeys) -> Mapping[tuple[str, str], TokenInfo]:
-        """Return the metadata of the known tokens among the keys."""
+        """Return the metadata of those of the tokens that are known, by (chain, address)."""
 
 
 def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
-    """Return the links with addresses instead of positions; ``texts`` are the addresses of the nodes, ``keys`` the
-    token keys by number."""
+    """Return each link with addresses as text. ``texts`` has the address of each node, ``keys`` the tokens by
+    number."""
     ends = (links.senders, links.receivers, links.tokens)
     figures = (links.counts, links.first_times, links.last_times, links.windows + 1)
     return [
@@ -95,7 +99,7 @@ def link_columns(
 ) -> Columns:
     """Return the links as the lake's relationship columns (see ``tables.table_of``).
 
-    ``texts`` are the addresses of the nodes, ``numbered`` the token keys by number.
+    ``texts`` has the address of each node, ``numbered`` the tokens (chain, address) by number.
     """
     numbers, which = np.unique(links.tokens, return_inverse=True)
     keys = [numbered[number] for number in numbers.tolist()]
@@ -116,7 +120,7 @@ def link_columns(
 
 
 def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | None, as_of: datetime) -> pa.Table:
-    """Return all grouped transfers among the addresses, of indexed tokens and the context token.
+    """Return all grouped transfers among the addresses, of indexed tokens and of the token ``context``.
 
     Those between two supernodes are left out (contract, 2.4 rule 3). The columns are those of the lake's
     ``subgraph_transfers`` from ``from_address`` on.

@@ -1,7 +1,7 @@
-"""Time nodes: an exchange in one window of time that several shown holders used.
+"""Time nodes: an exchange in one window of time in which several shown holders used it.
 
-An allow-listed contract counts as an exchange. A window in which the exchange has very many counterparties makes no
-time node, because most of its users do not know each other.
+An allow-listed contract counts as an exchange. A window in which an exchange has very many counterparties makes no time
+node, because most of its users do not know each other.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from holderlake.engine.numeric.bigint import Array
 
 @dataclass(frozen=True)
 class TimeWindows:
-    """Windows of time in which shown holders used an exchange.
+    """Windows of time (``width`` seconds) in which shown holders used an exchange.
 
-    ``exchanges`` are numbers of addresses, in the order of their texts. The key of a window is the position of its
-    exchange times 2**32, plus the number of the window since ``base``; ``keys`` ascend. A use is an entry between a
-    shown holder and an exchange: ``places`` are positions of the entries, ``windows`` positions in ``keys``, and from
-    the instant ``dropped_from`` on a use does not count, because both its ends are supernodes. ``chosen`` has a row an
-    instant: positions of its windows, the most shared first, -1 for none.
+    ``exchanges`` are numbers of addresses, in the order of their texts. Windows are numbered from ``base``. ``keys``
+    has the key of each window, ascending: the position of its exchange times 2**32, plus the window's number less
+    ``base``.
+
+    A use is an entry between a shown holder and an exchange. These arrays have one value for each use: ``places``
+    (index of the entry), ``windows`` (position in ``keys``) and ``dropped_from`` (position of the instant from which
+    the use does not count, because both its ends are supernodes).
+
+    ``chosen`` has a row for each instant: the positions in ``keys`` of its time nodes, the most shared first, filled up
+    with -1.
     """
 
     width: int
@@ -40,18 +45,18 @@ class TimeWindows:
 
     @property
     def of_window(self) -> Array:
-        """Return the exchange of each window, as the number of its address."""
+        """The exchange of each window, as the number of its address."""
         found: Array = self.exchanges[self.keys >> 32]
         return found
 
     @property
     def chosen_exchanges(self) -> Array:
-        """Return the exchanges, as numbers of addresses, with a window that is a time node at any instant."""
+        """The exchanges of windows that are a time node at any instant, as numbers of addresses."""
         return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
 
     def uses_among(self, entries: Entries) -> tuple[Array, Array]:
-        """Return the positions of the entries that are uses of a shared window, and the position of that window in
-        ``keys``."""
+        """Return two arrays: the indices of the entries that lie in a window, and the position in ``keys`` of each
+        one's window."""
         if not len(self.keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         order = np.argsort(self.exchanges)
@@ -109,11 +114,11 @@ def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: A
 
 
 def _crowded_since(view: View, exchanges: Array, begun: Array, width: int, most: int) -> Array:
-    """Return the unix second at which each window gets more than ``most`` distinct counterparties; ``NEVER`` if it gets
-    no more.
+    """Return, for each window, the unix second at which it exceeds ``most`` distinct counterparties; ``NEVER`` if it
+    does not.
 
-    Counterparties of all tokens and chains count. A window is ``width`` seconds of an exchange from unix second
-    ``begun`` on.
+    Counterparties of all tokens and chains count. Window n is ``width`` seconds of the exchange ``exchanges[n]``, from
+    unix second ``begun[n]`` on.
     """
     since = np.full(len(exchanges), NEVER)
     if not len(exchanges):

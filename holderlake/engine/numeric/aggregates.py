@@ -1,8 +1,9 @@
-"""Sums over the balances of a token's holders, at each of many instants. Compiled as in ``graph_kernels``.
+"""Sums over the balances of a token's holders at each of many instants, compiled as in ``graph_kernels``.
 
-A row is a balance that an address has from one instant to another. Rows are sorted by falling balance and are read
-once, however many instants there are. A Fenwick tree over the instants keeps count and sum of the rows so far: each row
-is added at its first instant and subtracted at its last. A digit is 32 bits of a balance, the lowest digit first.
+A row is a balance that an address has from its first instant to its last instant (excluded). Rows are sorted by
+descending balance and are read once, however many instants there are. A Fenwick tree over the instants has the number
+and the sum of the rows read so far: each row is added at its first instant and subtracted at its last. A digit is 32
+bits of a balance, the lowest digit first.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.graph_kernels import compiled
 
 _MOST_CHECKPOINTS: Final = 1 << 19
-"""Largest number of checkpoints, over all instants. A checkpoint is count and sum of the rows so far: ``_halves``
-starts its search from a checkpoint."""
+"""The most checkpoints, summed over all instants.
+
+A checkpoint is the number and the sum of the rows so far. ``_halves`` starts its search from one.
+"""
 _LEAST_STEP: Final = 512
-"""Smallest number of rows from one checkpoint to the next."""
+"""The least number of rows from one checkpoint to the next."""
 
 
 @compiled
@@ -37,7 +40,8 @@ def _carry(digits: Array) -> None:
 def add_intervals(limbs: Array, firsts: Array, lasts: Array, sums: Array) -> None:
     """Add each row's digits to ``sums`` (instants x digits) at its first instant, and subtract them at its last.
 
-    The running total of ``sums`` over the instants is then the sum of the balances at each instant.
+    The running total of ``sums`` over the instants is then the sum of the balances at each instant. ``limbs`` are the
+    balances, ``firsts`` and ``lasts`` the instants of each row.
     """
     for row in range(len(firsts)):
         for place in range(sums.shape[1]):
@@ -57,7 +61,10 @@ def _add_square(digits: Array, sign: int, squares: Array, instant: int) -> None:
 
 @compiled
 def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
-    """Add a product to two digits, as two halves of 32 bits. An int64 holds the sum of 1,000 million halves."""
+    """Add a product to two digits of ``digits[instant]``, as two halves of 32 bits, from the digit ``place`` on.
+
+    An int64 can hold the sum of 1,000 million halves.
+    """
     digits[instant, place] += product & 0xFFFFFFFF
     digits[instant, place + 1] += product >> 32
 
@@ -66,11 +73,17 @@ def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
 def _add_rank_change(
     weighted: Array, instant: int, digits: Array, sign: int, rank: int, larger: Array, begun: Array
 ) -> None:
-    """Add the change of the rank-weighted sum when a row of that rank begins (sign 1) or ends (-1) at an instant.
+    """Add to ``weighted[instant]`` the change that a row makes if it begins (``sign`` 1) or ends (-1) at an instant.
 
-    The row's own balance counts ``rank`` times. The rank of each smaller row that stays changes by one. The sum of
-    these rows is that of all rows that stay, which ``_accumulate`` adds at the end, minus the larger rows that stay:
-    the sum ``larger`` without the rows that have ``begun`` at the instant.
+    ``weighted`` becomes the sum of rank times balance over all rows. The row changes two terms of it:
+
+    - The row itself adds ``sign * rank * digits``.
+    - Each smaller row that stays moves by one rank. Together they add ``sign * (stay - larger_stay)``, where ``stay``
+      is the sum of all rows that stay and ``larger_stay`` the sum of the larger ones among them.
+
+    This function adds the first term and ``-sign * larger_stay``. ``_accumulate`` adds ``sign * stay``, because
+    ``stay`` is known only at the end. ``larger_stay`` is ``larger``, the sum of all larger rows at the instant, less
+    ``begun[instant]``, the sum of those that begin at it.
     """
     for place in range(len(digits)):
         _add_product(weighted, instant, place, digits[place] * (sign * rank))
@@ -79,7 +92,7 @@ def _add_rank_change(
 
 @compiled
 def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
-    """Add a row (``sign`` 1) to the tree, or subtract it (-1), from an instant above 0 on."""
+    """Add a row to the tree (``sign`` 1), or subtract it (-1), from ``instant`` (above 0) on."""
     size = len(digits)
     while instant < len(tree):
         for place in range(size):
@@ -90,7 +103,8 @@ def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
 
 @compiled
 def _read_tree(tree: Array, instant: int, totals: Array) -> None:
-    """Write the sum of the rows so far at an instant, as digits, and then their number, into ``totals``."""
+    """Write into ``totals`` the sum, as digits, of the rows in the tree at ``instant``, and as last value their
+    number."""
     for place in range(len(totals)):
         totals[place] = tree[0, place]  # rows that begin at the first instant
     while instant > 0:
@@ -103,12 +117,19 @@ def _read_tree(tree: Array, instant: int, totals: Array) -> None:
 def interval_aggregates(
     limbs: Array, size: int, firsts: Array, lasts: Array, instants: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Return five aggregates, for each instant, of the balances at that instant.
+    """Return five aggregates of the balances at each instant, as arrays with a value or a row of digits for each
+    instant.
 
-    The aggregates are the number of balances; the digits of their sum, of the sum of their squares, and of the sum of
-    each balance times its rank (from 1); and how many of the largest balances make half of the sum. Rows are sorted by
-    falling balance (``limbs``) and count from their first to their last instant (excluded). ``size`` is the number of
-    digits of a balance.
+    The aggregates are:
+
+    - the number of balances,
+    - the digits of their sum,
+    - the digits of the sum of their squares,
+    - the digits of the sum of each balance times its rank (from 1),
+    - the least number of the largest balances that make at least half of the sum.
+
+    Rows (``limbs``) are sorted by descending balance and count from their first to their last instant (excluded).
+    ``size`` is the number of digits of a balance.
     """
     tree, step = np.zeros((instants, size + 1), np.int64), max(_LEAST_STEP, len(firsts) * instants // _MOST_CHECKPOINTS)
     checkpoints = np.zeros((max(1, -(-len(firsts) // step)), instants, size + 1), np.int64)
@@ -158,7 +179,7 @@ def interval_aggregates(
 
 @compiled
 def _totals(tree: Array) -> tuple[Array, Array]:
-    """Return the number of rows at each instant, and the digits of their sum."""
+    """Return two arrays: the number of rows at each instant, and the digits of their sum."""
     size, found = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
     counts, totals = np.zeros(len(tree), np.int64), np.zeros((len(tree), size + 2), np.int64)
     for instant in range(len(tree)):
@@ -170,7 +191,8 @@ def _totals(tree: Array) -> tuple[Array, Array]:
 
 @compiled
 def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, added: Array) -> None:
-    """Turn changes at each instant into sums, in place. ``added``: the change of the number of rows at each instant."""
+    """Turn changes at each instant into sums, in place. ``added`` is the change of the number of rows at each
+    instant."""
     size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
     for instant in range(len(totals)):
         if instant > 0:
@@ -187,7 +209,10 @@ def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, ad
 
 @compiled
 def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoints: Array, step: int) -> Array:
-    """Return, for each instant, how many of the largest balances make half of the total."""
+    """Return, for each instant, the least number of the largest balances that make at least half of the total.
+
+    ``checkpoints[n, instant]`` has the sum and the number of the rows before row ``n * step``.
+    """
     instants, width = checkpoints.shape[1:]
     halves, sums = np.zeros(instants, np.int64), np.zeros(width, np.int64)
     for instant in range(instants):
@@ -212,7 +237,10 @@ def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoint
 
 @compiled
 def _is_half(sums: Array, totals: Array, instant: int) -> bool:
-    """Return whether a sum is at least half of the total at an instant. No digit of the total exceeds 32 bits."""
+    """Return whether ``sums`` (digits, then a number) is at least half of the total at an instant.
+
+    No digit of the total exceeds 32 bits.
+    """
     difference = 0
     for place in range(totals.shape[1]):
         difference = (difference >> 32) - totals[instant, place]

@@ -1,7 +1,8 @@
-"""Exact integers of up to 320 bits in numpy: a number is a row of 64-bit limbs, two's complement, lowest limb first.
+"""Exact integers of up to 320 bits in numpy. A number is a row of limbs: 64-bit words in two's complement, lowest
+first.
 
-A width is a number of limbs, the same for all numbers of an array. Sums are taken over digits of 32 bits in 64-bit
-columns, which hold the sum of 2,000 million digits. No function uses floats.
+The width of an array is its number of limbs for each number. Sums are computed over digits of 32 bits in 64-bit
+columns, which can hold the sum of 2,000 million digits. No function uses floats.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Array = npt.NDArray[Any]
+"""A numpy array of any type and shape."""
 
 _WIDTHS: Final = (1, 2, 5)
 """Possible widths in limbs: 64 bits, 128 bits (as DECIMAL(38, 0)), and 320 bits (sums of 256-bit values)."""
@@ -27,12 +29,12 @@ def width_for(bound: int) -> int:
 
 
 def sum_width(width: int) -> int:
-    """Return the width (in limbs) that holds sums of numbers of the given width."""
+    """Return the width (in limbs) for sums of numbers of the given width: the next larger one."""
     return next((wide for wide in _WIDTHS if wide > width), width)
 
 
 def to_digits(limbs: Array) -> Array:
-    """Return the numbers as 32-bit digits in int64 columns, lowest first; the highest digit carries the sign."""
+    """Return the numbers as rows of 32-bit digits in int64, lowest first. The highest digit has the sign."""
     rows, width = limbs.shape
     halves = np.ascontiguousarray(limbs).view(np.uint32).reshape(rows, 2 * width)
     digits = halves.astype(np.int64)
@@ -41,7 +43,8 @@ def to_digits(limbs: Array) -> Array:
 
 
 def from_digits(digits: Array) -> Array:
-    """Return limbs from sums of digits, each of which may be negative or exceed 32 bits. Overwrites ``digits``."""
+    """Return limbs from rows of sums of digits, each of which may be negative or exceed 32 bits. ``digits`` is
+    overwritten."""
     for place in range(digits.shape[1] - 1):
         digits[:, place + 1] += digits[:, place] >> 32
         digits[:, place] &= _MASK
@@ -49,7 +52,7 @@ def from_digits(digits: Array) -> Array:
 
 
 def digits_to_ints(digits: Array) -> list[int]:
-    """Return Python integers from digits of any size and sign."""
+    """Return Python integers from rows of digits of any size and sign."""
     numbers = [0] * len(digits)
     for place in range(digits.shape[1] - 1, -1, -1):
         numbers = [(above << 32) + digit for above, digit in zip(numbers, digits[:, place].tolist(), strict=True)]
@@ -68,13 +71,13 @@ def resized(limbs: Array, width: int) -> Array:
 
 
 def fit_width(limbs: Array, width: int) -> Array:
-    """Return the numbers as limbs of that width if it is large enough for all of them, else unchanged."""
+    """Return the numbers as limbs of the given width if it is large enough for all of them, else unchanged."""
     fitting = resized(limbs, width)
     return fitting if width >= limbs.shape[1] or (resized(fitting, limbs.shape[1]) == limbs).all() else limbs
 
 
 def concatenated(*parts: Array) -> Array:
-    """Join arrays of numbers into one, in the largest of their widths."""
+    """Join arrays of numbers into one, with the largest of their widths."""
     width = max(part.shape[1] for part in parts)
     return np.concatenate([resized(part, width) for part in parts])
 
@@ -89,14 +92,14 @@ def to_ints(limbs: Array) -> list[int]:
 
 
 def from_ints(numbers: Sequence[int], width: int) -> Array:
-    """Return Python integers as limbs."""
+    """Return Python integers as limbs of the given width."""
     size = 8 * width
     raw = b"".join(number.to_bytes(size, "little", signed=True) for number in numbers)
     return np.frombuffer(raw, np.uint64).reshape(len(numbers), width).copy()
 
 
 def from_texts(texts: pa.Array) -> Array:
-    """Return unsigned decimal texts as limbs, in the smallest width that is large enough for all of them."""
+    """Return unsigned decimal texts as limbs, with the smallest width that is large enough for all of them."""
     short = pc.less_equal(pc.binary_length(texts), 38)
     if not pc.all(short, min_count=0).as_py():
         numbers = [int(text) for text in texts.to_pylist()]
@@ -117,7 +120,7 @@ def total(limbs: Array) -> int:
 
 
 def count_positive(limbs: Array) -> int:
-    """Return how many of the numbers, which must be in falling order, are above 0."""
+    """Return how many of the numbers, which must be sorted in descending order, are above 0."""
     low, high = 0, len(limbs)
     while low < high:
         middle = (low + high) // 2
@@ -129,13 +132,13 @@ def count_positive(limbs: Array) -> int:
 
 
 def is_nonzero(limbs: Array) -> Array:
-    """Return a mask of the numbers other than 0."""
+    """Return a mask of the numbers that are not 0."""
     found: Array = np.bitwise_or.reduce([limbs[:, place] for place in range(limbs.shape[1])]) != 0
     return found
 
 
 def descending_order(limbs: Array, *ties: Array) -> Array:
-    """Return the indices that sort the numbers from the largest to the smallest, equal numbers by rising ``ties``."""
+    """Return the indices that sort the numbers in descending order, and equal numbers by ascending ``ties``."""
     keys = [~limbs[:, place] for place in range(limbs.shape[1] - 1)]
     return np.lexsort((*reversed(ties), *keys, ~limbs[:, -1].astype(np.int64)))
 
@@ -143,10 +146,11 @@ def descending_order(limbs: Array, *ties: Array) -> Array:
 def insertion_points(
     keys: Array, rows_at: Callable[[Array], Array], low: Array, high: Array, after_equals: bool = False
 ) -> Array:
-    """Return the index at which each key can be inserted into rows that rise from index ``low`` to ``high``.
+    """Return, for each key, the index at which it can be inserted into rows that ascend from its ``low`` to its
+    ``high`` index.
 
-    The key goes before equal rows, or after them with ``after_equals``. ``rows_at`` returns the rows at some indices.
-    Rows are compared limb by limb from the first, which is signed; the other limbs are unsigned.
+    The key is inserted before equal rows, or after them with ``after_equals``. ``rows_at`` returns the rows at given
+    indices. Rows are compared word by word; the first word is read as signed, the others as unsigned.
     """
     low, high = low.copy(), high.copy()
     while (undecided := np.flatnonzero(low < high)).size:

@@ -1,7 +1,7 @@
-"""Loops over the entries of addresses that numpy has no function for, compiled by numba.
+"""Compiled loops over the entries of addresses, for which numpy has no function.
 
-Compiled code is cached next to this file and runs without the interpreter's lock. Sums are exact, over digits of 32
-bits (``bigint``). Loops over balances are in ``interval_kernels`` and ``aggregates``.
+numba compiles them. Compiled code is cached next to this file and runs without the interpreter's lock. Sums are exact,
+over digits of 32 bits (``bigint``). Loops over balances are in ``interval_kernels`` and ``aggregates``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """Compile a function with numba when it is first called."""
+    """Compile a function with numba at its first call."""
     try:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # no folder is writable for the cache
@@ -30,7 +30,8 @@ def compiled(function: F) -> F:
 
 @compiled
 def hash_slots(numbers: Array) -> Array:
-    """Return a hash table of numbers from 0, for ``contains``. The table's size depends only on how many there are."""
+    """Return a hash table of numbers (0 or more) for ``contains``. Its size depends only on how many numbers there
+    are."""
     size = 16
     while size < 8 * len(numbers):
         size *= 2
@@ -50,7 +51,7 @@ def _slot(number: int, size: int) -> int:
 
 @compiled
 def contains(slots: Array, number: int) -> bool:
-    """Return whether the hash table contains the number."""
+    """Return whether the hash table ``slots`` contains the number."""
     slot = _slot(number, len(slots))
     while slots[slot] >= 0:
         if slots[slot] == number:
@@ -61,7 +62,7 @@ def contains(slots: Array, number: int) -> bool:
 
 @compiled
 def mask_in_slots(numbers: Array, slots: Array) -> Array:
-    """Return a mask of the numbers that the hash table contains."""
+    """Return a mask of the numbers that the hash table ``slots`` contains."""
     found = np.empty(len(numbers), np.bool_)
     for place in range(len(numbers)):
         found[place] = contains(slots, numbers[place])
@@ -70,7 +71,7 @@ def mask_in_slots(numbers: Array, slots: Array) -> Array:
 
 @compiled
 def bloom_filter(numbers: Array) -> Array:
-    """Return a Bloom filter of the numbers, for ``may_contain``. It has at least 16 booleans for each number."""
+    """Return a Bloom filter of the numbers for ``may_contain``: an array of at least 16 booleans for each number."""
     size = 64
     while size < 16 * len(numbers):
         size *= 2
@@ -82,15 +83,15 @@ def bloom_filter(numbers: Array) -> Array:
 
 @compiled
 def may_contain(bloom: Array, number: int) -> Any:
-    """Return whether the Bloom filter may contain the number: True can be wrong, False is certain."""
+    """Return whether the Bloom filter may contain the number. True may be wrong; False is certain."""
     return bloom[_slot(number, len(bloom))]
 
 
 @compiled
 def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Array:
-    """Return the indices of the numbers with any of ``bits`` in ``kinds[number]``.
+    """Return the indices of the numbers for which ``kinds[number]`` has any of ``bits``.
 
-    ``bloom`` must contain all of these.
+    ``bloom`` is a Bloom filter that contains all such numbers.
     """
     places, size = np.empty(len(numbers) + 1, np.int32), 0
     for place in range(len(numbers)):
@@ -106,8 +107,10 @@ def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Ar
 
 @compiled
 def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Array:
-    """Return, for each range (start to end) of rising ``times``, the index of the first time after the range's
-    second."""
+    """Return, for each range of ascending ``times``, the index of the first time after the range's second.
+
+    ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range.
+    """
     found = np.empty(len(starts), np.int64)
     for number in range(len(starts)):
         low, high, second = starts[number], ends[number], seconds[number]
@@ -123,7 +126,7 @@ def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Ar
 
 @compiled
 def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
-    """Return how often each of three bits (1, 2, 4: the columns) is set in ``bits`` before each index of ``places``.
+    """Return a row for each of ``places``: how often each of the bits 1, 2 and 4 is set in ``bits`` before that index.
 
     ``sums`` has these counts before every ``step``-th index.
     """
@@ -144,11 +147,12 @@ def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
 def filter_entries(
     others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the entries from each address's start to its end of tokens that count, without transfers to itself.
+    """Return the entries of each address that have a token to count, without transfers to itself.
 
-    ``counts`` is a mask by token number. If ``slots`` is not empty, the other address must be in this hash table.
-    Return five columns: the owner's index in ``addresses``, the other address, the token, whether the owner received,
-    and unix seconds.
+    The entries of ``addresses[n]`` are those from ``starts[n]`` to ``ends[n]`` (excluded). ``counts`` is a mask by
+    token number. If the hash table ``slots`` is not empty, it must contain the counterparty. The five columns of the
+    result are the position of the owner in ``addresses``, the counterparty, the token, whether the owner received, and
+    unix seconds.
     """
     size = 0
     for owner in range(len(addresses)):
@@ -181,10 +185,10 @@ def filter_entries(
 def split_by_kind(
     others: Array, kinds: Array, bloom: Array, excluded: int, wanted: int, slots: Array
 ) -> tuple[Array, Array]:
-    """Return two arrays of indices into ``others``: addresses whose kinds have none of the ``excluded`` bits, and
-    addresses with any of the ``wanted`` bits or in the hash table ``slots``.
+    """Return two arrays of indices into ``others``: addresses to keep as wallets, and addresses to treat as exchanges.
 
-    ``bloom`` must contain all addresses with any of these bits.
+    The first have none of the ``excluded`` bits in ``kinds``. The second have any of the ``wanted`` bits, or are in the
+    hash table ``slots``. ``bloom`` is a Bloom filter that contains all addresses with any of these bits.
     """
     first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
     size, wanted_size = 0, 0
@@ -200,10 +204,10 @@ def split_by_kind(
 
 @compiled
 def number_keys(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]:
-    """Number the distinct keys from 0 in order of appearance. Entries must be grouped by owner.
+    """Number the distinct keys from 0, in the order of appearance. The entries of each owner must be adjacent.
 
-    Return, for each entry, the number of its key and whether it is its owner's first entry with that key; and the
-    distinct keys, with how many owners each has.
+    Return four arrays. Two have a value for each entry: the number of its key, and whether it is its owner's first
+    entry with that key. Two have a value for each number: the key, and how many owners have it.
     """
     size = 16
     while size < 2 * len(keys):
@@ -247,13 +251,18 @@ def top_candidates(
     least: int,
     most: int,
 ) -> Array:
-    """Return, for each second, the ``most`` candidates with the most shown owners: a row, filled up with -1.
+    """Return a row for each second: the ``most`` strongest candidates, the strongest first, filled up with -1.
 
-    The strongest candidate comes first. Strength is the number of owners (at least ``least``), then the number of
-    entries if ``each`` is 1, then the order of the candidates. Entries are sorted by owner (``starts``) and time;
-    ``firsts`` marks an owner's first entry with a candidate. ``shown`` marks the seconds at which an owner counts.
-    Drops and ends are indices into ``seconds``: entries between an owner and a candidate that have both dropped do not
-    count, and a candidate is not chosen from its end on, nor at a second whose row of ``barred`` contains it.
+    Candidates are compared by (1) the number of shown owners with an entry, at least ``least``; (2) the number of their
+    entries, if ``each`` is 1; (3) the order of the candidates.
+
+    - ``starts`` has the index of each owner's first entry. Entries are sorted by owner and time. ``times``,
+      ``candidates`` and ``firsts`` have a value for each entry; ``firsts`` is True for an owner's first entry with a
+      candidate.
+    - ``shown`` is a mask with a row for each owner and a column for each second at which the owner counts.
+    - ``owners_drop``, ``candidates_drop`` and ``candidates_end`` are indices into ``seconds``. Entries between an owner
+      and a candidate that have both dropped do not count. A candidate is not chosen from its end on.
+    - ``barred`` has a row for each second with candidates that are not chosen at it.
     """
     owners, count = len(starts) - 1, len(candidates_end)
     counted, upto = starts[:-1].copy(), starts[:-1].copy()
@@ -305,10 +314,10 @@ def top_candidates(
 def first_counterparties(
     others: Array, times: Array, owners: Array, starts: Array, ends: Array, most: int
 ) -> tuple[Array, Array, Array]:
-    """Return, for each range of entries by time, the first ``most`` distinct counterparties.
+    """Return the first ``most`` distinct counterparties in each range of entries that are sorted by time.
 
-    ``owners`` has the owner of each range, which does not count. Return three columns: range, counterparty, and unix
-    seconds of the counterparty's first entry.
+    ``owners`` has the owner of each range, which does not count. The three columns of the result are the range, the
+    counterparty, and the unix second of the counterparty's first entry.
     """
     count, longest = 0, np.int64(0)
     for span in range(len(starts)):
@@ -351,8 +360,9 @@ def add_values(
 ) -> None:
     """Add the values of transfers to the rows of ``found`` (digits) with the same second, sender and receiver.
 
-    ``times`` and ``ends`` have second and addresses (sender times 2**32 plus receiver) of each row of ``found``;
-    ``rows`` are the rows to fill. Rows and transfers (arguments from ``all_times`` on) are sorted by rising time.
+    ``times`` and ``ends`` have the second and the addresses (sender times 2**32 plus receiver) of each row of
+    ``found``. ``rows`` are the rows to fill, sorted by time. The arguments from ``all_times`` on are the transfers,
+    sorted by time.
     """
     low, count, width = 0, len(all_times), limbs.shape[1]
     for row in rows:
@@ -378,8 +388,11 @@ def add_values(
 
 @compiled
 def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
-    """Return, for each range of pairs ``ones``-``others`` (a row), the least node of every node's component (a
-    column)."""
+    """Return the connected components of several graphs: a row for each graph and a column for each node.
+
+    The value is the least node of the node's component. Every graph has ``nodes`` nodes, numbered from 0. The edges of
+    graph n are the pairs (``ones[m]``, ``others[m]``) for m from ``starts[n]`` to ``starts[n + 1]`` (excluded).
+    """
     roots = np.empty((len(starts) - 1, nodes), np.int32)
     for row in range(len(starts) - 1):
         parent = roots[row]

@@ -1,7 +1,7 @@
-"""64 bits of the MD5 of many texts at once: the keys by which addresses and transfers are found.
+"""Hash many texts at once. The hashes are 64 bits of MD5, and find addresses and transfers in a store.
 
-The hashes are in the files of every store, so they never change. DuckDB's ``md5_number_lower`` returns the same.
-Compiled code hashes several texts side by side, so that the processor need not wait for one step before the next.
+The hashes are in the files of every store, so they must never change. DuckDB's ``md5_number_lower`` returns the same.
+Compiled code hashes several texts in parallel, so that the processor need not wait for one step before the next.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ def digests(texts: pa.Array) -> Array:
 
 
 def _are_many(texts: int) -> bool:
-    """Add to the number of hashed texts. Return whether compiled code pays, which takes half a second to load."""
+    """Return whether compiled code is worth loading, which takes half a second, and add to the number of hashed
+    texts."""
     _seen[0] += texts
     return texts > 0 and _seen[0] > _FEW
 
 
 def digests_of_few(texts: Sequence[str]) -> Array:
-    """Return the same as ``digests``, without compiled code: faster for few texts."""
+    """Return the same as ``digests``, without compiled code, which is faster for few texts."""
     found = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
     return np.array([int.from_bytes(digest[8:], "little") for digest in found], np.uint64)
 
@@ -98,7 +99,7 @@ def _fill(block: Array, letters: Array, start: int, length: int, number: int) ->
 
 @compiled
 def _mix(state: Array, words: Array, ends: Array, number: int) -> None:
-    """Add block ``number`` of each lane's text to the MD5 ``state``, unless that text has fewer blocks."""
+    """Add block ``number`` of the text in each lane to the MD5 ``state``, unless the text has fewer blocks."""
     mixed = state.copy()
     for step in range(64):
         kind, word, sine, turn = step >> 4, words[_WORDS[step]], _SINES[step], _TURNS[step >> 4, step & 3]

@@ -1,4 +1,4 @@
-"""Loops over the intervals of a token's balances, sorted by falling balance. Compiled as in ``graph_kernels``.
+"""Compiled loops over the intervals of a token's balances, sorted by descending balance, see ``graph_kernels``.
 
 An interval is a balance that an address has from its first day to its end day (excluded), in days since 1970. The loops
 find the intervals that include some instants, and merge changed balances into these. Instants are numbered from 0:
@@ -32,9 +32,11 @@ def enough_rows(
     instants: int,
     most: int,
 ) -> int:
-    """Return the first row such that, from ``start`` to it, ``most`` intervals include each instant.
+    """Return the least row number such that the rows from ``start`` to it (excluded) have ``most`` intervals at each
+    instant.
 
-    Rows in ``left_out`` (rising row numbers) do not count. Return the number of all rows if they are too few.
+    Rows in ``left_out`` (ascending row numbers) do not count. If there are too few intervals, return the number of all
+    rows.
     """
     counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
     for row in range(start, len(first_days)):
@@ -61,9 +63,9 @@ def kept_rows(
     instant_of: Array,
     rows: Array,
 ) -> int:
-    """Write into ``rows`` the numbers of the rows from start to stop (excluded) that include at least one instant.
+    """Write into ``rows`` the numbers of the intervals from ``start`` to ``stop`` (excluded) that include an instant.
 
-    Rows in ``left_out`` (rising row numbers) are skipped. Return how many were written.
+    Rows in ``left_out`` (ascending row numbers) are skipped. Return how many numbers were written.
     """
     kept, begin, last_day = 0, start, first_day + len(instant_of) - 1
     every_day = True  # has an instant of its own, as with a single map
@@ -86,10 +88,11 @@ def kept_rows(
 def intervals_of(
     addresses: Array, index: Array, places: Array, first_days: Array, end_days: Array, day: int, last_day: int
 ) -> Array:
-    """Return the row numbers of the intervals of some addresses that include a day from ``day`` to before ``last_day``.
+    """Return the row numbers of the intervals of some addresses that include a day from ``day`` to ``last_day``
+    (excluded).
 
-    ``addresses`` are rising numbers. ``index`` has the holder of each interval, sorted by holder and day, and
-    ``places`` that interval's row in ``first_days`` and ``end_days``; see ``files.parts.Part``.
+    ``addresses`` are ascending numbers. ``index`` has the holder of each interval, sorted by holder and day, and
+    ``places`` the interval's row in ``first_days`` and ``end_days``; see ``files.parts.Part``.
     """
     found, size, low = np.empty(len(addresses), np.int32), 0, 0
     for address in addresses:
@@ -115,7 +118,8 @@ def intervals_of(
 
 @compiled
 def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
-    """Return the index of the first of the rising numbers that is at least ``least``, by galloping from ``low``."""
+    """Return the index of the first of the ascending ``numbers`` that is at least ``least``, by galloping search from
+    ``low``."""
     step = 1
     while low + step < high and numbers[low + step] < least:
         low += step
@@ -132,7 +136,7 @@ def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
 
 @compiled
 def _is_larger(left: Array, left_row: int, right: Array, right_row: int) -> Any:
-    """Return whether a number (row of limbs) of ``left`` is larger than one of ``right``. Their widths may differ."""
+    """Return whether ``left[left_row]`` is larger than ``right[right_row]``. Both are limbs, of any width."""
     highest = max(left.shape[1], right.shape[1]) - 1
     for place in range(highest, -1, -1):
         left_limb, right_limb = _limb(left, left_row, place), _limb(right, right_row, place)
@@ -154,8 +158,8 @@ def _limb(limbs: Array, row: int, place: int) -> Any:
 def descending_insertion_points(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
     """Return the first and the last row before which each new balance can be inserted into ``balances``.
 
-    Both arrays are in falling order; rows from ``start`` to ``stop`` are searched. The first row is the first balance
-    that is not larger than the new one, the last row the first balance that is smaller.
+    Both arrays are sorted in descending order, and only rows from ``start`` to ``stop`` are searched. The first row is
+    the first balance that is not larger than the new one. The last row is the first balance that is smaller.
     """
     firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
     begin = start
@@ -186,9 +190,10 @@ def descending_insertion_points(balances: Array, new: Array, start: int, stop: i
 
 @compiled
 def places_of_holders(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
-    """Return each address's row in ``holders``, searched from its ``firsts`` row to its ``lasts`` row; -1 for none.
+    """Return each address's row in ``holders``, searched from its row in ``firsts`` to its row in ``lasts``; -1 for
+    none.
 
-    At most ``most`` rows are read for an address.
+    At most ``most`` rows are searched for an address.
     """
     found = np.full(len(addresses), -1, np.int64)
     for number in range(len(addresses)):
@@ -218,10 +223,10 @@ def merge_rows(
     firsts: Array,
     lasts: Array,
 ) -> None:
-    """Merge the intervals of ``rows`` and new balances. A new balance comes before its row of ``places``.
+    """Merge the intervals of ``rows`` with new balances. New balance n is inserted before row ``places[n]``.
 
-    Write holders, balances, first instants and last instants (excluded) into the last four arguments. ``rows`` and
-    ``places`` are rising.
+    The result is written into the last four arguments: holders, balances, first instants and last instants (excluded).
+    ``rows`` and ``places`` are ascending.
     """
     width, new_width, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
     found, place = 0, 0

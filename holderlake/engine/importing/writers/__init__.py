@@ -1,1 +1,1 @@
-"""Writers of a store's files: parts of a token, and runs of the adjacency."""
+"""Writers of array files: ``parts`` writes the transfers and balances of a token, ``runs`` the adjacency."""

@@ -1,4 +1,4 @@
-"""Write parts: transfers by time, intervals by balance and hashes of keys, each sorted in pieces of limited size.
+"""Write parts: transfers by time, intervals by balance, and hashes of keys, each sorted in batches of limited size.
 
 ``files.parts`` describes a part and reads it.
 """
@@ -26,7 +26,8 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days")
 def write_part(
     path: Path, pieces: Sequence[Moves], keys: Sequence[Array], dictionary: Dictionary, spool: Path, budget: Budget
 ) -> None:
-    """Write a part of all pieces, each by rising time. ``keys`` are the hashes of its rows' keys, as sorted arrays."""
+    """Write several ``Moves``, each sorted by time, as one part. ``keys`` are sorted arrays of the hashes of the rows'
+    keys."""
     width = width_for(sum(total(piece.values) for piece in pieces))
     with ArrayFile(path) as file:
         changes = _write_moves(file, pieces, width, spool, budget)
@@ -35,7 +36,7 @@ def write_part(
 
 
 def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Path, budget: Budget) -> ArrayBuckets:
-    """Write the transfers by time. Return their changes of balances, in buckets by number of address."""
+    """Write the transfers by time. Return the balance changes (address, day, digits) in buckets by address number."""
     rows = sum(map(len, pieces))
     times = _type_of_times(pieces)
     columns = ("times", "senders", "receivers", "values")
@@ -59,7 +60,7 @@ def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Pa
 
 
 def _type_of_times(pieces: Sequence[Moves]) -> type[np.uint32] | type[np.int64]:
-    """Return the type of unix seconds: four bytes if all fit."""
+    """Return the type to store unix seconds: 4 bytes if all fit, else 8."""
     some = [piece.times for piece in pieces if len(piece)]
     fits = all(int(times[0]) >= 0 and int(times[-1]) < 2**32 for times in some)
     return np.uint32 if fits else np.int64
@@ -74,7 +75,7 @@ def _cuts_of_addresses(pieces: Sequence[Moves], parts: int) -> Array:
 
 
 def _by_time(pieces: Sequence[Moves], rows: int) -> Iterator[Moves]:
-    """Return all transfers by rising time, in batches."""
+    """Yield all transfers, sorted by time, in batches of about ``rows`` transfers."""
     if sum(map(len, pieces)) <= rows or len(pieces) == 1:
         whole = joined_moves(list(pieces))
         yield from (whole.at(slice(start, start + rows)) for start in range(0, len(whole), rows))
@@ -97,14 +98,14 @@ def _slices(chain: Sequence[Moves], rows: int) -> Iterator[Moves]:
 
 
 def _dated_changes(moves: Moves) -> Columns:
-    """Return addresses, days and signed digits of the changes of balances."""
+    """Return three columns of balance changes: numbers of addresses, days since 1970, and signed digits."""
     addresses, digits = changes_of(moves)
     days = (moves.times[moves.senders != moves.receivers].astype(np.int64) // DAY).astype(np.int32)
     return addresses, np.concatenate([days, days]), digits
 
 
 def _by_address_and_day(addresses: Array, days: Array, digits: Array) -> Columns:
-    """Sum the changes of an address on a day, so that no address has very many."""
+    """Sum the changes of each address on each day, so that no address has very many changes."""
     if not len(addresses):
         return addresses, days, digits
     keys = (addresses.astype(np.int64) << 32) | days
@@ -147,7 +148,10 @@ def _write_intervals(
 
 
 def _intervals_of(addresses: Array, days: Array, digits: Array) -> Columns:
-    """Return holders, balances, first days and end days, by holder and day."""
+    """Return the intervals that follow from balance changes, by holder and day.
+
+    The columns are holders, balances (limbs), first days and end days.
+    """
     if not len(addresses):
         empty = np.empty(0, np.int32)
         return empty, np.empty((0, digits.shape[1] // 2), np.uint64), empty, empty
@@ -171,9 +175,11 @@ def _intervals_of(addresses: Array, days: Array, digits: Array) -> Columns:
 def _by_size(
     by_holder: ArrayBuckets, sizes: Sample, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
-    """Return the intervals, and their places by holder, in groups by falling balance, then address.
+    """Yield the intervals in groups by descending balance; a group can also be a range of addresses with equal
+    balances.
 
-    All intervals of a group come before those of the next.
+    The columns are those of ``_intervals_of``, then the interval's position by holder and day. Intervals inside a group
+    are not sorted.
     """
     if not by_holder.rows_of(0):
         return
@@ -198,7 +204,8 @@ def _by_size(
 def _by_exact_size(
     buckets: ArrayBuckets, number: int, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
-    """Divide a large group: its most frequent balance by addresses, the others into larger and smaller ones."""
+    """Divide a group that is too large. Yield the intervals with larger balances than the most frequent one, then those
+    with this balance in ranges of addresses, then those with smaller balances."""
     (_, sample, *_) = next(buckets.blocks(number))
     distinct, counts = np.unique(sample, axis=0, return_counts=True)
     frequent = distinct[np.argmax(counts)]
@@ -230,7 +237,10 @@ def _mask_larger(balances: Array, than: Array) -> Array:
 
 
 def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
-    """Return the order by falling balance, then address, then day, of intervals that come by holder and day."""
+    """Return the indices that sort intervals by descending balance, then address, then day.
+
+    The given intervals are sorted by holder and day.
+    """
     order = descending_order(balances)
     ordered = balances[order]
     same = (ordered[1:] == ordered[:-1]).all(axis=1)
@@ -244,7 +254,10 @@ def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
 
 
 def _rough_sizes(balances: Array) -> Array:
-    """Return an int64 for each balance that is never smaller for a larger balance, to divide intervals into groups."""
+    """Return an int64 for each balance (limbs), by which intervals are divided into groups.
+
+    A larger balance never gets a smaller integer.
+    """
     highest = balances[:, -1].astype(np.int64)
     if balances.shape[1] == 1:
         return highest

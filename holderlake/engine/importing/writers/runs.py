@@ -1,4 +1,4 @@
-"""Write runs of the adjacency: entries by address and time, in batches that may divide the entries of an address.
+"""Write runs of the adjacency: entries by address and time, in batches. A batch may end inside an address's entries.
 
 ``files.adjacency`` describes a run and reads it.
 """
@@ -23,8 +23,11 @@ _BITS: Final = (ANY, INWARD, OUTWARD)
 
 
 class Entries(NamedTuple):
-    """Entries of the adjacency: numbers of owner and counterparty, unix seconds, and ``kinds``, the number of the token
-    times two, plus one for an incoming transfer."""
+    """Entries of the adjacency as arrays: numbers of owners and counterparties (``others``), unix seconds, and
+    ``kinds``.
+
+    A kind is the token's number times 2, plus 1 if the owner received.
+    """
 
     owners: Array
     others: Array
@@ -33,22 +36,23 @@ class Entries(NamedTuple):
 
     @property
     def keys(self) -> Array:
-        """Numbers that rise by owner, and never fall by time within an owner."""
+        """Integers by which entries are sorted: by owner, then by time."""
         return (self.owners.astype(np.int64) << 32) | np.clip(self.times, 0, 2**32 - 1).astype(np.int64)
 
     def at(self, places: Array | slice) -> Entries:
-        """Return the entries at some places."""
+        """Return the entries at the indices ``places``."""
         return Entries(*(column[places] for column in self))
 
     def ordered(self) -> Entries:
-        """Return the entries by owner and time."""
+        """Return the entries, sorted by owner and time."""
         if len(self.times) and self.times.min() >= 0 and self.times.max() < 2**32:
             return self.at(np.argsort(self.keys))
         return self.at(np.lexsort((self.times, self.owners)))
 
 
 class EntryBuffer:
-    """Collects transfers and returns them as entries of both addresses. It spills to disk if they are many."""
+    """Collects transfers and returns their entries, one of the sender and one of the receiver. It uses files for
+    many."""
 
     def __init__(self, spool: Path, budget: Budget) -> None:
         self._spool = spool
@@ -59,7 +63,7 @@ class EntryBuffer:
         self.is_wide = False
 
     def add(self, number: int, moves: Moves) -> None:
-        """Add transfers of the token of that number."""
+        """Add transfers of the token with the number ``number``."""
         if not len(moves):
             return
         tokens = np.broadcast_to(np.int32(number), len(moves))
@@ -72,7 +76,7 @@ class EntryBuffer:
             self._sample.add((side[some].astype(np.int64) << 32) | np.clip(times[some], 0, 2**32 - 1))
 
     def entries(self) -> Iterator[Entries]:
-        """Return all entries by owner and time, in batches, once."""
+        """Yield all entries by owner and time, in batches. This works only once."""
         cuts = self._sample.cuts(-(-self.count // self._budget.chunk))
         buckets = ArrayBuckets(self._spool, self._budget.waiting)
         for block in self._moves.blocks(0):
@@ -99,7 +103,7 @@ def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -
 
 
 def entries_of_run(run: Run, rows: int) -> Iterator[Entries]:
-    """Return the entries of a run in order, in batches of ``rows``."""
+    """Yield the entries of a run by owner and time, in batches of ``rows`` entries."""
     for start in range(0, len(run.others), rows):
         end = min(start + rows, len(run.others))
         first = int(np.searchsorted(run.starts, start, side="right")) - 1
@@ -113,7 +117,7 @@ def entries_of_run(run: Run, rows: int) -> Iterator[Entries]:
 
 
 def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
-    """Merge the entries of sources, each by owner and time."""
+    """Merge the entries of several sources. Each source, and the result, is sorted by owner and time."""
     if len(sources) == 1:
         yield from sources[0]
         return
@@ -121,7 +125,8 @@ def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
 
 
 class _Rows:
-    """Entries whose length is their number of rows, for ``merged``; a tuple's length is that of its columns."""
+    """Entries whose length is the number of entries, as ``merged`` expects. The length of ``Entries`` is its number of
+    columns."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -151,7 +156,8 @@ def _joined(several: list[_Rows]) -> _Rows:
 
 
 def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool, spool: Path, budget: Budget) -> None:
-    """Write a run of ``count`` entries (at least one) by owner and time. ``is_wide``: seconds need eight bytes."""
+    """Write ``count`` (at least one) entries, sorted by owner and time, as a run. ``is_wide``: unix seconds need 8
+    bytes."""
     times = np.int64 if is_wide else np.uint32
     with ArrayFile(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
@@ -181,7 +187,7 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
 
 
 def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]]:
-    """Return each batch, and the owner of the first entry after it, -1 for none."""
+    """Yield each batch, and the owner of the first entry of the next batch (-1 for the last batch)."""
     waiting: Entries | None = None
     for found in entries:
         if not len(found.owners):
@@ -194,8 +200,11 @@ def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]
 
 
 def _firsts(entries: Entries) -> Array:
-    """Return the bits ``ANY``, ``INWARD`` and ``OUTWARD`` of each entry: first of its pair, and first in each
-    direction."""
+    """Return for each entry the bits of the events of which it is the first among the given entries.
+
+    The events are a transfer between owner and counterparty (``ANY``), one to the owner (``INWARD``), and one from it
+    (``OUTWARD``).
+    """
     apart = np.flatnonzero(entries.owners != entries.others)
     pairs = (entries.owners[apart].astype(np.int64) << 32) | entries.others[apart]
     order = np.argsort(pairs, kind="stable")
@@ -209,14 +218,17 @@ def _firsts(entries: Entries) -> Array:
 
 
 def _is_first(ordered: Array) -> Array:
-    """Return a mask of the sorted numbers that differ from the one before."""
+    """Return a mask of the sorted numbers that differ from their predecessor."""
     found = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
     return found
 
 
 def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
-    """Correct ``firsts`` of entries that are the first of their pair in several batches: keep the first bits of all."""
+    """Clear bits in ``firsts`` that several batches set for the same owner and counterparty, except the first of each.
+
+    ``repeated`` has the columns owner, counterparty, bits and row in ``firsts``.
+    """
     owners, others, bits, rows = repeated
     pairs = (owners.astype(np.int64) << 32) | others
     order = np.argsort(pairs, kind="stable")
@@ -228,7 +240,8 @@ def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
 
 
 def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
-    """Return how often each bit of ``firsts`` (a column a bit) is set before every ``STEP``-th entry."""
+    """Yield rows with the number of entries that have each bit of ``firsts`` (a column), before every ``STEP``-th
+    entry."""
     totals = np.zeros((1, 3), np.int64)
     yield totals
     rows = max(chunk // STEP, 1) * STEP
@@ -242,7 +255,11 @@ def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
 
 
 def _write_places(file: ArrayFile, owners: ArrayBuckets, count: int, chunk: int) -> None:
-    """Write ``addresses``, ``starts`` and ``begun``. Each number gets a place if many numbers have entries."""
+    """Write ``addresses``, ``starts`` and ``begun``, see ``Run``.
+
+    If at least a quarter of all addresses have entries, ``addresses`` stays empty, and every address number has a value
+    in the other two arrays.
+    """
     size = 1 + max(int(block[0][-1]) for block in owners.blocks(0))
     if 4 * owners.rows_of(0) < size:
         file.add("addresses", (block[0] for block in owners.blocks(0)))
@@ -267,7 +284,10 @@ def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
 
 
 def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
-    """Return all numbers from 0 to the last, in batches, with the block that holds their own or the next owner."""
+    """Yield all address numbers from 0 to the last owner, in batches, each with a block of ``owners``.
+
+    The block has the first owner that is equal to or greater than each number.
+    """
     number = 0
     for block in owners.blocks(0):
         last = int(block[0][-1])
@@ -281,7 +301,8 @@ def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]
 
 
 def may_contain(run: Run, entries: Entries) -> bool:
-    """Return whether the run may contain any of the entries: one of the same owner at the same second."""
+    """Return whether the run may contain any of the entries, because it has an entry of the same owner at the same
+    second."""
     starts, ends = run.entries(entries.owners)
     low, high = starts.copy(), ends.copy()
     while (opened := np.flatnonzero(low < high)).size:
@@ -294,7 +315,8 @@ def may_contain(run: Run, entries: Entries) -> bool:
 
 
 def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
-    """Return, in batches, a run's entries without the removed entries, and removed entries that the run lacks."""
+    """Yield two ``Entries``, in batches: the run's entries without the removed ones, and removed ones that the run
+    lacks."""
     for found in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
         is_removed = (found.kinds >> 32) != 0
         entries = Entries(found.owners, found.others, found.times, (found.kinds & 0xFFFFFFFF).astype(np.int32))
