@@ -169,7 +169,7 @@ def test_a_token_without_balances_has_no_holders(build: Build, rows: list[Row]) 
 
 @pytest.mark.parametrize("token", [("eth", "nothing"), ("bsc", "coin")])
 def test_a_token_without_metadata_and_transfers_is_unknown(build: Build, token: tuple[str, str]) -> None:
-    with pytest.raises(UnknownToken, match=f"token {token[1]} on chain {token[0]} is not known"):
+    with pytest.raises(UnknownToken, match=f"the store has no token {token[1]} on chain {token[0]}"):
         holders(build(transfer("mint -> a", 5)), token=token)
 
 

@@ -1,4 +1,7 @@
-"""Answers without a graph as of any second: balances, holders, addresses, NFT items, concentration, chains and tokens.
+"""Queries as of any second that need no graph: holders, balances, addresses, NFT items, concentration, chains, tokens.
 
-Maps, clusters and relationships are in ``holderlake.engine.maps``.
+``holders`` returns holders by rank. It uses ``balances``, whose arrays come from ``balance_rows``. ``addresses`` has
+details of addresses, ``items`` the items of NFTs, ``negative_balances`` balances below zero, ``metrics`` the
+concentration, and ``tokens`` chains and tokens. ``tables`` builds Arrow tables. Maps, clusters and relationships are in
+``holderlake.engine.maps``.
 """

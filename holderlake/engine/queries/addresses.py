@@ -1,7 +1,7 @@
-"""Details of addresses: counterparties and age from the transfers, kind and name from the labels.
+"""Details of addresses: counterparties and age from the transfers, kinds and name from the labels.
 
-The transfers of all chains and tokens count, because an address is the same wallet on all chains. Transfers of zero do
-not count, because anyone can make one between any two addresses.
+The transfers of all chains and tokens count, because an address is the same wallet on all chains. Transfers of value 0
+do not count, because anyone can make one between any two addresses.
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ BUSY: Final = 8
 LABELLED: Final = 16
 """Bit of an address's kinds: it has a label, or is the address of a token."""
 MARKED: Final = CEX | DEX | CONTRACT | BUSY
-"""Bits of the kinds that maps leave out or treat differently."""
+"""Bits of the kinds of addresses that maps leave out or treat differently."""
 
 
 @dataclass(frozen=True)
 class AddressFacts:
-    """Details of an address as of an instant. ``first_time`` is the unix second of its first transfer, None without
-    one."""
+    """Details of an address as of an instant.
+
+    ``degree`` is the number of distinct counterparties; ``inward_relations`` and ``outward_relations`` count senders to
+    the address and receivers from it. ``first_time`` is the unix second of the first transfer, None without transfers.
+    """
 
     degree: int = 0
     inward_relations: int = 0
@@ -51,22 +54,23 @@ class AddressFacts:
     label: AddressLabel = UNLABELLED
 
     def is_supernode(self, rules: Rules) -> bool:
-        """Return whether the address has very many counterparties."""
+        """Return whether the number of counterparties reaches the limit in the rules."""
         return self.degree >= rules.supernode_degree
 
     def is_shown(self, rules: Rules) -> bool:
-        """Return whether a map shows the address: no exchange, contract or hypernode (contract, section 2.6)."""
+        """Return whether a map shows the address: it is not an exchange, contract or hypernode (contract, section
+        2.6)."""
         label = self.label
         return not (label.is_cex or label.is_dex or label.is_contract or self.transfers > rules.hypernode_transfers)
 
 
 @dataclass(frozen=True)
 class Activity:
-    """Activity of addresses as of a second, as arrays with a row for each address.
+    """Activity of addresses, each as of a second, as arrays with a row for each address.
 
-    ``relations`` are numbers of distinct counterparties (columns: all, senders to the address, receivers from it).
-    ``transfers`` are numbers of transfers. ``first_times`` are unix seconds of the first transfer, ``NEVER`` without
-    one.
+    ``relations`` has the numbers of distinct counterparties, of senders to the address, and of receivers from it
+    (columns). ``transfers`` are numbers of transfers. ``first_times`` are unix seconds of the first transfer, ``NEVER``
+    without transfers.
     """
 
     relations: Array
@@ -74,7 +78,7 @@ class Activity:
     first_times: Array
 
     def facts(self, place: int, label: AddressLabel) -> AddressFacts:
-        """Return the details of the address at position ``place``, with its label."""
+        """Return the details of the address at row ``place``. ``label`` is its label."""
         first = int(self.first_times[place])
         degree, inward, outward = self.relations[place].tolist()
         return AddressFacts(
@@ -83,7 +87,10 @@ class Activity:
 
 
 def activity(view: View, addresses: Array, seconds: Array) -> Activity:
-    """Return the activity of each address over all tokens and chains, until the end of its second in ``seconds``."""
+    """Return the activity of addresses over all tokens and chains.
+
+    ``seconds`` has a unix second for each address; later transfers of the address do not count.
+    """
     relations = np.zeros((len(addresses), 3), np.int64)
     transfers = np.zeros(len(addresses), np.int64)
     first_times = np.full(len(addresses), NEVER)
@@ -105,8 +112,11 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Transfers of addresses as arrays: ``owners`` (position of the address in a list), ``others`` (number of the
-    counterparty) and ``inward`` (whether the address received)."""
+    """Transfers of addresses as arrays with a value for each transfer.
+
+    ``owners`` is the position of the address in a list, ``others`` the number of the counterparty, ``inward`` whether
+    the address received.
+    """
 
     owners: Array
     others: Array
@@ -122,10 +132,11 @@ class _Pairs:
 
 
 def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], seconds: Array) -> Array:
-    """Return for each address the number of counterparties that it has in small runs and not in the large run ``base``.
+    """Return a row for each address: how many counterparties it has in the small runs and not in the large run
+    ``base``.
 
-    A run is a sorted set of arrays of transfers. ``pieces`` are the transfers of the small runs. The columns are all
-    counterparties, senders to the address and receivers from it.
+    A run is a file of the adjacency. ``pieces`` are the transfers of the small runs. The columns are all
+    counterparties, senders to the address, and receivers from it.
     """
     keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.others for piece in pieces])
     inward = np.concatenate([piece.inward for piece in pieces])
@@ -143,10 +154,8 @@ def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], se
 def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[Array, Array]:
     """Return two masks for pairs of an address (``ones``) and a counterparty (``others``).
 
-    They show whether the address received from the counterparty until its unix second in ``seconds``, and whether it
-    sent to the counterparty.
-
-    To be fast, only the transfers of the address that has fewer of them are searched.
+    They show whether the address received from the counterparty, and whether it sent to the counterparty, until the
+    pair's unix second in ``seconds``. For speed, only the transfers of the one with fewer transfers are searched.
     """
     (starts, ends), (other_starts, other_ends) = run.entries(ones), run.entries(others)
     turned = other_ends - other_starts < ends - starts
@@ -160,8 +169,10 @@ def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[
 
 
 def first_times(store: Store, view: View) -> Array:
-    """Return the unix second of the first transfer of every address, by number of address; the largest value of the
-    array's type if it has none."""
+    """Return the unix second of each address's first transfer, by address number.
+
+    An address without transfers has the largest value of the array's type.
+    """
 
     def compute() -> Array:
         runs, size = view.runs, view.dictionary.size
@@ -189,7 +200,7 @@ def _busy_addresses(store: Store, view: View) -> Array:
 
 
 def _entries_upto(view: View, addresses: Array, seconds: Array) -> Array:
-    """Return the number of transfers of each address until its second in ``seconds``."""
+    """Return the number of transfers of each address until its unix second in ``seconds``."""
     counted = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
@@ -207,10 +218,10 @@ def _entries_ever(view: View, addresses: Array) -> Array:
 
 
 def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
-    """Return for each address the position of the first of the ascending ``seconds`` at which ``holds`` is true.
+    """Return, for each address, the position of the first of the ascending ``seconds`` at which ``holds`` is true.
 
     The position is the number of seconds if there is none. ``holds`` takes addresses and a second for each, and returns
-    a mask; once true for an address it must stay true.
+    a mask. Once true for an address, it must be true at all later seconds.
     """
     low, high = np.zeros(len(addresses), np.int64), np.full(len(addresses), len(seconds))
     while (undecided := np.flatnonzero(low < high)).size:
@@ -222,10 +233,10 @@ def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, se
 
 
 def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, seconds: Array) -> Array:
-    """Return for each address the position of the first of the ascending ``seconds`` at which maps no longer show it.
+    """Return, for each address, the position of the first of the ascending ``seconds`` at which maps do not show it.
 
     The position is 0 for exchanges and contracts. For other addresses it is that of the second at which they become
-    hypernodes, or the number of seconds if they do not.
+    hypernodes, or the number of seconds if they do not. ``all_kinds`` has the kinds of every address, by number.
     """
     most = store.rules.hypernode_transfers
     kinds = all_kinds[addresses]
@@ -238,7 +249,7 @@ def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, 
 
 
 def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) -> Array:
-    """Return for each address the position of the first of the ascending ``seconds`` at which it is a supernode.
+    """Return, for each address, the position of the first of the ascending ``seconds`` at which it is a supernode.
 
     The position is the number of seconds if there is none.
     """
@@ -256,8 +267,10 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
 
 
 def kinds_of_addresses(store: Store, view: View) -> Array:
-    """Return the kinds of every address as bits, by number of address, from the current labels and tokens and from the
-    transfers."""
+    """Return the kinds of every address as bits, by address number.
+
+    They follow from the current labels and tokens, and from the transfers.
+    """
 
     def compute() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
@@ -272,7 +285,7 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
 
 
 def marked_filter(store: Store, view: View) -> Array:
-    """Return a Bloom filter of the addresses with a kind of ``MARKED``."""
+    """Return a Bloom filter of the addresses that have a kind of ``MARKED``."""
 
     def compute() -> Array:
         return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
@@ -287,9 +300,9 @@ def _kind(label: AddressLabel) -> int:
 def labels_of_kinds(
     store: Store, kinds: Array, addresses: Array, texts: Sequence[str], chain: str | None
 ) -> list[AddressLabel]:
-    """Return the label of each address. Labels of ``chain`` have precedence.
+    """Return the label of each address; ``UNLABELLED`` if it has none. Labels of ``chain`` have precedence.
 
-    ``addresses`` are numbers and ``texts`` the same addresses as text. ``kinds`` (see ``kinds_of_addresses``) shows
+    ``addresses`` are numbers, and ``texts`` the same addresses as text. ``kinds`` (see ``kinds_of_addresses``) shows
     which addresses have a label.
     """
     labelled = [texts[place] for place in np.flatnonzero(kinds[addresses] & LABELLED).tolist()]
@@ -298,10 +311,10 @@ def labels_of_kinds(
 
 
 def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array, rules: Rules) -> Columns:
-    """Return the contract's address details as columns of ``tables.table_of``.
+    """Return the contract's address details as columns for ``tables.table_of``.
 
-    ``known`` has the activity of each row's address, ``labels`` the labels of all nodes, and ``which`` the position in
-    ``labels`` for each row.
+    ``known`` has the activity of each row's address. ``which`` has, for each row, the position of its label in
+    ``labels``.
     """
     places = pa.array(which)
     degrees = known.relations[:, 0]
@@ -329,8 +342,10 @@ def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array
 def address_facts(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
 ) -> dict[str, AddressFacts]:
-    """Return the details of each address, by address; an address without transfers has them too. Labels of ``chain``
-    have precedence."""
+    """Return the details of each address, by address. Addresses without transfers have details too.
+
+    Labels of ``chain`` have precedence.
+    """
     known, labels = _known(store, addresses, as_of, chain)
     return {text: known.facts(place, labels[place]) for place, text in enumerate(addresses)}
 
@@ -347,7 +362,7 @@ def _known(
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:
-    """Return the lake's ``addresses`` rows of the addresses, in their order."""
+    """Return the lake's ``addresses`` rows of the given addresses, in their order."""
     known, labels = _known(store, addresses, as_of, chain)
     columns = {"address": list(addresses)} | detail_columns(known, labels, np.arange(len(labels)), store.rules)
     return table_of(TABLES["addresses"], columns, {"chain": chain or "", "as_of": as_of})

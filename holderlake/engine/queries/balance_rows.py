@@ -1,7 +1,7 @@
-"""Balances of a token at several seconds, as arrays: those of its immutable parts, changed by later transfers.
+"""Balances of a token at several seconds, as arrays.
 
-``BalanceReader`` merges the balance intervals of the token's base with the intervals of its newer parts and with the
-transfers of days that are not over. ``balances`` has the queries over it.
+``BalanceReader`` merges the balance intervals of the token's base (its large part) with those of newer parts, and with
+the transfers of days that are not over at a second. ``balances`` has the queries that use it.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ from holderlake.engine.numeric.interval_kernels import (
 )
 
 _FEW_EQUALS: Final = 64
-"""The most holders with the same balance that are compared one by one."""
+"""The most holders with equal balances that are compared one by one."""
 
 
 class Rows(NamedTuple):
-    """Balances over instants, as arrays: numbers of addresses, raw balances as limbs (64-bit words, see ``bigint``),
-    and the positions of the first instant (``firsts``) and of the one after the last (``lasts``) at which each is
-    valid."""
+    """Balances over instants, as arrays with one value for each balance.
+
+    ``addresses`` are numbers of addresses, ``balances`` are raw, as limbs (64-bit words, see ``bigint``). A balance is
+    valid from the instant at position ``firsts`` to the one at position ``lasts`` (excluded).
+    """
 
     addresses: Array
     balances: Array
@@ -56,14 +58,17 @@ class Rows(NamedTuple):
     lasts: Array
 
     def at(self, places: Array | slice) -> Rows:
-        """Return the rows at the positions ``places``."""
+        """Return the rows at the indices ``places``."""
         return Rows(*(column[places] for column in self))
 
 
 @dataclass(frozen=True)
 class TokenBalances:
-    """The balances of a token: its supply at each instant, the balances above zero (``rows``) by falling balance, then
-    address, and those below zero (``negative``), the lowest first."""
+    """The balances of a token at several instants.
+
+    ``supplies`` has the supply at each instant. ``rows`` are the balances above zero, by descending balance, then
+    address. ``negative`` are those below zero, the lowest first.
+    """
 
     supplies: list[int]
     rows: Rows
@@ -71,10 +76,9 @@ class TokenBalances:
 
 
 def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
-    """Return the ``most`` largest rows at each instant, as two arrays by instant, then rank: positions of instants and
-    of rows.
+    """Return the ``most`` largest rows at each instant, as two arrays: positions of instants, and indices of rows.
 
-    ``instants`` is the number of instants.
+    They are sorted by instant, then rank. ``instants`` is the number of instants.
     """
     size = 4 * most
     while size < len(rows.addresses) and _counts_at(rows.at(slice(size)), instants).min() < most:
@@ -102,10 +106,10 @@ def _counts_at(rows: Rows, instants: int) -> Array:
 
 
 class BalanceReader:
-    """Reader of a token's balances at the end of each of the ascending ``seconds``.
+    """Reader of a token's balances at the end of each of the ascending unix ``seconds``.
 
-    The first part is the base. The reader computes the balances that differ from the base because of newer parts or of
-    transfers of a day that is not over.
+    The first of the ``parts`` is the base. The reader computes which balances differ from the base, because of newer
+    parts or of the transfers of a day that is not over.
     """
 
     def __init__(self, view: View, parts: list[Part], seconds: Array) -> None:
@@ -123,15 +127,16 @@ class BalanceReader:
         self._changed, self._replaced, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
-        """Return the instants of the intervals at ``places``: the position of the first instant, and that of the first
-        one after the interval."""
+        """Return two arrays: the position of the first instant of each interval at ``places``, and of the first one
+        after it."""
         last = len(self._instant_of) - 1
         days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
         firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
         return firsts, lasts
 
     def _places(self, part: Part, addresses: Array) -> Array:
-        """Return the positions of those intervals of the ascending addresses that include at least one instant."""
+        """Return the positions of the intervals of the addresses that include at least one instant. The addresses are
+        ascending."""
         days = (self._first_day, self._first_day + len(self._instant_of) - 1)
         numbers = addresses.astype(np.int32)
         places = intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
@@ -144,8 +149,11 @@ class BalanceReader:
         return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
 
     def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:
-        """Return the ascending addresses whose balance differs from the base at any instant, the positions of their
-        intervals in the base, and all their balances."""
+        """Return the balances that differ from those of the base, as three values.
+
+        They are the ascending addresses whose balance differs at any instant, the positions of their intervals in the
+        base, and all balances of these addresses.
+        """
         pieces = []
         for part in parts[1:]:
             firsts, lasts = self._spans(part, slice(None))
@@ -173,9 +181,9 @@ class BalanceReader:
         return changed, places, rows._replace(balances=fit_width(rows.balances, self._base.balances.shape[1]))
 
     def _added_up(self, pieces: list[Rows]) -> Rows:
-        """Return the balance of each address, as the sum of all pieces, from each instant at which it changes.
+        """Return the balance of each address, as the sum over all ``pieces``, from each instant at which it changes.
 
-        The balances of the pieces are 32-bit digits, those of the result limbs.
+        The balances in ``pieces`` are rows of 32-bit digits, those of the result are limbs.
         """
         joined = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
         keys = joined.addresses.astype(np.int64) * (self._instants + 1)
@@ -200,7 +208,7 @@ class BalanceReader:
 
     @cached_property
     def supplies(self) -> list[int]:
-        """Return the raw supply at each instant: minted minus burnt amounts."""
+        """The raw supply at each instant: minted minus burnt amounts."""
         supplies = [0] * self._instants
         if self._base is None:
             return supplies
@@ -215,7 +223,7 @@ class BalanceReader:
         """Return the balances from the base's interval at position ``start`` on, and all balances that differ from the
         base.
 
-        ``most`` ends the list early, once it has that many holders at each instant; None for all.
+        ``most``: the list may end once it has that many holders at each instant. None returns all.
         """
         if self._base is None:
             return TokenBalances(self.supplies, _no_rows(), _no_rows())
@@ -226,16 +234,15 @@ class BalanceReader:
         )
 
     def negative(self) -> Rows:
-        """Return only the balances below zero; the other balances are not read."""
+        """Return only the balances below zero. The other balances are not read."""
         start = count_positive(self._base.balances) if self._base else 0
         return self.balances(start, None).negative
 
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
-        """Return the intervals of the base for addresses that never differ from it, merged with the new balances of the
-        others.
+        """Return the balances of all addresses except the zero address, by descending balance, then address.
 
-        They are ordered by falling balance, then address, without the zero address. ``start`` and ``most`` are as in
-        ``balances``.
+        Addresses that never differ from the base have their intervals of the base, the others their new balances.
+        ``start`` and ``most`` are as in ``balances``.
         """
         left_out = np.union1d(self._replaced, self._zero_places)
         days = (self._first_day, self._instant_of)
@@ -256,8 +263,10 @@ class BalanceReader:
         return found
 
     def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
-        """Return for each of the ``new`` rows its position among the base's intervals from ``start`` to ``stop``,
-        ordered by falling balance, then address."""
+        """Return, for each of the ``new`` rows, its position among the base's intervals from ``start`` to ``stop``.
+
+        Intervals and new rows are sorted by descending balance, then address.
+        """
         places, ends = descending_insertion_points(base.balances, new.balances, start, stop)
         tied = np.flatnonzero(places < ends)
         # most have the balance of the base at the end of the day, and so their own interval is at the position
@@ -272,8 +281,10 @@ class BalanceReader:
         return places
 
     def _places_among_equals(self, newcomers: Array, addresses: Array, starts: Array, ends: Array) -> Array:
-        """Return the position at which each newcomer belongs among ``addresses``, which are sorted from its start to
-        its end."""
+        """Return, for each newcomer, the position at which it belongs in ``addresses``.
+
+        ``addresses`` are sorted from the newcomer's start to its end.
+        """
         find = self._dictionary.beginnings
         own = find(newcomers)
         firsts = insertion_points(own, lambda places: find(addresses[places]), starts, ends)
@@ -286,7 +297,8 @@ class BalanceReader:
         return firsts
 
     def page(self, limit: int, after: tuple[int, str] | None) -> Rows:
-        """Return the ``limit`` largest holders, or those that follow ``after``, a raw balance and an address."""
+        """Return the ``limit`` largest holders, or the ``limit`` holders that follow ``after`` (raw balance,
+        address)."""
         if after is None:
             return self.balances(0, limit).rows.at(slice(limit))
         balance, address = after
@@ -296,7 +308,7 @@ class BalanceReader:
         return rows.at(np.array(beyond[:limit], np.int64))
 
     def _place_after(self, balance: int, address: str) -> int:
-        """Return the position of the base's first interval that follows the raw balance and the address."""
+        """Return the position of the first interval of the base that follows the raw balance and the address."""
         base = self._base
         low, high = 0, len(base.holders) if base else 0
         while base and low < high:
@@ -311,16 +323,16 @@ class BalanceReader:
 
 
 def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
-    """Return two arrays over all intervals of the addresses: the position of the address in ``addresses``, and that of
-    the interval."""
+    """Return two arrays with a value for each interval of the addresses: position of the address, position of the
+    interval."""
     addresses = addresses.astype(np.int32)  # with another type, numpy would copy the index
     starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
     return np.repeat(np.arange(len(addresses)), ends - starts), part.places[expand_ranges(starts, ends)]
 
 
 def _same_intervals(base: Part, new: Rows) -> Array:
-    """Return for each of the ``new`` rows the position of a base interval with the same address and balance, or -1
-    without one."""
+    """Return, for each of the ``new`` rows, the position of a base interval with the same address and balance; -1 for
+    none."""
     which, places = _places_of(base, new.addresses)
     same = (resized(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
     found = np.full(len(new.addresses), -1)

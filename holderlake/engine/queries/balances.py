@@ -1,6 +1,6 @@
-"""Balances of a token as of any seconds, exact, and the errors of tokens without an answer.
+"""Exact balances of a token as of any second, and the errors for tokens that have none.
 
-A lossy history can leave an address with a balance below zero. Such an address is never a holder;
+If transfers are missing in the store, an address can have a balance below zero. Such an address is never a holder;
 ``negative_balances`` reports it.
 """
 
@@ -25,8 +25,8 @@ from holderlake.engine.store.store import Store
 class Balances:
     """Balances of a token in raw integers.
 
-    ``supply`` is the sum of mints less that of burns to the zero address. ``holders`` are (address, balance above 0) by
-    falling balance, then address; ``negative`` the addresses below zero.
+    ``supply`` is the sum of mints minus the sum of burns to the zero address. ``holders`` has (address, balance) of
+    balances above zero, by descending balance, then address. ``negative`` has those below zero.
     """
 
     supply: int
@@ -41,7 +41,7 @@ class Balances:
 def share_of(amount: int, supply: int) -> float:
     """Return a raw amount as a part of the supply, from 0 to 1; 0 if the supply is 0.
 
-    A lossy history can leave an address with more than the supply; its share is 1.
+    If transfers are missing in the store, an address can have more than the supply. Its share is 1.
     """
     return min(1.0, amount / supply) if supply > 0 else 0.0
 
@@ -52,23 +52,31 @@ def shares_of(amounts: Sequence[int], instants: Array, supplies: Sequence[int]) 
 
 
 def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
-    """Return the token's metadata. Raises ``UnknownToken``, or ``UnsupportedToken`` if no map can be made for it."""
+    """Return a token's metadata.
+
+    Raises ``UnknownToken``, or ``UnsupportedToken`` if no map can be made for the token.
+    """
     token = store.token(chain, token_address)
     if token is None:
-        raise UnknownToken(f"token {token_address} on chain {chain} is not known")
+        raise UnknownToken(
+            f"the store has no token {token_address} on chain {chain}; check both, or import its transfers"
+        )
     if token.unsupported:
         raise UnsupportedToken(f"no map can be made for {token.name} ({token_address} on {chain}): {token.unsupported}")
     return token
 
 
 def balances_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> TokenBalances:
-    """Return the balances of a token at the end of each of the ascending unix ``seconds``: all, or at least the
-    ``most`` largest."""
+    """Return the balances of a token (chain, address) at the end of each of the ascending unix ``seconds``.
+
+    Return all balances, or at least the ``most`` largest.
+    """
     return BalanceReader(view, view.parts(*key), seconds).balances(0, most)
 
 
 def negative_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
-    """Return the balances of a token below zero at the end of each of the ascending unix ``seconds``."""
+    """Return the balances below zero of a token (chain, address) at the end of each of the ascending unix
+    ``seconds``."""
     return BalanceReader(view, view.parts(*key), seconds).negative()
 
 
@@ -86,10 +94,11 @@ def _with_addresses(view: View, rows: Rows) -> list[tuple[str, int]]:
 def largest_balances(
     store: Store, chain: str, token_address: str, as_of: datetime, limit: int, after: tuple[int, str] | None = None
 ) -> Balances:
-    """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below 0.
+    """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below
+    zero.
 
-    ``after`` is the raw balance and address of a holder; with it, only holders that follow it in the order of
-    ``Balances`` are returned. If there are no holders the supply is 0, because no share has to be computed.
+    ``after`` is the raw balance and address of a holder; only holders after it in the order of ``Balances`` are
+    returned. If there are no holders, the supply is given as 0, because no share has to be computed.
     """
     view = store.view()
     supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after)
@@ -99,7 +108,7 @@ def largest_balances(
 def holders_after(
     view: View, key: tuple[str, str], second: int, limit: int, after: tuple[int, str] | None = None
 ) -> tuple[int, Rows]:
-    """Return the raw supply and the ``limit`` largest holders at the end of the unix second, as in
+    """Return the raw supply and the ``limit`` largest holders at the end of the unix second, see
     ``largest_balances``."""
     reader = BalanceReader(view, view.parts(*key), np.array([second]))
     rows = reader.page(limit, after)

@@ -29,7 +29,7 @@ HOLDERS_PAGE: Final = TABLES["holders"].engine_schema.append(
 
 @dataclass(frozen=True)
 class HolderPosition:
-    """The end of a page of holders: raw balance, address and rank of its last holder."""
+    """The position after a page of holders: raw balance, address and rank of the page's last holder."""
 
     balance: int
     address: str
@@ -39,9 +39,10 @@ class HolderPosition:
 def holders_as_of(
     store: Store, chain: str, token_address: str, as_of: datetime, limit: int, details: bool = False
 ) -> pa.Table:
-    """Return the lake's ``holders`` rows: the ``limit`` largest, with address details or nulls in their columns.
+    """Return the lake's ``holders`` rows of the ``limit`` largest holders.
 
-    Raises ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``.
+    The columns of address details are null unless ``details`` is true. Raises ``UnknownToken``, ``UnsupportedToken`` or
+    ``NoHolders``.
     """
     page, _ = holders_page(store, chain, token_address, as_of, limit, details=details)
     return page.drop_columns(["amount_raw"])
@@ -56,11 +57,13 @@ def holders_page(
     after: HolderPosition | None = None,
     details: bool = False,
 ) -> tuple[pa.Table, HolderPosition | None]:
-    """Return at most ``limit`` (from 1) holders after the position, by rank, and the next position, None at the end.
+    """Return a page of at most ``limit`` (1 or more) holders after ``after``, by rank, and the position of the next
+    page.
 
-    The table is ``HOLDERS_PAGE``, with address details or nulls in their columns. Consecutive pages of an instant have
-    each holder once; ranks continue from that of the position, which does not have to be a holder. Raises
-    ``UnknownToken``, ``UnsupportedToken``, or ``NoHolders`` (only without a position).
+    The position is None after the last page. The table has the columns of ``HOLDERS_PAGE``; address details are null
+    unless ``details`` is true. Consecutive pages of an instant have each holder once. Ranks continue from that of
+    ``after``, which need not be a holder. Raises ``UnknownToken`` or ``UnsupportedToken``, and ``NoHolders`` if
+    ``after`` is None.
     """
     token, view, second = supported_token(store, chain, token_address), store.view(), to_unix(as_of)
     place = (after.balance, after.address) if after else None
@@ -82,7 +85,7 @@ def holders_page(
 def holders_of(
     store: Store, view: View, token: TokenInfo, as_of: Sequence[datetime], limit: int, details: bool
 ) -> pa.Table:
-    """Return the lake's ``holders`` rows of the instants, in their order: the ``limit`` largest of each.
+    """Return the lake's ``holders`` rows of the instants ``as_of``, in their order: the ``limit`` largest of each.
 
     An instant without holders has no rows.
     """
@@ -95,8 +98,11 @@ def holders_of(
 
 
 class RankedHolders(NamedTuple):
-    """Holders by instant and rank, as arrays: position of the instant, rank, number of the address, and raw balance as
-    limbs (64-bit words, see ``bigint``)."""
+    """Holders by instant and rank, as arrays with one value for each holder.
+
+    ``instants`` are positions of instants, ``ranks`` begin with 1, ``addresses`` are numbers of addresses. ``balances``
+    are raw, as limbs (64-bit words, see ``bigint``).
+    """
 
     instants: Array
     ranks: Array
@@ -132,8 +138,8 @@ def holders_table(
 ) -> pa.Table:
     """Return the lake's ``holders`` rows of ranked holders at the ascending unix ``seconds``.
 
-    ``supplies`` are raw, one for each second. The addresses of ``ranked`` are positions in ``texts``. ``details`` are
-    columns of address details; None leaves them null.
+    ``supplies`` has the raw supply at each second. The ``addresses`` of ``ranked`` are positions in ``texts``.
+    ``details`` are columns of address details; None leaves these columns null.
     """
     columns: Columns = {
         "as_of": instants_of(seconds[ranked.instants]),

@@ -1,8 +1,8 @@
-"""Items of NFTs (ERC-721 and ERC-1155): the holders of an item and the items of an address, as of a second.
+"""Items of NFTs (ERC-721 and ERC-1155) as of a second: the holders of an item, and the items of an address.
 
-An item is one ``token_id`` of a token. These queries read the transfers, because balances only count items. An ERC-721
-item belongs to the receiver of its latest transfer (by block and log index). The balance of an ERC-1155 item is the
-received minus the sent quantity. Opening balances count if they name items.
+An item is one ``token_id`` of a token. These queries read the transfers, because balances have only numbers of items.
+An ERC-721 item belongs to the receiver of its latest transfer (by block and log index). The balance of an ERC-1155 item
+is the received minus the sent quantity. Opening balances count if they have token ids.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ ITEMS: Final = pa.schema(
         pa.field("since", pa.timestamp("us"), nullable=False),
     ]
 )
-"""Columns of an item that an address holds: ``token_id`` and ``quantity`` are integers as text (up to 256 bits),
-``since`` is the time of the latest transfer that changed the quantity, UTC."""
+"""Columns of a table with one row for each item and holder.
+
+``token_id`` and ``quantity`` are integers as text (up to 256 bits). ``since`` is the time (UTC) of the latest transfer
+that changed the quantity.
+"""
 
 _STANDARDS: Final = ("erc721", "erc1155")
 _LAST: Final = 253_402_300_799
@@ -88,7 +91,7 @@ _OF_ADDRESS: Final = """token_id IN (
 def holders_of_item(store: Store, chain: str, token_address: str, token_id: int, as_of: datetime) -> pa.Table:
     """Return the holders of an item at the end of the second (``ITEMS``), the largest quantity first.
 
-    Raises ``UnknownToken``, or ``NoHolders``, also for a token without items.
+    Raises ``UnknownToken``, or ``NoHolders`` if the item has no holders or the token has no items.
     """
     token = _token(store, chain, token_address)
     found = _held(store, token, as_of, _ONE_ITEM, item=str(token_id))
@@ -102,7 +105,7 @@ def items_of_address(
 ) -> pa.Table:
     """Return the items of an address at the end of the second (``ITEMS``), by chain, token and item.
 
-    ``chain`` and ``token_address`` limit the tokens.
+    If ``chain`` or ``token_address`` is given, only items of that chain or token are returned.
     """
     rows = []
     for token in _tokens_of(store, address):
@@ -114,23 +117,25 @@ def items_of_address(
 def _token(store: Store, chain: str, token_address: str) -> TokenInfo:
     token = store.token(chain, token_address)
     if token is None:
-        raise UnknownToken(f"token {token_address} on chain {chain} is not known")
+        raise UnknownToken(
+            f"the store has no token {token_address} on chain {chain}; check both, or import its transfers"
+        )
     if token.standard not in _STANDARDS and not _has_items(store, token):
         raise NoHolders(f"{token.name} ({token_address} on {chain}) is {token.standard} and has no items")
     return token
 
 
 def _has_items(store: Store, token: TokenInfo) -> bool:
-    """Return whether the token's transfers have a ``token_id``.
+    """Return whether any transfer of the token has a ``token_id``.
 
-    The standard in the metadata is not enough: it can be wrong if a token list set it.
+    The standard in the metadata does not suffice, because a token list can set a wrong one.
     """
     sql = "SELECT count(token_id) > 0 AS found FROM read_parquet($files)"
     return bool(store.query(sql, {"files": _files(store, token)})["found"][0].as_py())
 
 
 def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
-    """Return the tokens with items that an address sent, received or got as opening balance, by chain and address."""
+    """Return the tokens with items that an address sent, received or has as opening balance, by chain and address."""
     view = store.view()
     manifest, numbers = view.manifest, view.dictionary.find([address])
     if numbers[0] == UNKNOWN:
@@ -143,8 +148,11 @@ def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
 
 
 def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound: str) -> list[dict[str, Any]]:
-    """Return the ``ITEMS`` rows as Python values, by item, from the transfers that the SQL condition ``chosen``
-    selects; ``bound`` are its parameters."""
+    """Return the rows of ``ITEMS`` as Python values, by item.
+
+    They follow from the transfers that the SQL condition ``chosen`` selects. ``bound`` are the parameters of the
+    condition.
+    """
     parameters = {"chain": token.chain, "token": token.address, "second": to_unix(as_of), "zero": ZERO_ADDRESS}
     parameters |= {"holder": bound.get("address", "")} | bound
     sql = _HELD.format(rows=_ROWS.format(chosen=chosen))

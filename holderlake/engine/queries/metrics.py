@@ -1,12 +1,12 @@
-"""Concentration among entities: Gini, Herfindahl-Hirschman (HHI), Nakamoto, and the service score, from exact integers.
+"""Concentration among entities, from exact integers: Gini, Herfindahl-Hirschman (HHI), Nakamoto, and the service score.
 
-An entity is a cluster, or a holder outside clusters. Exchanges, pools, contracts, hypernodes and burnt supply are no
+An entity is a cluster, or a holder outside clusters. Exchanges, pools, contracts, hypernodes and burnt supply are not
 entities. All holders count, not only the top ones.
 
 The service score, version 2 (``rules.SCORE_VERSION``), is ``100 * min(1, log10(1 / HHI) / 3)``. ``1 / HHI`` is the
-number of equal entities with the same concentration; one entity scores 0, a thousand or more score 100. The score never
-rises if two entities merge, or if a smaller one gives to a larger one. It uses HHI, because Gini changes with dust
-(arXiv 2501.18279 and 2205.04256).
+number of equal entities with the same concentration. One entity scores 0; a thousand or more equal entities score 100.
+The score never rises if two entities merge, or if a smaller one gives to a larger one. It uses HHI, because Gini
+changes with dust (arXiv 2501.18279 and 2205.04256).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from holderlake.engine.numeric.bigint import digits_to_ints, to_ints
 from holderlake.engine.queries.balance_rows import Rows, largest
 
 LARGEST: Final = 10
-"""The least number of a map's largest entities that are listed one by one."""
+"""The least number of a map's largest entities that ``Entities.largest`` lists, if there are that many."""
 
 
 @dataclass(frozen=True)
 class Concentration:
-    """The metrics of a map's entities.
+    """The concentration among the entities of a map.
 
-    - ``gini_index``: the Gini coefficient, 0 (equal) to 1; 0 without entities.
-    - ``herfindahl_hirschman_index``: the sum of squared parts, above 0 to 1; 0 without entities.
-    - ``nakamoto_coefficient``: the least number of entities with half of what all entities hold; 0 without entities.
-      Half of the total supply would be out of reach if exchanges hold most of a token.
-    - ``service_score``: 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two entities.
+    - ``gini_index``: the Gini coefficient, from 0 (equal) to 1; 0 without entities.
+    - ``herfindahl_hirschman_index``: the sum of the squared parts of the entities, at most 1; 0 without entities.
+    - ``nakamoto_coefficient``: the least number of entities that hold half of what all entities hold; 0 without
+      entities. Half of the total supply could not be reached if exchanges hold most of a token.
+    - ``service_score``: from 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two entities.
     """
 
     gini_index: float
@@ -46,11 +46,12 @@ class Concentration:
 
 @dataclass(frozen=True)
 class Entities:
-    """Sizes (raw balances) of a map's entities: the ``largest`` one by one, in falling order, and exact sums over all
-    ``count`` entities.
+    """Sizes (raw balances) of a map's entities.
 
-    The sums are of sizes (``total``), of squared sizes (``squares``), and of sizes times their rank from 1 on
-    (``weighted``). ``half`` is the first rank at which the running sum reaches half of the total, 0 without entities.
+    ``largest`` has the largest sizes, in descending order. The other fields cover all ``count`` entities: ``total`` is
+    the sum of the sizes, ``squares`` the sum of their squares, and ``weighted`` the sum of each size times its rank
+    (from 1). ``half`` is the first rank at which the running sum of the sizes reaches half of the total; 0 without
+    entities.
     """
 
     largest: list[int]
@@ -64,7 +65,7 @@ class Entities:
 class Shown(NamedTuple):
     """Raw balances of a map's shown holders, the largest first.
 
-    ``balances`` has every shown holder, ``alone`` those outside clusters, and ``clusters`` the sum of each cluster.
+    ``balances`` has all shown holders, ``alone`` those outside clusters, and ``clusters`` the sum of each cluster.
     """
 
     balances: list[int]
@@ -73,7 +74,7 @@ class Shown(NamedTuple):
 
 
 def entities_of(sizes: Sequence[int]) -> Entities:
-    """Return the sums over entities with these descending sizes (raw balances)."""
+    """Return the ``Entities`` with these sizes (raw balances in descending order)."""
     total = sum(sizes)
     return Entities(
         list(sizes),
@@ -93,16 +94,16 @@ def _half_rank(sizes: Sequence[int], total: int) -> int:
 def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
     """Return the entities at each instant: the clusters, and every holder outside clusters.
 
-    ``free`` has all holders that a map may show, ``shown`` the largest of them, and clusters consist of shown holders
-    only. A cluster is larger than its members, so it ranks before all holders that are not shown. The sums over holders
-    that are not shown follow from the sums over all free holders.
+    ``free`` has all holders that a map may show, ``shown`` the largest of them at each instant. Clusters consist of
+    shown holders only. A cluster is larger than its members, so it ranks before all holders that are not shown.
+    Therefore only the shown holders are replaced by their clusters in the sums over all holders.
     """
     all_free, others = _free_holders_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
     return [_entities(*one) for one in zip(all_free, shown, others, strict=True)]
 
 
 def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
-    """Return the sums over the free holders at each instant, each holder as one entity; ``largest`` stays empty.
+    """Return the sums over the free holders at each instant, each holder as one entity. ``largest`` is left empty.
 
     ``instants`` is the number of instants.
     """
@@ -113,7 +114,7 @@ def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
 
 
 def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
-    """Return for each instant the balances of the ``LARGEST`` holders that follow the first ``known`` ones."""
+    """Return, for each instant, the balances of the ``LARGEST`` holders that follow the ``known`` largest ones."""
     instants, places = largest(free, len(known), max(known, default=0) + LARGEST)
     edges = np.searchsorted(instants, np.arange(len(known) + 1)).tolist()
     balances = to_ints(free.balances[places])
@@ -121,10 +122,10 @@ def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
 
 
 def _entities(all_free: Entities, shown: Shown, others: Sequence[int]) -> Entities:
-    """Return the entities of an instant: ``all_free`` with the shown holders replaced by their clusters and by holders
-    outside clusters.
+    """Return the entities of one instant.
 
-    ``others`` are the balances of the largest holders that are not shown.
+    ``all_free`` has every holder as one entity. The shown holders among them are replaced by their clusters and by the
+    shown holders outside clusters. ``others`` are the balances of the largest holders that are not shown.
     """
     single = entities_of(shown.balances)
     clustered = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))

@@ -1,7 +1,7 @@
-"""Addresses with a balance below zero, and the time from which the balance has been below zero.
+"""Addresses with a balance below zero, and the second since which the balance has been below zero.
 
-A negative balance means that the history lacks transfers, or that its source rounds amounts. An address with one is
-never a holder.
+A negative balance means that transfers are missing in the store, or that their source rounds amounts. An address with
+one is never a holder.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ NEGATIVE_BALANCES: Final = pa.schema(
         pa.field("since", pa.timestamp("us"), nullable=False),
     ]
 )
-"""A row for each address below zero: ``balance`` is a raw integer as text, ``since`` the end of the second (UTC) from
-which the balance has always been below zero."""
+"""Columns of a table with a row for each address below zero.
+
+``balance`` is a raw integer as text. The balance has been below zero since the end of the second ``since`` (UTC).
+"""
 
 _LISTED: Final = 100
-"""The most addresses that the summary of a map lists."""
+"""The most addresses that the summary of one map lists."""
 
 
 @dataclass(frozen=True)
 class Negative:
-    """An address with a balance below zero, the raw balance, and the unix second from which it has been below zero."""
+    """An address with a balance below zero: its raw balance, and the unix second since which it has been below zero."""
 
     address: str
     balance: int
@@ -52,7 +54,8 @@ class Negative:
 
 
 def negative_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:
-    """Return the addresses of a token below zero at the end of the second (``NEGATIVE_BALANCES``), the lowest first."""
+    """Return a token's addresses below zero at the end of the second (``NEGATIVE_BALANCES``), the lowest balance
+    first."""
     view, seconds = store.view(), np.array([to_unix(as_of)])
     (found,) = negative_addresses(
         view, (chain, token_address), negative_at(view, (chain, token_address), seconds), seconds
@@ -71,7 +74,7 @@ def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
 
 
 def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]:
-    """Return the number of addresses below zero at the end of the second, of the tokens that have any."""
+    """Return the number of addresses below zero at the end of the second, by token. Tokens without any are left out."""
     view, seconds = store.view(), np.array([to_unix(as_of)])
     keys = [(one.chain, one.token_address) for one in store.histories()]
     counts = {key: len(negative_at(view, key, seconds).addresses) for key in keys}
@@ -79,10 +82,11 @@ def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]
 
 
 def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
-    """Return the JSON for the column ``negative_balances`` of ``maps`` at each instant; None without negative balances.
+    """Return a JSON text for each instant, for the column ``negative_balances`` of ``maps``; None if no balance is
+    negative.
 
     ``negative`` are the balances below zero, the lowest first. The JSON has the number of addresses, and address and
-    raw balance of the lowest ones. It has no times, because they would take too long for a map.
+    raw balance of the lowest ones. It has no times, because finding them would take too long for a map.
     """
     if not len(negative.addresses):
         return [None] * instants
@@ -110,7 +114,8 @@ def _signed(rows: Rows) -> tuple[tuple[Array, int], tuple[Array, int]]:
 
 
 def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds: Array) -> list[list[Negative]]:
-    """Return the addresses of the ``negative`` balances at each of the ascending seconds, the lowest first."""
+    """Return, for each of the ascending unix ``seconds``, the addresses of the ``negative`` balances, the lowest
+    first."""
     if not len(negative.addresses):
         return [[] for _ in seconds]
     numbers = np.unique(negative.addresses)
@@ -128,7 +133,7 @@ def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds
 
 
 def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dict[int, list[int]]:
-    """Return by number of address the unix seconds, until ``second``, at whose end the balance fell below zero."""
+    """Return the unix seconds, until ``second``, at whose end the balance fell below zero, by address number."""
     return {
         number: list(_crossings([(time, change) for _, time, change in some]))
         for number, some in groupby(_changes(view, key, numbers, second), key=lambda one: one[0])
@@ -136,7 +141,7 @@ def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dic
 
 
 def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> list[tuple[int, int, int]]:
-    """Return the changes of the addresses' balances: number, unix second and exact change, in this order."""
+    """Return the changes of the addresses' balances: (address number, unix second, exact change), sorted."""
     found: list[tuple[int, int, int]] = []
     for part in view.parts(*key):
         moves = part.moves.at(slice(count_until(part.moves.times, second)))

@@ -1,7 +1,7 @@
-"""Functions that build Arrow tables: the lake's tables from columns, and the engine's own tables from rows.
+"""Build Arrow tables: the lake's tables from columns, and the engine's other tables from rows.
 
-``holderlake.contract.tables`` has the schemas of the lake's tables. The schemas of the engine's own tables are in the
-modules that fill them.
+``holderlake.contract.tables`` has the schemas of the lake's tables. The other schemas are in the modules that fill
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holderlake.engine.numeric.bigint import Array, from_digits, from_ints, to_d
 
 @dataclass(frozen=True)
 class Amounts:
-    """Raw amounts (0 or more) as limbs (64-bit words, see ``bigint``), and the token's decimals for each amount."""
+    """Raw amounts (0 or more) as limbs (64-bit words, see ``bigint``), and the decimals of each amount's token."""
 
     limbs: Array
     decimals: Array
@@ -37,17 +37,17 @@ Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
 _EXACT: Final = Context(prec=400)
 _PLACES: Final = 18
 _LIMIT: Final = to_digits(from_ints([10**38 - 10**18], 2))[0]
-"""The least amount with 18 decimals that is too large for the decimal column and needs the column of exact text, as
-32-bit digits."""
+"""The least amount with 18 decimals, as 32-bit digits, that is too large for the decimal column. It needs exact
+text."""
 
 
 def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
-    """Return a field with a comment; it is not nullable unless ``required`` is false."""
+    """Return an Arrow field with a comment. The field is nullable if ``required`` is false."""
     return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
 
 
 def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Return an Arrow table of rows, each with exactly the schema's columns.
+    """Return a table from rows that have exactly the columns of the schema.
 
     Raises ``KeyError`` for a missing or unknown column, and ``pa.ArrowInvalid`` for a value of a wrong type or a null
     in a required column.
@@ -58,7 +58,7 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     )
     stray = {name for row in listed for name in row} - set(schema.names)
     if stray:
-        raise KeyError(f"there is no column {', '.join(sorted(stray))}")
+        raise KeyError(f"the schema has no column {', '.join(sorted(stray))}")
     for field in schema:
         if not field.nullable and table[field.name].null_count:
             raise pa.ArrowInvalid(f"{field.name} may not be null")
@@ -66,9 +66,10 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = None) -> pa.Table:
-    """Return a table in the lake's schema of ``table``, without ``fetched_at``.
+    """Return a table in the lake's schema ``table``, without ``fetched_at``.
 
-    ``common`` has values that are equal in all rows. A column that is neither in ``columns`` nor in ``common`` is null.
+    ``common`` has the values that are equal in all rows. A column that is neither in ``columns`` nor in ``common`` is
+    null.
     """
     count = max((len(column) for column in columns.values()), default=0)
     filled: dict[str, Any] = {}
@@ -79,8 +80,11 @@ def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = 
 
 
 def in_order(table: pa.Table, seconds: Array, requested: Array) -> pa.Table:
-    """Return the rows in the order of the ``requested`` instants, which are positions in the ascending unix
-    ``seconds``; ``as_of`` has the instant of each row."""
+    """Return the rows of the ``requested`` instants, in their order.
+
+    ``requested`` are positions in the ascending unix ``seconds``. The column ``as_of`` has the instant of each row,
+    ascending.
+    """
     if (requested == np.arange(len(requested))).all():
         return table
     as_of = table["as_of"].to_numpy().astype(np.int64) // 1_000_000
@@ -94,19 +98,21 @@ def texts_of(view: View, addresses: Array) -> pa.Array:
 
 
 def instants_of(seconds: Array, known: Array | None = None) -> pa.Array:
-    """Return unix seconds as a column of instants (UTC), null where the mask ``known`` is false."""
+    """Return unix seconds as a column of instants (UTC). It is null where the mask ``known`` is false."""
     mask = None if known is None else ~known
     return pa.array(seconds.astype(np.int64) * 1_000_000, mask=mask).cast(INSTANT_TYPE)
 
 
 def spread(column: pa.Array, places: Array) -> pa.Array:
-    """Return the column's values at the positions ``places``, null for negative positions."""
+    """Return the column's values at the indices ``places``, and null for negative indices."""
     return column.take(pa.array(places, mask=places < 0))
 
 
 def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
-    """Return the two columns of an amount by name (number and exact text), see
-    ``holderlake.contract.tables.amount_columns``."""
+    """Return the two columns of an amount by name: the number, and the exact text.
+
+    ``holderlake.contract.tables.amount_columns`` describes them.
+    """
     scaled = _scaled(amounts)
     dense = np.ascontiguousarray(from_digits(scaled[:, :4]))
     decimal = pa.Array.from_buffers(AMOUNT_TYPE, len(dense), [None, pa.py_buffer(dense)])
@@ -127,8 +133,10 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
 
 
 def _scaled(amounts: Amounts) -> Array:
-    """Return the amounts scaled to 18 decimals, as at least four 32-bit digits; 0 for amounts with more than 18
-    decimals."""
+    """Return the amounts, scaled to 18 decimals, as rows of at least four 32-bit digits.
+
+    Amounts with more than 18 decimals become 0.
+    """
     numbers = to_digits(amounts.limbs)
     # 2 more digits are enough for numbers up to 10^18 times as large
     found = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
@@ -145,7 +153,7 @@ def _scaled(amounts: Amounts) -> Array:
 
 
 def _reaches(numbers: Array, least: Array) -> Array:
-    """Return for each number whether it is at least ``least``; both are 32-bit digits, lowest first."""
+    """Return, for each number, whether it is at least ``least``. Both are 32-bit digits, lowest first."""
     above = np.asarray(numbers[:, len(least) :].any(axis=1))
     same = ~above
     for place in range(len(least) - 1, -1, -1):
@@ -156,5 +164,5 @@ def _reaches(numbers: Array, least: Array) -> Array:
 
 
 def token_units(raw: int, decimals: int) -> Decimal:
-    """Return a raw integer amount in token units, exact."""
+    """Return a raw integer as the exact amount in token units."""
     return _EXACT.scaleb(Decimal(raw), -decimals)

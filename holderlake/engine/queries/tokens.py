@@ -1,4 +1,4 @@
-"""Chains and tokens of the store: metadata, statistics and search."""
+"""Chains and tokens of the store: metadata, numbers of transfers, and search."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ SERVED_CHAINS: Final = (
 
 
 def chains_table(store: Store) -> pa.Table:
-    """Return the lake's ``chains`` rows: the contract's chains, then further chains of the store's tokens."""
+    """Return the lake's ``chains`` rows: the contract's chains, then other chains of the store's tokens."""
     own = [chain for chain in store.chains() if chain not in SERVED_CHAINS]
     return build(TABLES["chains"], [_chain_row(chain) for chain in (*SERVED_CHAINS, *own)])
 
 
 def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = False) -> pa.Table:
-    """Return the lake's ``tokens`` rows in the order of the keys; unknown tokens are left out.
+    """Return the lake's ``tokens`` rows in the order of the keys (chain, address). Unknown tokens are left out.
 
-    Without ``stats`` the three columns of statistics are null.
+    The columns ``transfers_count``, ``min_date`` and ``max_date`` are null unless ``stats`` is true.
     """
     known = store.tokens(keys)
     return _tokens(store, (known[key] for key in keys if key in known), stats)
 
 
 def search_tokens(store: Store, text: str, limit: int = 50) -> pa.Table:
-    """Return ``tokens`` rows by exact address, exact symbol, then the beginning of symbol or name."""
+    """Return ``tokens`` rows of at most ``limit`` tokens that match the text, the best first, see
+    ``catalog.search``."""
     return _tokens(store, store.search(normalise_address(text), limit), stats=False)
 
 
