@@ -33,13 +33,13 @@ from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.times import parse_when
-from holderlake.dagster.assets import log_materialisations
 from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.failures import step_errors
+from holderlake.dagster.metadata.tables import log_materialisations, newest_days
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, prepare, refresh_start
-from holderlake.dagster.warehouse import history_plots
+from holderlake.dagster.warehouse import history_plots, load_text, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.workspace import Workspace
@@ -180,13 +180,14 @@ class _Backfill:
         context, workspace = self._context, self._workspace
         filled = sorted(set().union(*self._filled.values()))
         report = workspace.warehouse.load(workspace.lake)
-        context.log.info(f"warehouse: {report.partitions} partitions loaded in {report.seconds:.1f} s")
+        context.log.info(load_text(report))
         known = context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
-        newest = dict(filled)
+        stored, plotted = stored_rows(workspace, filled), newest_days(filled)
         for chain, day in filled:
             key = partition_key(chain, datetime.fromisoformat(day))
             if key not in known:
-                metadata = history_plots(workspace, chain, day, tokens=1) if newest[chain] == day else None
+                plots = history_plots(workspace, chain, day, tokens=1) if (chain, day) in plotted else {}
+                metadata = stored.get((chain, day), {}) | plots
                 context.log_event(AssetMaterialization("warehouse", partition=key, metadata=metadata))
 
 

@@ -11,29 +11,29 @@ from typing import Any, Final
 
 from dagster import (
     AssetExecutionContext,
-    AssetKey,
-    AssetMaterialization,
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
     Config,
     MaterializeResult,
     MultiPartitionsDefinition,
-    OpExecutionContext,
     ResourceParam,
-    TableColumn,
-    TableColumnConstraints,
-    TableSchema,
     multi_asset,
 )
 from pydantic import Field
 
 from holderlake.contract.chains import from_first_day
-from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import FAMILY_TABLES, TABLES
 from holderlake.contract.times import check_passed, parse_when
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, partition_key
+from holderlake.dagster.metadata.tables import (
+    asset_key,
+    column_schema,
+    log_materialisations,
+    newest_days,
+    table_metadata,
+)
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, prepare, refresh_start
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
@@ -74,80 +74,17 @@ def stream_asset(
         context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]
     ) -> Iterator[MaterializeResult[Any]]:
         with step_errors(context.op_execution_context):
-            results = _ingest(context, stream, config, workspace, key_prefix)
+            results = by_day(_ingest(context, stream, config, workspace, key_prefix))
+        partitions = context.partition_keys
+        days, plotted = days_of(partitions), newest_days(results)
         for table in stream.tables:
-            yield MaterializeResult(
-                asset_key=asset_key(table, key_prefix), metadata=table_metadata(table, results, workspace)
-            )
+            key = asset_key(table, key_prefix)
+            for partition, day in zip(partitions, days, strict=True):
+                metadata = table_metadata(table, results.get(day, ()), workspace, with_plots=day in plotted)
+                context.add_asset_metadata(metadata, key, partition)
+            yield MaterializeResult(asset_key=key)
 
     return materialise
-
-
-def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:
-    """Return the key of a table's asset."""
-    return AssetKey([*key_prefix, table])
-
-
-def log_materialisations(
-    context: OpExecutionContext,
-    table: str,
-    results: Sequence[PartitionResult],
-    workspace: Workspace,
-    *,
-    key_prefix: Sequence[str] = (),
-    with_plots: bool = False,
-) -> None:
-    """Log a table's partition of one chain and day as materialised.
-
-    ``results`` are the ingest's results for that chain and day. ``with_plots`` adds a plot of the newest instant.
-    """
-    key = partition_key(results[0].chain, results[0].as_of)
-    metadata = table_metadata(table, results, workspace, with_plots)
-    context.log_event(AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata))
-
-
-def table_metadata(
-    table: str, results: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = True
-) -> dict[str, Any]:
-    """Return the metadata of a materialisation: rows, cost, failures, the newest instant and its plot.
-
-    ``results`` are the ingest's results for one chain and day.
-    """
-    metadata: dict[str, Any] = {
-        "dagster/row_count": sum(result.rows.get(table, 0) for result in results),
-        "credits": credits_text(sum(result.credits for result in results)),
-        "calls": sum(result.calls for result in results),
-        "failures": sum(result.failures for result in results),
-        "revisions": sum(result.revisions for result in results),
-        "instants": len(results),
-    }
-    if computed := sum(result.computed for result in results):
-        metadata["answers from the engine"] = computed
-    if skipped := sorted({result.skipped for result in results if result.skipped}):
-        metadata["skipped"] = "; ".join(skipped)
-    if results:
-        newest = max(results, key=lambda result: result.as_of)
-        metadata["newest instant"] = f"{newest.as_of.isoformat()}Z"
-        if with_plots:
-            from holderlake.dagster.plots import plots  # noqa: PLC0415 - matplotlib takes most of a second to import
-
-            metadata |= plots(table, workspace.lake, newest.chain, newest.as_of)
-    return metadata
-
-
-def column_schema(table: str) -> TableSchema:
-    """Return a table's columns as Dagster shows them."""
-    return TableSchema(
-        [
-            TableColumn(
-                field.name,
-                str(field.type),
-                description=field.metadata[b"comment"].decode(),
-                constraints=TableColumnConstraints(nullable=field.nullable),
-            )
-            for field in TABLES[table].schema
-        ]
-    )
 
 
 def _table_spec(

@@ -4,7 +4,6 @@ The asset needs nodes in the settings.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from dagster import (
@@ -19,9 +18,10 @@ from dagster import (
     multi_asset,
 )
 
-from holderlake.dagster.assets import OWNERS, asset_key
+from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, partition_key
+from holderlake.dagster.metadata.tables import asset_key
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
@@ -48,17 +48,19 @@ def transfers_asset(
         backfill_policy=BackfillPolicy.single_run(),
     )
     def transfers(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
-        reports: dict[tuple[str, str], DayReport] = {}
+        partitions = context.partition_keys
+        reports: dict[str, DayReport] = {}
         with step_errors(context.op_execution_context):
             try:
-                for chain, day in days_of(context.partition_keys):
-                    reports[chain, day] = _import_day(workspace, chain, day)
+                for partition, (chain, day) in zip(partitions, days_of(partitions), strict=True):
+                    reports[partition] = _import_day(workspace, chain, day)
             except Exception:
-                for (chain, day), report in reports.items():
-                    partition = partition_key(chain, datetime.fromisoformat(day))
-                    context.log_event(AssetMaterialization(key, partition=partition, metadata=_metadata([report])))
+                for partition, report in reports.items():
+                    context.log_event(AssetMaterialization(key, partition=partition, metadata=_metadata(report)))
                 raise
-        return MaterializeResult(metadata=_metadata(list(reports.values())))
+        for partition, report in reports.items():
+            context.add_asset_metadata(_metadata(report), partition_key=partition)
+        return MaterializeResult()
 
     return transfers
 
@@ -72,16 +74,15 @@ def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     return workspace.import_day(chain, day)
 
 
-def _metadata(reports: list[DayReport]) -> dict[str, Any]:
+def _metadata(report: DayReport) -> dict[str, Any]:
     return {
-        "dagster/row_count": sum(report.rows for report in reports),
-        "blocks": sum(report.blocks for report in reports),
-        "logs": sum(report.logs for report in reports),
-        "rows taken back": sum(report.removed for report in reports),
-        "requests": sum(report.requests for report in reports),
-        "seconds": round(sum(report.seconds for report in reports), 2),
-        "first block": min(report.first_block for report in reports),
-        "last block": max(report.last_block for report in reports),
-        "whole days": sum(report.is_whole for report in reports),
-        "days": len(reports),
+        "dagster/row_count": report.rows,
+        "blocks": report.blocks,
+        "logs": report.logs,
+        "rows taken back": report.removed,
+        "requests": report.requests,
+        "seconds": round(report.seconds, 2),
+        "first block": report.first_block,
+        "last block": report.last_block,
+        "whole day": report.is_whole,
     }

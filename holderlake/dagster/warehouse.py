@@ -1,6 +1,6 @@
 """The warehouse as an asset: one load of every partition that the lake committed since the last load."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,9 +17,11 @@ from dagster import (
     multi_asset,
 )
 
-from holderlake.dagster.assets import OWNERS, asset_key
+from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
+from holderlake.dagster.metadata.tables import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of
+from holderlake.warehouse.warehouse import LoadReport
 from holderlake.workspace import Workspace
 
 _PLOTTED_TOKENS: Final = 4
@@ -30,6 +32,14 @@ _DESCRIPTION: Final = (
     "transaction on a copy, which then replaces the file: readers never wait and never see half a load. "
     "Query it with `holderlake sql`."
 )
+_STORED: Final = """
+SELECT chain, strftime(timestamp, '%Y-%m-%d') AS day, sum(row_count)::BIGINT AS row_count,
+    count(DISTINCT timestamp) AS instants
+FROM partitions
+WHERE (chain, strftime(timestamp, '%Y-%m-%d')) IN (SELECT (unnest($1), unnest($2)))
+GROUP BY ALL
+"""
+_EMPTY: Final[dict[str, Any]] = {"dagster/row_count": 0}
 _LOAD_WHEN: Final = (
     AutomationCondition.in_latest_time_window(timedelta(days=2))
     & AutomationCondition.any_deps_updated().since_last_handled()
@@ -67,21 +77,32 @@ def warehouse_asset(
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
         with step_errors(context.op_execution_context, retries=0):
             report = workspace.warehouse.load(workspace.lake)
-        chain, day = days_of(context.partition_keys)[-1]
-        return MaterializeResult(
-            metadata={
-                "dagster/row_count": sum(report.rows.values()),
-                "partitions loaded": report.partitions,
-                "seconds": round(report.seconds, 2),
-                "rows loaded": dict(report.rows),
-                "files damaged": list(report.damaged[:_LISTED]),
-                "keys not unique": list(report.duplicates[:_LISTED]),
-                "path": str(workspace.warehouse.path),
-                **history_plots(workspace, chain, day),
-            }
-        )
+        context.log.info(load_text(report))
+        partitions = context.partition_keys
+        days = days_of(partitions)
+        stored, plotted = stored_rows(workspace, days), newest_days(days)
+        for partition, day in zip(partitions, days, strict=True):
+            plots = history_plots(workspace, *day) if day in plotted else {}
+            context.add_asset_metadata(stored.get(day, _EMPTY) | plots, partition_key=partition)
+        return MaterializeResult()
 
     return warehouse
+
+
+def load_text(report: LoadReport) -> str:
+    """Return a sentence about a load, and the first messages about damaged files and duplicate keys."""
+    faults = [*report.damaged[:_LISTED], *report.duplicates[:_LISTED]]
+    loaded = f"warehouse: {report.partitions:,} partitions with {sum(report.rows.values()):,} rows loaded"
+    return "\n".join([f"{loaded} in {report.seconds:.1f} s", *faults])
+
+
+def stored_rows(workspace: Workspace, days: Collection[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the metadata of the warehouse's partitions, its rows and instants, by chain and day (YYYY-MM-DD)."""
+    found = workspace.warehouse.query(_STORED, [[chain for chain, _ in days], [day for _, day in days]])
+    return {
+        (row["chain"], row["day"]): {"dagster/row_count": row["row_count"], "instants": row["instants"]}
+        for row in found.to_pylist()
+    }
 
 
 def history_plots(workspace: Workspace, chain: str, day: str, tokens: int = _PLOTTED_TOKENS) -> dict[str, Any]:

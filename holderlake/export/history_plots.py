@@ -1,7 +1,7 @@
 """Plots of tokens through time: one token in reports, several small plots in the metadata of Dagster's warehouse asset.
 
-Plots of one partition are in ``holderlake.dagster.plots``. The plots here show numbers, dates and addresses only, never
-names or labels, which are untrusted.
+Plots of one partition are in ``holderlake.dagster.metadata.plots``. The plots here show numbers, dates and addresses
+only, never names or labels, which are untrusted.
 """
 
 from __future__ import annotations

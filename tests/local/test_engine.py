@@ -274,7 +274,7 @@ def test_a_backfill_of_an_own_store_reports_no_calls_to_dagster(own: Path) -> No
         assert event is not None
         assert event.asset_materialization is not None
         metadata = event.asset_materialization.metadata
-    assert (metadata["calls"].value, metadata["answers from the engine"].value) == (0, 2)
+    assert (metadata["credits"].value, metadata["answers from the engine"].value) == ("0.00", 2)
 
 
 def test_a_killed_backfill_of_an_own_store_resumes(own: Path, make_direct: MakeWorkspace, tmp_path: Path) -> None:

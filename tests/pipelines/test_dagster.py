@@ -11,6 +11,7 @@ import pytest
 from dagster import (
     AssetKey,
     AssetMaterialization,
+    DagsterEventType,
     DagsterInstance,
     RunRequest,
     SensorResult,
@@ -50,6 +51,12 @@ def _materialised(instance: DagsterInstance, table: str) -> set[str]:
     return instance.get_materialized_partitions(AssetKey(table))
 
 
+def materialisations(instance: DagsterInstance, table: str) -> list[AssetMaterialization]:
+    """Return the events of a table in the index, newest first."""
+    records = instance.fetch_materializations(AssetKey(table), limit=100).records
+    return [record.asset_materialization for record in records if record.asset_materialization]
+
+
 def test_one_run_materialises_all_assets_and_loads_the_warehouse(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -83,12 +90,25 @@ def test_a_backfill_of_some_tables_fills_only_their_family(
 def test_dagsters_event_log_reads_what_the_fast_one_wrote(
     make_workspace: MakeWorkspace, instance: DagsterInstance, tmp_path: Path
 ) -> None:
-    fill(make_workspace(), instance, ["solana"], [MAY], tables=["chains"])
+    fill(make_workspace(), instance, ["solana"], [MAY, JUNE], tables=["chains"])
     (run,) = instance.get_runs()
     assert isinstance(instance.event_log_storage, FastEventLogStorage)
     own = SqliteEventLogStorage(str(tmp_path / "dagster" / "history" / "runs"))
     assert own.get_logs_for_run(run.run_id) == instance.all_logs(run.run_id)
-    assert own.get_materialized_partitions(AssetKey("chains")) == {"solana|2026-05-01"}
+    assert own.get_materialized_partitions(AssetKey("chains")) == {"solana|2026-05-01", "solana|2026-06-01"}
+    found = {event.partition: event for event in materialisations(instance, "chains")}
+    assert all(event.metadata["dagster/row_count"].value > 0 for event in found.values())
+
+
+def test_the_fast_event_log_stores_an_event_of_a_partition_once(
+    make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    fill(make_workspace(), instance, ["solana"], [MAY, JUNE], tables=["chains"])
+    (run,) = instance.get_runs()
+    of_run = instance.all_logs(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION)
+    tables = [entry.get_dagster_event().asset_key for entry in of_run]
+    assert tables == [AssetKey("chains"), AssetKey("warehouse")]
+    assert len(materialisations(instance, "chains")) == 2
 
 
 def test_a_range_of_partitions_is_one_run(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from holderlake import console
 from holderlake.contract.text import printable
-from holderlake.dagster.plots import plots
+from holderlake.dagster.metadata.plots import plots
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake

@@ -17,7 +17,7 @@ from dagster import (
     multi_asset_check,
 )
 
-from holderlake.dagster.assets import asset_key
+from holderlake.dagster.metadata.tables import asset_key
 from holderlake.ingest.stream import Stream
 from holderlake.settings.cron import interval_of
 from holderlake.workspace import Workspace

@@ -26,7 +26,7 @@ from dagster import (
 )
 
 from holderlake.contract.tables import TABLES
-from holderlake.dagster.assets import asset_key
+from holderlake.dagster.metadata.tables import asset_key
 from holderlake.dagster.partitions import days_of
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import Lake, Manifest

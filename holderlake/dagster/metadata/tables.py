@@ -1,0 +1,91 @@
+"""Metadata of a table's asset, and of one materialised partition of it.
+
+A history holds one event for each table, chain and day, so a partition's metadata has few entries: figures that are
+mostly zero are left out, and only the newest partition of a run has a plot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableColumn, TableColumnConstraints, TableSchema
+
+from holderlake.contract.prices import credits_text
+from holderlake.contract.tables import TABLES
+from holderlake.dagster.partitions import partition_key
+from holderlake.ingest.stream import PartitionResult
+from holderlake.workspace import Workspace
+
+
+def asset_key(table: str, key_prefix: Sequence[str] = ()) -> AssetKey:
+    """Return the key of a table's asset."""
+    return AssetKey([*key_prefix, table])
+
+
+def column_schema(table: str) -> TableSchema:
+    """Return a table's columns as Dagster shows them."""
+    return TableSchema(
+        [
+            TableColumn(
+                field.name,
+                str(field.type),
+                description=field.metadata[b"comment"].decode(),
+                constraints=TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in TABLES[table].schema
+        ]
+    )
+
+
+def table_metadata(
+    table: str, results: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = False
+) -> dict[str, Any]:
+    """Return the metadata of one partition of a table: rows, credits, instants, and what went wrong.
+
+    ``results`` are the ingest's results for one chain and day. ``with_plots`` adds a plot of the newest instant.
+    """
+    metadata: dict[str, Any] = {
+        "dagster/row_count": sum(result.rows.get(table, 0) for result in results),
+        "credits": credits_text(sum(result.credits for result in results)),
+        "instants": len(results),
+    }
+    others = {
+        "failures": sum(result.failures for result in results),
+        "revisions": sum(result.revisions for result in results),
+        "answers from the engine": sum(result.computed for result in results),
+        "skipped": "; ".join(sorted({result.skipped for result in results if result.skipped})),
+    }
+    metadata |= {name: value for name, value in others.items() if value}
+    if results:
+        newest = max(results, key=lambda result: result.as_of)
+        if len(results) > 1 or newest.as_of.time().isoformat() != "00:00:00":
+            metadata["newest instant"] = f"{newest.as_of.isoformat()}Z"
+        if with_plots:
+            from holderlake.dagster.metadata.plots import plots  # noqa: PLC0415 - matplotlib takes most of a second
+
+            metadata |= plots(table, workspace.lake, newest.chain, newest.as_of)
+    return metadata
+
+
+def log_materialisations(
+    context: OpExecutionContext,
+    table: str,
+    results: Sequence[PartitionResult],
+    workspace: Workspace,
+    *,
+    key_prefix: Sequence[str] = (),
+    with_plots: bool = False,
+) -> None:
+    """Log a table's partition of one chain and day as materialised.
+
+    ``results`` are the ingest's results for that chain and day. ``with_plots`` adds a plot of the newest instant.
+    """
+    key = partition_key(results[0].chain, results[0].as_of)
+    metadata = table_metadata(table, results, workspace, with_plots)
+    context.log_event(AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata))
+
+
+def newest_days(days: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the newest day of each chain. ``days`` are pairs of chain and day (YYYY-MM-DD)."""
+    return set(dict(sorted(days)).items())
