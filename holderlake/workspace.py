@@ -20,6 +20,8 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
 from holderlake.http.client import MEGABYTE
 from holderlake.lake.lake import Lake
+from holderlake.lake.object_store import BucketStore
+from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
@@ -28,6 +30,7 @@ from holderlake.provider.local_engine import Engine
 from holderlake.provider.node_imports import DayReport
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.settings import Settings
+from holderlake.storage.objects import open_objects
 from holderlake.storage.postgresql import Postgres
 from holderlake.storage.state import Where
 from holderlake.warehouse.warehouse import Warehouse
@@ -72,7 +75,7 @@ class Workspace:
 
     @cached_property
     def lake(self) -> Lake:
-        return Lake(self.settings.lake_folder)
+        return open_lake(self.settings)
 
     @cached_property
     def warehouse(self) -> Warehouse:
@@ -142,6 +145,19 @@ class Workspace:
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:
                 yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id, plan_limits)
+
+
+def open_lake(settings: Settings) -> Lake:
+    """Open the lake of the settings: in the home folder, or in a bucket."""
+    chosen = settings.lake
+    if chosen.url is None:
+        return Lake(settings.lake_folder)
+    objects = open_objects(chosen.url, chosen.endpoint, chosen.region)
+    folder = settings.bucket_folder(chosen.url)
+    store = BucketStore(objects, folder, chosen.cache_bytes)
+    if settings.state.url is None:  # hosts with separate ledgers could pay for the same answer
+        store.check_writer = WriterLease(objects, folder).hold
+    return Lake(folder, store)
 
 
 @contextmanager

@@ -19,11 +19,15 @@ FETCHED_AT = datetime(2026, 12, 1, 12, 30)
 MAP_TABLES = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
 
 
-def rows(table: str, chain: str, as_of: datetime, listed: Sequence[Mapping[str, Any]]) -> pa.Table:
-    return build(TABLES[table], [{"chain": chain, "as_of": as_of, **row} for row in listed], FETCHED_AT)
+def rows(
+    table: str, chain: str, as_of: datetime, listed: Sequence[Mapping[str, Any]], fetched_at: datetime = FETCHED_AT
+) -> pa.Table:
+    return build(TABLES[table], [{"chain": chain, "as_of": as_of, **row} for row in listed], fetched_at)
 
 
-def holders(chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]]) -> pa.Table:
+def holders(
+    chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]], fetched_at: datetime = FETCHED_AT
+) -> pa.Table:
     """Return holders by token: addresses with their amounts, in the order of their ranks."""
     return rows(
         "holders",
@@ -40,6 +44,7 @@ def holders(chain: str, as_of: datetime, held: Mapping[str, Mapping[str, Any]]) 
             for token, amounts in held.items()
             for rank, (address, amount) in enumerate(amounts.items(), 1)
         ],
+        fetched_at,
     )
 
 

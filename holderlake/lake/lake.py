@@ -42,10 +42,10 @@ from holderlake.lake.manifests import (
 )
 from holderlake.lake.rows import (
     SUBJECT_COLUMNS,
-    columns_of,
     conforming,
     empty,
     from_parquet,
+    lacking,
     rows_after_write,
     to_parquet,
 )
@@ -58,6 +58,7 @@ SAMPLE_PROVIDER: Final = "sample world "
 """Prefix of the names of providers of sample data; the version of the data follows."""
 _log = logging.getLogger(__name__)
 _READ_ATTEMPTS: Final = 5
+_COMMIT_ATTEMPTS: Final = 50
 
 
 class Lake:
@@ -182,27 +183,39 @@ class Lake:
         names = [name for name in (manifest.tables if tables is None else tables) if manifest.tables[name] != NO_FILE]
         links = {name: folder / f"{uuid4().hex}.parquet" for name in names}
         for name, path in links.items():
-            try:
-                _link(self.store.path(manifest, name), path)
-                intact = is_intact(path.read_bytes(), manifest.tables[name])
-            except FileNotFoundError:
-                intact = False
-            if not intact:
+            if not (self._is_linked(manifest, name, path) or self._is_linked(manifest, name, path)):
                 for link in links.values():
                     link.unlink(missing_ok=True)
                 return None
         return links
+
+    def _is_linked(self, manifest: Manifest, table: str, path: Path) -> bool:
+        """Link a table's file to ``path``. If it does not match the manifest, drop the host's copy and return False."""
+        try:
+            _link(self.store.path(manifest, table), path)
+            if is_intact(path.read_bytes(), manifest.tables[table]):
+                return True
+            path.unlink()
+        except FileNotFoundError:
+            pass
+        self.store.drop_copy(manifest, table)
+        return False
 
     def _intact_bytes(self, manifest: Manifest, table: str) -> bytes | None:
         """Return the bytes of a table's file: empty if there is no file, None if they do not match the manifest."""
         file = manifest.tables[table]
         if file == NO_FILE:
             return b""
-        try:
-            data = self.store.path(manifest, table).read_bytes()
-        except FileNotFoundError:
-            return None
-        return data if is_intact(data, file) else None
+        for _ in range(2):  # a second time if only the host's copy is damaged
+            try:
+                data = self.store.path(manifest, table).read_bytes()
+            except FileNotFoundError:
+                return None
+            if is_intact(data, file):
+                return data
+            if not self.store.drop_copy(manifest, table):
+                return None
+        return None
 
     def write(  # noqa: PLR0913 - the rows with their partition, subjects and provider
         self,
@@ -241,11 +254,11 @@ class Lake:
         place = _place(family, chain, as_of)
         self.claim(provider)
         with self.store.locked(chain):
-            while True:
+            for _ in range(_COMMIT_ATTEMPTS):  # in a bucket, another writer may be faster
                 latest, before = self._before(place)
                 old = latest.manifest
-                lacking = self._lacking(old, before)
-                rows, kept = rows_after_write(place, old, before, new, by, requested, covered, final, options, lacking)
+                absent = {name: self._lacking(old, name) for name in before} if old else {}
+                rows, kept = rows_after_write(place, old, before, new, by, requested, covered, final, options, absent)
                 data = {
                     name: to_parquet(some) for name, some in rows.items() if some.num_rows or name not in SIDE_TABLES
                 }
@@ -259,20 +272,25 @@ class Lake:
                 manifest = Manifest(*place, provider, utc_now(), uuid4().hex, files, kept, chosen, FORMAT)
                 if self.store.commit(manifest, data, latest, record):
                     return manifest
+        raise LakeError(
+            f"{'/'.join(place)} of {self.store.name} was changed {_COMMIT_ATTEMPTS} times meanwhile; try again"
+        )
 
-    def replace(self, manifest: Manifest, files: Mapping[str, bytes], before: Latest | None = None) -> bool:
+    def replace(
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest | None = None, *, aside: bool = False
+    ) -> bool:
         """Commit a partition of another lake, with the bytes of its files by table, in place of the partition here.
 
-        With ``before``, return False and change nothing if the partition here has another manifest now. Without it,
-        move or copy the files here to the quarantine.
+        If ``before`` is given and is not the state of the partition here any more, return False and change nothing.
+        With ``aside``, move or copy the files here to the quarantine.
         """
         self.claim(manifest.provider)
         with self.store.locked(manifest.chain):
             latest = self.store.latest(manifest.place)
-            if before is None:
-                self.store.set_aside(manifest.place)
-            elif latest != before:
+            if before not in (None, latest):
                 return False
+            if aside:
+                self.store.set_aside(manifest.place)
             return self.store.commit(manifest, files, latest)
 
     def _before(self, place: Place) -> tuple[Latest, dict[str, pa.Table]]:
@@ -292,24 +310,10 @@ class Lake:
             )
         return latest._replace(manifest=None), {}
 
-    def _lacking(self, manifest: Manifest | None, tables: Collection[str]) -> dict[str, frozenset[str]]:
-        """Return the columns that the files of an older version lack, by table.
-
-        Raises ``LakeError`` for a file with a column of a later version: to write the partition would remove it.
-        """
-        lacking: dict[str, frozenset[str]] = {}
-        if manifest is None:
-            return lacking
-        for name in tables:
-            path = self.store.path(manifest, name)
-            found = columns_of(path.read_bytes() if manifest.tables[name] != NO_FILE else b"")
-            own = frozenset(TABLES[name].schema.names)
-            if found - own:
-                raise LakeError(
-                    f"{path} has the column {min(found - own)!r} of a later version of Holderlake: install that version"
-                )
-            lacking[name] = own - found if found else frozenset()
-        return lacking
+    def _lacking(self, manifest: Manifest, table: str) -> frozenset[str]:
+        """Return the columns that a table's file of an older version lacks. Raises ``LakeError``: see ``lacking``."""
+        path = self.store.path(manifest, table)
+        return lacking(table, path.read_bytes() if manifest.tables[table] != NO_FILE else b"", path)
 
     def claim(self, provider: str) -> None:
         """Bind the lake to a provider at its first write. Raises ``LakeError`` if it is bound to another one."""

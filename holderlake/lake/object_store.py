@@ -1,114 +1,119 @@
-"""The lake in object storage: push committed partitions to a bucket, and pull them from it.
+"""A lake in a bucket. Several hosts may read it and commit to it at the same time.
 
-Objects have the names of the lake's files, with the SHA-256 in the name of a table's file. So a partition's new files
+Objects have the names of a lake's files, with the SHA-256 in the name of a table's file. So a partition's new files
 are next to the old ones until its manifest, one object with a conditional put, replaces the old manifest: readers that
-trust manifests always see a complete partition. If two writers push different partitions, one wins, and the other
-reports a conflict. A storage that ignores conditional puts is refused before anything is written, because several do
-so silently.
+trust manifests see all tables of a commit, or none. A writer whose condition does not hold reads the partition again,
+and merges its rows with those of the other writer. A killed writer leaves files that no manifest lists; ``sweep``
+deletes them, as well as replaced files, when they are old. A storage that ignores conditional puts is refused before
+anything is written, because several do so silently.
 
-A lake records the last state that it had in common with a bucket. A partition that changed on one side since then is
-copied to the other side. One that changed on both sides is a conflict, which a person has to solve.
+Each host keeps copies of manifests and files (``bucket_cache``). A listing shows which copies of manifests are old.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from pathlib import Path, PurePath, PurePosixPath
 from threading import Barrier
-from typing import Any, Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 import msgspec
-import obstore
-import pyarrow as pa
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
-from obstore.store import from_url
 
-from holderlake.lake import commits
-from holderlake.lake.lake import Lake, LakeError
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
+from holderlake.lake.bucket_cache import BucketCache, Copy
+from holderlake.lake.commits import QUARANTINE
+from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import (
     MANIFESTS,
     NO_FILE,
     SIDE_TABLES,
     DamagedManifest,
+    LakeError,
     Manifest,
+    Place,
     file_of,
     is_intact,
     manifest_path,
     parsed_manifest,
-    read_manifest,
+    place_of,
 )
-from holderlake.lake.rows import empty, from_parquet
-from holderlake.storage.atomic_files import whole_file
+from holderlake.lake.stores import PROVIDER, Latest
+from holderlake.storage.objects import Folder, Objects, Version, each, open_objects
 
 _WRITERS: Final = 8
-_STATE: Final = "_buckets"
-_READ_ATTEMPTS: Final = 5
-Progress = Callable[[int, int], None]
+_CHUNK: Final = 500
+_CACHE_BYTES: Final = 2_000_000_000
+_PROBED: Final = "probed"
+_SWEPT: Final = re.compile(r"\w+/chain=[^/]+/timestamp=[^/]+/part(-\w+)?-[0-9a-f]{24}\.parquet")
+"""Names of the objects that ``sweep`` may delete."""
 
 
 class BucketError(LakeError):
-    """The bucket cannot be read or written. The message names the reason and the remedy."""
+    """The bucket cannot be used. The message names the reason and the remedy."""
 
 
-class DamagedFile(BucketError):
-    """A partition cannot be copied, because a file does not match its manifest."""
+class _Present(NamedTuple):
+    """The object of a manifest: its version (None if there is none) and its records of commits."""
+
+    version: Version | None
+    records: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True)
-class StoredManifest:
-    """A manifest in the bucket, with the storage's ETag of the object."""
-
-    manifest: Manifest
-    e_tag: str | None
-
-
-@dataclass
-class Moved:
-    """Result of a push or pull: numbers of partitions and bytes copied, and of partitions that were equal (``alike``).
-
-    ``conflicts`` are names of manifests that changed on both sides, and ``refused`` are messages about
-    partitions that were not copied because a manifest or a file is damaged.
-    """
-
-    partitions: int = 0
-    bytes: int = 0
-    alike: int = 0
-    conflicts: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-
-    @property
-    def is_complete(self) -> bool:
-        """True if every partition was copied or equal, so that lake and bucket agree."""
-        return not self.conflicts and not self.refused
+class _Records(msgspec.Struct):
+    records: tuple[bytes, ...] = ()
 
 
 def open_bucket(
-    url: str, endpoint: str | None = None, region: str | None = None, secrets: Mapping[str, str] | None = None
-) -> Bucket:
-    """Open the bucket (and folder) of a URL such as ``s3://bucket/folder``.
+    url: str,
+    endpoint: str | None = None,
+    region: str | None = None,
+    secrets: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    cache_bytes: int = _CACHE_BYTES,
+) -> Lake:
+    """Open the lake in the bucket and folder of a URL such as ``s3://bucket/folder``.
 
     Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
-    a server other than Amazon's.
+    a server other than Amazon's. Copies of the files lie in ``folder``, or in a temporary folder.
     """
-    config: dict[str, Any] = dict(secrets or {})
-    if url.startswith("s3") and endpoint:
-        config |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
-    if url.startswith("s3") and region:
-        config["region"] = region
-    options = {"allow_http": True} if (endpoint or "").startswith("http://") else {}
-    return Bucket(from_url(url, config=config or None, client_options=options or None), url)
+    objects = open_objects(url, endpoint, region, **(secrets or {}))
+    temporary = None if folder else tempfile.mkdtemp(prefix="holderlake-")
+    store = BucketStore(objects, folder or Path(temporary or ""), cache_bytes)
+    if temporary:
+        weakref.finalize(store, shutil.rmtree, temporary, ignore_errors=True)
+    return Lake(store.folder, store)
 
 
-class Bucket:
-    """A lake in object storage. Safe for any number of processes and threads."""
+class BucketStore:
+    """The objects of a lake, and this host's copies of them in ``folder``. Safe for any number of threads.
 
-    def __init__(self, store: Any, url: str) -> None:
-        self.store = store
-        self.url = url
+    ``check_writer`` is called before each write, and raises if this host may not write.
+    """
+
+    keeps_records = True
+
+    def __init__(
+        self,
+        objects: Objects,
+        folder: Path,
+        cache_bytes: int = _CACHE_BYTES,
+        check_writer: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.objects = objects
+        self.name = objects.url
+        self.folder = folder
+        self._cache = BucketCache(folder, cache_bytes)
+        self.check_writer = check_writer
+        self._provider: bytes | None = None
 
     def probe(self) -> None:
         """Raise ``BucketError`` if the storage ignores conditional puts. To test it, threads write one object."""
@@ -116,104 +121,197 @@ class Bucket:
 
         def write(number: int) -> bool:
             start.wait()
-            return self._put(name, str(number).encode(), "create") is not None
+            return self.objects.put_if(name, str(number).encode(), None) is not None
 
-        try:
-            with ThreadPoolExecutor(_WRITERS) as pool:
-                winners = sum(pool.map(write, range(_WRITERS)))
-            stale = self._put(name, b"stale", {"e_tag": '"00000000000000000000000000000000"'})
-            obstore.delete(self.store, name)
-        except (BaseError, OSError) as error:
-            raise BucketError(f"{self.url} can't be written: {_first_line(error)}") from error
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            winners = sum(pool.map(write, range(_WRITERS)))
+        stale = self.objects.put_if(name, b"stale", Version('"00000000000000000000000000000000"', "1"))
+        self.objects.delete([name])
         if winners != 1 or stale is not None:
             raise BucketError(
-                f"the storage of {self.url} ignores conditional puts ({winners} of {_WRITERS} writers won instead of "
+                f"the storage of {self.name} ignores conditional puts ({winners} of {_WRITERS} writers won instead of "
                 "one): two writers could undo each other silently; use a storage that supports them, such as S3 itself"
             )
 
-    def manifests(self) -> Iterator[StoredManifest]:
-        """Yield the bucket's manifests by chain, timestamp and family."""
-        for name in sorted(self.e_tags()):
-            stored = self.manifest(name)
-            if stored:
-                yield stored
+    def locked(self, chain: str | None) -> AbstractContextManager[None]:
+        """Do nothing: conditional puts decide between writers."""
+        return nullcontext()
 
-    def manifest(self, name: str) -> StoredManifest | None:
-        """Return a manifest by the name of its object; None if there is no object of this name.
+    def texts(
+        self, chain: str | None = None, timestamp: str | None = None, family: str | None = None
+    ) -> Iterator[tuple[PurePath, bytes]]:
+        prefix = f"{MANIFESTS}/"
+        if chain is not None:
+            prefix += f"chain={chain}/" + (f"timestamp={timestamp}/" if timestamp is not None else "")
+        self.refresh(prefix)
+        for name, text in self._cache.texts(prefix):
+            path = PurePosixPath(name)
+            if family in (None, path.stem) and timestamp in (None, place_of(path)[2]):
+                yield path, text
 
-        Raises ``DamagedManifest`` if the manifest is invalid, or its partition does not match the name.
-        """
+    def refresh(self, prefix: str = f"{MANIFESTS}/") -> dict[str, str]:
+        """Download the new and changed manifests with this prefix, and return the ETag of each by its name."""
+        known = self._cache.e_tags(prefix)
+        listed = {one.name: one.e_tag for one in self.objects.list(prefix) if one.name.endswith(".json")}
+        changed = [name for name, e_tag in listed.items() if not e_tag or known.get(name) != e_tag]
+        for start in range(0, len(changed), _CHUNK):
+            self._cache.update(one for one in each(self._download_manifest, changed[start : start + _CHUNK]) if one)
+        self._cache.update([], known.keys() - listed.keys())
+        return listed
+
+    def _download_manifest(self, name: str) -> Copy | None:
+        found = self.objects.get(name)
+        return Copy(name, found[1], found[0]) if found else None
+
+    def complete(self, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
+        """Yield a chain's manifests at the timestamps. Files are written before manifests, so none is missing."""
+        for path, text in self.texts(chain, next(iter(timestamps)) if len(timestamps) == 1 else None):
+            if place_of(path)[2] in timestamps:
+                try:
+                    yield parsed_manifest(text, path)
+                except DamagedManifest:
+                    continue
+
+    def manifest(self, place: Place) -> Manifest | None:
+        return self.latest(place).manifest
+
+    def latest(self, place: Place) -> Latest:
+        name = str(manifest_path(Path(), *place))
+        found = self.objects.get(name)
+        if found is None:
+            return Latest(None, _Present(None))
+        text, version = found
         try:
-            response = obstore.get(self.store, name)
-            data, e_tag = bytes(response.bytes()), response.meta["e_tag"]
-        except (NotFoundError, FileNotFoundError):
+            manifest = parsed_manifest(text, PurePosixPath(name))
+        except DamagedManifest:
+            return Latest(None, _Present(version))
+        return Latest(manifest, _Present(version, msgspec.json.decode(text, type=_Records).records))
+
+    def path(self, manifest: Manifest, table: str) -> Path:
+        file = manifest.tables[table]
+        if file != NO_FILE and not self._cache.use(file.sha256):
+            data = self._download(manifest, table)
+            if data is not None:
+                self._cache.add({file.sha256: data})
+        return self._cache.path(file.sha256)
+
+    def _download(self, manifest: Manifest, table: str) -> bytes | None:
+        """Return the bytes of a table's object; None if it is missing or does not match the manifest."""
+        found = self.objects.get(object_name(manifest, table))
+        return found[0] if found and is_intact(found[0], manifest.tables[table]) else None
+
+    def drop_copy(self, manifest: Manifest, table: str) -> bool:
+        return self._cache.drop(manifest.tables[table].sha256)
+
+    def where(self, manifest: Manifest, table: str) -> str:
+        return f"{self.name}/{object_name(manifest, table)}"
+
+    def prefetch(self, manifests: Iterable[Manifest]) -> None:
+        files = [(one, table) for one in manifests for table, file in one.tables.items() if file != NO_FILE]
+        each(lambda file: self.path(*file), files)
+
+    def commit(
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, record: bytes | None = None
+    ) -> bool:
+        self.check_writable()
+        held = set(objects_of(before.manifest)) if before.manifest else set()
+        named = {object_name(manifest, table): data for table, data in files.items()}
+        each(lambda name: self.objects.put(name, named[name]), named.keys() - held)
+        present: _Present = before.version
+        records = (*present.records, record) if record else present.records
+        name = manifest_name(manifest)
+        text = _with_records(manifest, records)
+        version = self.objects.put_if(name, text, present.version) or self._own_version(manifest)
+        if version is None:
+            return False
+        self._cache.update([Copy(name, version, text)])
+        self._cache.add({manifest.tables[table].sha256: data for table, data in files.items()})
+        return True
+
+    def _own_version(self, manifest: Manifest) -> Version | None:
+        """Return the version of the manifest in the bucket if it is this one: an earlier put may have got no answer."""
+        latest = self.latest(manifest.place)
+        version: Version | None = latest.version.version
+        return version if latest.manifest and latest.manifest.commit == manifest.commit else None
+
+    def check_writable(self) -> None:
+        """Raise an error if this host may not write, or, once a host, if the storage ignores conditional puts."""
+        self.check_writer()
+        noted = self.folder / _PROBED
+        if not isinstance(self.objects, Folder) and not noted.exists():
+            self.probe()
+            noted.parent.mkdir(parents=True, exist_ok=True)
+            noted.touch()
+
+    def set_aside(self, place: Place) -> list[str]:
+        """Copy the manifest and the files of a damaged partition to the quarantine. Return the new names."""
+        name = str(manifest_path(Path(), *place))
+        manifest = self.latest(place).manifest
+        folder = f"{QUARANTINE}/{uuid4().hex[:12]}"
+        moved = []
+        for one in (name, *(objects_of(manifest) if manifest else ())):
+            found = self.objects.get(one)
+            if found:
+                self.objects.put(f"{folder}/{one}", found[0])
+                moved.append(f"{self.name}/{folder}/{one}")
+        return moved
+
+    def fault(self, manifest: Manifest, table: str, *, every_byte: bool) -> str | None:
+        """Return the fault of a table's object. Without ``every_byte`` return None, without a request."""
+        if not every_byte or self._download(manifest, table) is not None:
             return None
-        manifest = parsed_manifest(data, PurePosixPath(name))
-        if manifest_name(manifest) != name:
-            raise DamagedManifest(f"{name} is not the name of a manifest of {self.url}")
-        return StoredManifest(manifest, e_tag)
+        missing = self.objects.get(object_name(manifest, table)) is None
+        return "is missing" if missing else "has other bytes than its manifest says"
+
+    def provider_note(self) -> bytes | None:
+        if self._provider is None:
+            found = self.objects.get(PROVIDER)
+            self._provider = found[0] if found else None
+        return self._provider
+
+    def note_provider(self, data: bytes) -> None:
+        self.check_writable()
+        found = self.objects.get(PROVIDER)
+        if found:
+            self.objects.put(f"{QUARANTINE}/{uuid4().hex[:12]}/{PROVIDER}", found[0])
+        self.objects.put_if(PROVIDER, data, found[1] if found else None)
+        self._provider = None
 
     def files(self, table: str) -> list[str]:
-        """Return the names of a table's committed files, for tools that read Parquet."""
-        manifests = (stored.manifest for stored in self.manifests())
-        return [object_name(one, table) for one in manifests if one.tables.get(table, NO_FILE) != NO_FILE]
+        """Return the URLs of a table's committed files, for tools that read Parquet."""
+        manifests = (parsed_manifest(text, path) for path, text in self.texts())
+        return [self.where(one, table) for one in manifests if one.tables.get(table, NO_FILE) != NO_FILE]
 
-    def read(self, table: str) -> pa.Table:
-        """Return a table's committed rows. Raises ``BucketError`` if a file does not match its manifest."""
-        return pa.concat_tables([empty(table), *(self._rows(name, table) for name in sorted(self.e_tags()))])
+    def records(self, place: Place | None = None) -> Iterator[tuple[Place, Sequence[bytes]]]:
+        """Yield the partitions of all manifests, or one partition, with the records of its commits, oldest first."""
+        family, chain, timestamp = place or (None, None, None)
+        for path, text in self.texts(chain, timestamp, family):
+            try:
+                parsed_manifest(text, path)
+            except DamagedManifest:
+                continue
+            yield place_of(path), msgspec.json.decode(text, type=_Records).records
 
-    def _rows(self, name: str, table: str) -> pa.Table:
-        for _ in range(_READ_ATTEMPTS):  # a newer file may replace it after its manifest was read
-            stored = self.manifest(name)
-            if stored is None or stored.manifest.tables.get(table, NO_FILE) == NO_FILE:
-                return empty(table)
-            data = self.data(stored.manifest, table)
-            if data is not None:
-                return from_parquet(table, data)
-        raise BucketError(f"a file of {table} in {self.url} does not match its manifest {name}; push it again")
+    def sweep(self, age: timedelta) -> int:
+        """Delete files that no manifest lists and that did not change for ``age``. Return their number.
 
-    def data(self, manifest: Manifest, table: str) -> bytes | None:
-        """Return the bytes of a table's object; None if it is missing or does not match the manifest."""
-        try:
-            data = bytes(obstore.get(self.store, object_name(manifest, table)).bytes())
-        except (NotFoundError, FileNotFoundError):
-            return None
-        return data if is_intact(data, manifest.tables[table]) else None
-
-    def commit(self, manifest: Manifest, files: Mapping[str, bytes], before: StoredManifest | None) -> str | None:
-        """Put the files (bytes by table), then the manifest, and return the manifest's ETag.
-
-        ``before`` is the stored manifest to replace, None for a new one. Returns None, and does not replace the stored
-        manifest, if another writer has replaced it.
+        ``age`` must be longer than a commit takes, because its files are written before its manifest.
         """
-        for table, data in files.items():
-            self._put(object_name(manifest, table), data, "create")  # an existing object of this name is equal
-        condition: Any = "create" if before is None else {"e_tag": before.e_tag}
-        e_tag = self._put(manifest_name(manifest), msgspec.json.encode(manifest, order="sorted"), condition)
-        if e_tag is None or before is None:
-            return e_tag
-        new = {object_name(manifest, table) for table, file in manifest.tables.items() if file != NO_FILE}
-        old = before.manifest
-        replaced = {object_name(old, table) for table, file in old.tables.items() if file != NO_FILE} - new
-        if replaced:
-            obstore.delete(self.store, sorted(replaced))
-        return e_tag
-
-    def _put(self, name: str, data: bytes, mode: Any) -> str | None:
-        """Put an object and return its ETag; None if the condition ``mode`` (obstore's ``mode``) did not hold."""
-        try:
-            put = obstore.put(self.store, name, data, mode=mode, use_multipart=False)
-        except (AlreadyExistsError, FileExistsError, PreconditionError):
-            return None
-        return str(put["e_tag"] or "")
-
-    def e_tags(self) -> dict[str, str | None]:
-        """Return the ETag of each manifest by its name. Raises ``BucketError`` if the bucket can't be read."""
-        try:
-            objects = [one for page in obstore.list(self.store, f"{MANIFESTS}/") for one in page]
-        except (BaseError, OSError) as error:
-            raise BucketError(f"{self.url} can't be read: {_first_line(error)}") from error
-        return {one["path"]: one["e_tag"] for one in objects if one["path"].endswith(".json")}
+        oldest = utc_now() - age
+        found = {
+            one.name
+            for table in TABLES
+            for one in self.objects.list(f"{table}/")
+            if one.changed < oldest and _SWEPT.fullmatch(one.name)
+        }
+        for path, text in self.texts():  # read after the listing of files: newer manifests list newer files only
+            try:
+                found -= set(objects_of(parsed_manifest(text, path)))
+            except DamagedManifest:
+                _, chain, timestamp = place_of(path)
+                found = {name for name in found if f"/chain={chain}/timestamp={timestamp}/" not in name}
+        self.objects.delete(found)
+        return len(found)
 
 
 def manifest_name(manifest: Manifest) -> str:
@@ -228,142 +326,11 @@ def object_name(manifest: Manifest, table: str) -> str:
     return str(path.with_name(f"{stem}-{manifest.tables[table].sha256[:24]}.parquet"))
 
 
-def push(lake: Lake, bucket: Bucket, progress: Progress = lambda _, __: None) -> Moved:
-    """Copy new and changed partitions of the lake to the bucket. Raises ``BucketError``.
-
-    ``progress`` is called with the number of finished partitions and their total. A killed push can be repeated.
-    """
-    bucket.probe()
-    return _Sync(lake, bucket).run(list(lake.manifests()), _Sync.push_one, progress)
+def objects_of(manifest: Manifest) -> list[str]:
+    """Return the names of the objects of a partition's files."""
+    return [object_name(manifest, table) for table, file in manifest.tables.items() if file != NO_FILE]
 
 
-def pull(lake: Lake, bucket: Bucket, progress: Progress = lambda _, __: None) -> Moved:
-    """Copy new and changed partitions of the bucket to the lake. ``progress`` and errors are those of ``push``."""
-    sync = _Sync(lake, bucket)
-    changed = [name for name, e_tag in sorted(sync.remote.items()) if not sync.is_unchanged(name, e_tag)]
-    moved = sync.run(changed, _Sync.pull_one, progress)
-    moved.alike += len(sync.remote) - len(changed)
-    return moved
-
-
-class _Sync:
-    """A lake and a bucket, with their last common state: the commit and the ETag of each manifest."""
-
-    def __init__(self, lake: Lake, bucket: Bucket) -> None:
-        self._lake = lake
-        self._bucket = bucket
-        self.remote = bucket.e_tags()
-        self._path = lake.root / _STATE / f"{hashlib.sha256(bucket.url.encode()).hexdigest()[:16]}.json"
-        self._common: dict[str, tuple[str, str]] = self._read()
-        self._moved = Moved()
-
-    def _read(self) -> dict[str, tuple[str, str]]:
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, tuple[str, str]])
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
-            return {}
-
-    def run(self, items: Sequence[Any], copy_one: Callable[[_Sync, Any], None], progress: Progress) -> Moved:
-        """Call ``copy_one`` for each item (a manifest, or its name) in eight threads.
-
-        The state of the copied partitions is saved even if one of the calls raises.
-        """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-
-        def copy(item: Any) -> None:
-            try:
-                copy_one(self, item)
-            except (DamagedManifest, DamagedFile) as error:  # the other items are still copied
-                self._moved.refused.append(str(error))
-
-        try:
-            with ThreadPoolExecutor(8) as pool:
-                for number, _ in enumerate(pool.map(copy, items), start=1):
-                    progress(number, len(items))
-        finally:
-            with whole_file(self._path) as file:
-                file.write_bytes(msgspec.json.encode(self._common, order="sorted"))
-        self._moved.conflicts.sort()
-        self._moved.refused.sort()
-        return self._moved
-
-    def is_unchanged(self, name: str, e_tag: str | None) -> bool:
-        """Return True if lake and bucket still have the manifest of their last common state."""
-        common = self._common.get(name)
-        local = read_manifest(self._lake.root / name)
-        return common is not None and local is not None and common == (local.commit, e_tag)
-
-    def push_one(self, local: Manifest) -> None:
-        name = manifest_name(local)
-        if name in self.remote and self.is_unchanged(name, self.remote[name]):
-            self._moved.alike += 1
-            return
-        remote = self._bucket.manifest(name) if name in self.remote else None
-        if remote is not None and self._is_settled(name, local, remote, self._is_base(name, remote.manifest)):
-            return
-        files = self._files(local)
-        e_tag = self._bucket.commit(local, files, remote)
-        if e_tag is None:  # another writer was faster
-            self._moved.conflicts.append(name)
-            return
-        self._note_copied(name, local, e_tag, files)
-
-    def pull_one(self, name: str) -> None:
-        remote = self._bucket.manifest(name)
-        if remote is None:
-            return
-        manifest = remote.manifest
-        self._lake.check_provider(manifest.provider)
-        files = {}
-        for table, file in manifest.tables.items():
-            if file == NO_FILE:
-                continue
-            data = self._bucket.data(manifest, table)
-            if data is None:
-                raise DamagedFile(f"a file of {name} in {self._bucket.url} does not match its manifest; pull again")
-            files[table] = data
-        self._lake.claim(manifest.provider)
-        with commits.locked(self._lake.root, manifest.chain):
-            commits.finish(self._lake.root, self._lake.root / name)
-            local = self._lake.manifest(manifest.family, manifest.chain, manifest.as_of)
-            if local is not None and self._is_settled(name, local, remote, self._is_base(name, local)):
-                return
-            commits.commit(self._lake.root, manifest, files)
-        self._note_copied(name, manifest, remote.e_tag, files)
-
-    def _is_settled(self, name: str, local: Manifest, remote: StoredManifest, may_replace: bool) -> bool:
-        """Return True if nothing is to copy: both sides have the same rows, or both changed. Counts either case."""
-        other = remote.manifest
-        if (local.provider, local.tables, local.covered) == (other.provider, other.tables, other.covered):
-            self._common[name] = (local.commit, remote.e_tag or "")
-            self._moved.alike += 1
-        elif not may_replace:
-            self._moved.conflicts.append(name)
-        else:
-            return False
-        return True
-
-    def _files(self, manifest: Manifest) -> dict[str, bytes]:
-        files = {}
-        for table, file in manifest.tables.items():
-            if file == NO_FILE:
-                continue
-            path = file_of(self._lake.root, manifest, table)
-            data = path.read_bytes() if path.exists() else b""
-            if not is_intact(data, file):
-                raise DamagedFile(f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
-            files[table] = data
-        return files
-
-    def _is_base(self, name: str, manifest: Manifest) -> bool:
-        """Return True if the manifest is that of the last common state of lake and bucket."""
-        return name in self._common and self._common[name][0] == manifest.commit
-
-    def _note_copied(self, name: str, manifest: Manifest, e_tag: str | None, files: Mapping[str, bytes]) -> None:
-        self._common[name] = (manifest.commit, e_tag or "")
-        self._moved.partitions += 1
-        self._moved.bytes += sum(map(len, files.values()))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:300]
+def _with_records(manifest: Manifest, records: Sequence[bytes]) -> bytes:
+    """Encode a manifest together with the records of its commits."""
+    return msgspec.json.encode({**msgspec.to_builtins(manifest, order="sorted"), "records": records}, order="sorted")

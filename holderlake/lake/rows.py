@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -138,9 +139,20 @@ def from_parquet(table: str, data: bytes) -> pa.Table:
     return conform(TABLES[table], pq.ParquetFile(pa.BufferReader(data)).read()) if data else empty(table)
 
 
-def columns_of(data: bytes) -> frozenset[str]:
-    """Return the names of the columns in the Parquet bytes of a table's file; of an empty file, none."""
-    return frozenset(pq.ParquetFile(pa.BufferReader(data)).schema_arrow.names) if data else frozenset()
+def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
+    """Return the columns that a file of an older version lacks; none for empty bytes. ``path`` is for the error.
+
+    Raises ``LakeError`` for a file with a column of a later version: to write the partition would remove it.
+    """
+    if not data:
+        return frozenset()
+    found = frozenset(pq.ParquetFile(pa.BufferReader(data)).schema_arrow.names)
+    own = frozenset(TABLES[table].schema.names)
+    if found - own:
+        raise LakeError(
+            f"{path} has the column {min(found - own)!r} of a later version of Holderlake: install that version"
+        )
+    return own - found
 
 
 def _by_subject(rows: pa.Table, subject: str) -> pa.Table:

@@ -39,7 +39,7 @@ class Store(Protocol):
     keeps_records: bool
 
     def locked(self, chain: str | None) -> AbstractContextManager[None]:
-        """Hold a chain's lock between the threads and processes of this host, or the lake's own lock (None)."""
+        """Hold the lock of a chain's commits, or the lake's own lock (None), if the store has locks."""
         ...
 
     def texts(
@@ -62,6 +62,10 @@ class Store(Protocol):
 
     def path(self, manifest: Manifest, table: str) -> Path:
         """Return the path of a table's file on this host, which a bucket first downloads; existing or not."""
+        ...
+
+    def drop_copy(self, manifest: Manifest, table: str) -> bool:
+        """Delete this host's copy of a table's file in a bucket. Return False if there is none."""
         ...
 
     def where(self, manifest: Manifest, table: str) -> str:
@@ -135,6 +139,9 @@ class FolderStore:
 
     def path(self, manifest: Manifest, table: str) -> Path:
         return file_of(self.root, manifest, table)
+
+    def drop_copy(self, manifest: Manifest, table: str) -> bool:
+        return False
 
     def where(self, manifest: Manifest, table: str) -> str:
         return str(self.path(manifest, table))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -14,6 +15,7 @@ from holderlake.settings.sections.alerts import AlertSettings
 from holderlake.settings.sections.bucket import BucketSettings
 from holderlake.settings.sections.cluster import ClusterSettings
 from holderlake.settings.sections.engine import EngineSettings
+from holderlake.settings.sections.lake import LakeSettings
 from holderlake.settings.sections.nodes import NodeSettings, SourceSettings
 from holderlake.settings.sections.provider import ProviderSettings
 from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
@@ -57,6 +59,7 @@ class Settings(BaseSettings):
     addresses: AddressSettings = AddressSettings()
     engine: EngineSettings = EngineSettings()
     cluster: ClusterSettings = ClusterSettings()
+    lake: LakeSettings = LakeSettings()
     bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()
@@ -83,6 +86,10 @@ class Settings(BaseSettings):
     @property
     def lake_folder(self) -> Path:
         return self.home / "lake"
+
+    def bucket_folder(self, url: str) -> Path:
+        """Return the folder of this host's copies of files in the bucket at ``url``."""
+        return self.home / "bucket" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
     @property
     def warehouse(self) -> Path:

@@ -1,4 +1,4 @@
-"""The lake in object storage, on a real S3 server: complete partitions, conflicts, kills."""
+"""Push and pull between a lake and a bucket on a real S3 server: conflicts, kills, damage."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,21 @@ import duckdb
 import pytest
 
 from holderlake.lake.lake import Lake, LakeError
+from holderlake.storage import objects
+from holderlake.storage.objects import ObjectsError
 from tests.lake.test_lake import FOREIGN_NAMES
-from tests.lakes import DAYS, write_holders, write_maps
+from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders, write_maps
 from tests.s3 import KEYS, require_s3, s3_server
 
 require_s3()
 
 import obstore  # noqa: E402 - only if it is installed
 
-from holderlake.lake.object_store import Bucket, BucketError, open_bucket, pull, push  # noqa: E402
+from holderlake.lake.object_store import BucketError, BucketStore, open_bucket  # noqa: E402
+from holderlake.lake.sync import pull, push  # noqa: E402
 
+HOLDERS_OF_ETH = "_manifests/chain=eth/timestamp=20261101T000000Z/holders.json"
+LATER = FETCHED_AT + timedelta(days=1)
 _numbers = count(1)
 
 
@@ -34,15 +41,40 @@ def server() -> Iterator[str]:
         yield url
 
 
-def new_bucket(server: str) -> Bucket:
+def new_bucket(server: str) -> Lake:
     """Make a bucket, and return a lake's folder in it."""
     name = f"bucket-{next(_numbers)}"
     urllib.request.urlopen(urllib.request.Request(f"{server}/{name}", method="PUT")).close()
     return open_bucket(f"s3://{name}/lake", server, "us-east-1", KEYS)
 
 
+@contextmanager
+def killed_after(puts: int) -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` instead of each put of a lake's object after this number of puts."""
+    left = count(puts, -1)
+
+    def stopped(put: Any) -> Any:
+        def write(bucket: objects.Bucket, name: str, *arguments: Any) -> Any:
+            if not name.startswith("_probe/") and next(left) <= 0:
+                raise KeyboardInterrupt
+            return put(bucket, name, *arguments)
+
+        return write
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("put", "put_if"):
+            patch.setattr(objects.Bucket, name, stopped(getattr(objects.Bucket, name)))
+        yield
+
+
+def s3(bucket: Lake) -> Any:
+    """Return the obstore store of a bucket."""
+    assert isinstance(bucket.store, BucketStore)
+    return bucket.store.objects.store  # type: ignore[attr-defined]
+
+
 @pytest.fixture
-def bucket(server: str) -> Bucket:
+def bucket(server: str) -> Lake:
     return new_bucket(server)
 
 
@@ -62,7 +94,7 @@ def other(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "other")
 
 
-def test_a_pulled_lake_equals_the_pushed_one(bucket: Bucket, lake: Lake, other: Lake) -> None:
+def test_a_pulled_lake_equals_the_pushed_one(bucket: Lake, lake: Lake, other: Lake) -> None:
     pushed = push(lake, bucket)
     assert (pushed.partitions, pushed.alike, pushed.conflicts) == (3, 0, [])
     pulled = pull(other, bucket)
@@ -74,39 +106,81 @@ def test_a_pulled_lake_equals_the_pushed_one(bucket: Bucket, lake: Lake, other: 
         assert bucket.read(table).equals(lake.read(table))
 
 
-def test_pushing_and_pulling_again_copies_nothing(bucket: Bucket, lake: Lake, other: Lake) -> None:
+def test_pushing_and_pulling_again_copies_nothing(bucket: Lake, lake: Lake, other: Lake) -> None:
     push(lake, bucket)
     pull(other, bucket)
     for moved in (push(lake, bucket), pull(other, bucket), push(other, bucket), pull(lake, bucket)):
         assert (moved.partitions, moved.alike, moved.conflicts) == (0, 3, [])
 
 
-def test_a_change_of_one_side_is_copied_and_old_files_are_deleted(bucket: Bucket, lake: Lake, other: Lake) -> None:
+def test_a_change_of_one_side_is_copied(bucket: Lake, lake: Lake, other: Lake) -> None:
     push(lake, bucket)
     pull(other, bucket)
     write_holders(other, "eth", DAYS[0], {"0xc": {"w": 9}})
     assert push(other, bucket).partitions == 1
     assert pull(lake, bucket).partitions == 1
     assert lake.read("holders").equals(other.read("holders"))
-    objects = [one["path"] for some in obstore.list(bucket.store, "holders") for one in some]
-    assert sorted(objects) == sorted(bucket.files("holders"))
+    assert bucket.read("holders").equals(other.read("holders"))
 
 
-def test_changes_on_both_sides_are_a_conflict_and_nothing_is_copied(bucket: Bucket, lake: Lake, other: Lake) -> None:
+def test_changes_on_both_sides_are_a_conflict_and_nothing_is_copied(bucket: Lake, lake: Lake, other: Lake) -> None:
     push(lake, bucket)
     pull(other, bucket)
     write_holders(other, "eth", DAYS[0], {"0xc": {"w": 9}})
     write_holders(lake, "eth", DAYS[0], {"0xd": {"v": 7}})
     push(other, bucket)
     ours = lake.read("holders")
-    name = "_manifests/chain=eth/timestamp=20261101T000000Z/holders.json"
-    assert push(lake, bucket).conflicts == [name]
-    assert pull(lake, bucket).conflicts == [name]
+    assert push(lake, bucket).conflicts == [HOLDERS_OF_ETH]
+    assert pull(lake, bucket).conflicts == [HOLDERS_OF_ETH]
     assert lake.read("holders").equals(ours)
     assert bucket.read("holders").equals(other.read("holders"))
 
 
-def test_one_of_several_writers_wins_and_the_others_report_a_conflict(bucket: Bucket, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("keep", "winner"), [("ours", "0xd"), ("theirs", "0xc"), ("newest", "0xd")])
+@pytest.mark.parametrize("copy", [push, pull])
+def test_a_conflict_is_resolved_once_and_both_sides_are_equal(
+    bucket: Lake, lake: Lake, other: Lake, copy: Any, keep: Any, winner: str
+) -> None:
+    push(lake, bucket)
+    pull(other, bucket)
+    write_holders(other, "eth", DAYS[0], {"0xc": {"w": 9}})
+    write(lake, "holders", "eth", DAYS[0], {"holders": holders("eth", DAYS[0], {"0xd": {"v": 7}}, LATER)}, {"0xd"})
+    push(other, bucket)
+    moved = copy(lake, bucket, keep=keep)
+    assert (moved.partitions, moved.resolved, moved.conflicts) == (1, [HOLDERS_OF_ETH], [])
+    assert lake.read("holders").equals(bucket.read("holders"))
+    assert winner in lake.read("holders")["token_address"].to_pylist()
+    for again in (push(lake, bucket), pull(lake, bucket)):
+        assert (again.partitions, again.conflicts) == (0, [])
+
+
+def test_the_other_side_of_a_resolved_conflict_is_in_the_quarantine(bucket: Lake, lake: Lake, other: Lake) -> None:
+    push(lake, bucket)
+    pull(other, bucket)
+    write_holders(other, "eth", DAYS[0], {"0xc": {"w": 9}})
+    write_holders(lake, "eth", DAYS[0], {"0xd": {"v": 7}})
+    push(other, bucket)
+    lost = other.store.path(other.manifest("holders", "eth", DAYS[0]), "holders").read_bytes()  # type: ignore[arg-type]
+    push(lake, bucket, keep="ours")
+    names = [one.name for one in bucket.store.objects.list("_quarantine/") if one.name.endswith(".parquet")]
+    assert [bucket.store.objects.get(name)[0] for name in names] == [lost]
+    write_holders(other, "eth", DAYS[0], {"0xe": {"u": 1}})
+    lost = other.store.path(other.manifest("holders", "eth", DAYS[0]), "holders").read_bytes()  # type: ignore[arg-type]
+    pull(other, bucket, keep="theirs")
+    assert [path.read_bytes() for path in other.root.glob("_quarantine/**/*.parquet")] == [lost]
+
+
+def test_a_push_without_changes_leaves_newer_partitions_of_the_bucket(bucket: Lake, lake: Lake, other: Lake) -> None:
+    push(lake, bucket)
+    pull(other, bucket)
+    write_holders(other, "eth", DAYS[0], {"0xc": {"w": 9}})
+    push(other, bucket)
+    moved = push(lake, bucket)
+    assert (moved.partitions, moved.conflicts) == (0, [])
+    assert bucket.read("holders").equals(other.read("holders"))
+
+
+def test_one_of_several_writers_wins_and_the_others_report_a_conflict(bucket: Lake, tmp_path: Path) -> None:
     lakes = [Lake(tmp_path / str(number)) for number in range(4)]
     for number, lake in enumerate(lakes):
         write_holders(lake, "eth", DAYS[0], {"0xa": {f"holder {number}": 1}})
@@ -117,30 +191,18 @@ def test_one_of_several_writers_wins_and_the_others_report_a_conflict(bucket: Bu
     assert bucket.read("holders").equals(winner.read("holders"))
 
 
-@pytest.mark.parametrize("puts", range(1, 6))
-def test_a_killed_push_leaves_complete_partitions_and_resumes(
-    bucket: Bucket, lake: Lake, monkeypatch: pytest.MonkeyPatch, puts: int
-) -> None:
-    put, left = Bucket._put, count(puts, -1)
-
-    def fail(*arguments: Any) -> Any:
-        if next(left) <= 0:
-            raise KeyboardInterrupt
-        return put(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Bucket, "probe", lambda _: None)
-        patch.setattr(Bucket, "_put", fail)
-        with pytest.raises(KeyboardInterrupt):
-            push(lake, bucket)
+@pytest.mark.parametrize("puts", range(5))
+def test_a_killed_push_leaves_complete_partitions_and_resumes(bucket: Lake, lake: Lake, puts: int) -> None:
+    with killed_after(puts), pytest.raises(KeyboardInterrupt):
+        push(lake, bucket)
     for one in bucket.manifests():
-        assert all(bucket.data(one.manifest, name) for name, file in one.manifest.tables.items() if file.bytes)
+        assert bucket.intact_rows(one) is not None
     moved = push(lake, bucket)
     assert moved.partitions + moved.alike == 3
     assert bucket.read("maps").equals(lake.read("maps"))
 
 
-def test_a_damaged_file_is_reported_and_the_rest_is_pushed(bucket: Bucket, lake: Lake) -> None:
+def test_a_damaged_file_is_reported_and_the_rest_is_pushed(bucket: Lake, lake: Lake) -> None:
     path = lake.path("holders", "eth", DAYS[0])
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     pushed = push(lake, bucket)
@@ -150,24 +212,23 @@ def test_a_damaged_file_is_reported_and_the_rest_is_pushed(bucket: Bucket, lake:
 
 @pytest.mark.parametrize("names", FOREIGN_NAMES.values(), ids=FOREIGN_NAMES)
 def test_a_pull_refuses_foreign_names_and_deletes_nothing(
-    bucket: Bucket, lake: Lake, other: Lake, names: Mapping[str, Any], tmp_path: Path
+    bucket: Lake, lake: Lake, other: Lake, names: Mapping[str, Any], tmp_path: Path
 ) -> None:
     for victim in (tmp_path / "x", other.root / "x"):
         victim.parent.mkdir(parents=True, exist_ok=True)
         victim.write_text("untouched")
     push(lake, bucket)
-    name = "_manifests/chain=eth/timestamp=20261101T000000Z/holders.json"
-    manifest = json.loads(bytes(obstore.get(bucket.store, name).bytes()))
-    obstore.put(bucket.store, name, json.dumps({**manifest, **names}).encode())
+    manifest = json.loads(bytes(obstore.get(s3(bucket), HOLDERS_OF_ETH).bytes()))
+    obstore.put(s3(bucket), HOLDERS_OF_ETH, json.dumps({**manifest, **names}).encode())
     write_maps(other, "eth", DAYS[0], {"0xa": [["x", "y"]]})
     pulled = pull(other, bucket)
-    assert [text.split(" ")[0] for text in pulled.refused] == [name]
+    assert [text.split(" ")[0] for text in pulled.refused] == [HOLDERS_OF_ETH]
     assert not pulled.is_complete
     assert [manifest.family for manifest in other.manifests()] == ["holders", "maps"]
     assert [path.read_text() for path in (tmp_path / "x", other.root / "x")] == ["untouched"] * 2
 
 
-def test_a_lake_of_another_provider_is_refused(bucket: Bucket, lake: Lake, other: Lake) -> None:
+def test_a_lake_of_another_provider_is_refused(bucket: Lake, lake: Lake, other: Lake) -> None:
     push(lake, bucket)
     other.claim("others")
     with pytest.raises(LakeError, match="cannot mix"):
@@ -183,18 +244,18 @@ def test_storage_that_ignores_conditional_puts_is_refused_before_any_write(lake:
 
 
 def test_an_error_about_a_missing_bucket_names_it_and_hides_the_key(server: str, lake: Lake) -> None:
-    with pytest.raises(BucketError, match="s3://nowhere/lake") as error:
+    with pytest.raises(ObjectsError, match="s3://nowhere/lake") as error:
         push(lake, open_bucket("s3://nowhere/lake", server, "us-east-1", KEYS))
     assert KEYS["secret_access_key"] not in str(error.value).replace("s3://nowhere", "")
 
 
-def test_duckdb_reads_the_committed_files_in_the_bucket(bucket: Bucket, server: str, lake: Lake) -> None:
+def test_duckdb_reads_the_committed_files_in_the_bucket(bucket: Lake, server: str, lake: Lake) -> None:
     from obstore.fsspec import FsspecStore
 
     push(lake, bucket)
     connection = duckdb.connect()
     options = {"endpoint": server, "region": "us-east-1", "virtual_hosted_style_request": False, **KEYS}
     connection.register_filesystem(FsspecStore("s3", config=options, client_options={"allow_http": True}))
-    files = [f"{bucket.url}/{name}" for name in bucket.files("holders")]
-    rows = connection.execute("SELECT address FROM read_parquet(?) ORDER BY 1", [files]).fetchall()
+    query = "SELECT address FROM read_parquet(?) ORDER BY 1"
+    rows = connection.execute(query, [bucket.store.files("holders")]).fetchall()
     assert rows == [("x",), ("y",), ("z",)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from holderlake.units import parse_duration
 from pipelines.cli import shared
 from pipelines.cli.exit_codes import ExitCode
 from pipelines.cli.shared import Json
@@ -11,25 +14,34 @@ from pipelines.cli.shared import Json
 app = typer.Typer(help="Copy the lake to and from object storage.", no_args_is_help=True)
 
 
+Ours = Annotated[bool, typer.Option("--ours", help="Of partitions that changed on both sides, keep this lake's.")]
+Theirs = Annotated[bool, typer.Option("--theirs", help="Of partitions that changed on both sides, keep the bucket's.")]
+Newest = Annotated[bool, typer.Option("--newest", help="Of each such partition, keep the side that was fetched last.")]
+
+
 @app.command("push")
-def lake_push(json: Json = False) -> None:
+def lake_push(ours: Ours = False, theirs: Theirs = False, newest: Newest = False, json: Json = False) -> None:
     """Copy the partitions that the bucket lacks from the lake. Repeat the command after an interruption."""
-    from holderlake.errors import extra
+    from pipelines.cli.lake.object_storage import chosen_side, push_lake
 
-    with extra("object-storage"):
-        from pipelines.cli.lake.object_storage import push_lake
-
-    if not push_lake(shared.reading(), json):
+    if not push_lake(shared.reading(), chosen_side(ours, theirs, newest), json):
         raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 @app.command("pull")
-def lake_pull(json: Json = False) -> None:
+def lake_pull(ours: Ours = False, theirs: Theirs = False, newest: Newest = False, json: Json = False) -> None:
     """Copy the partitions that the lake lacks from the bucket, and load the warehouse."""
-    from holderlake.errors import extra
+    from pipelines.cli.lake.object_storage import chosen_side, pull_lake
 
-    with extra("object-storage"):
-        from pipelines.cli.lake.object_storage import pull_lake
-
-    if not pull_lake(shared.reading(), json):
+    if not pull_lake(shared.reading(), chosen_side(ours, theirs, newest), json):
         raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+@app.command("clean")
+def lake_clean(
+    older_than: Annotated[str, typer.Option(help="Least age of a file to delete.")] = "1d", json: Json = False
+) -> None:
+    """Delete old files of a lake in a bucket that no partition uses: replaced ones, and those of killed commits."""
+    from pipelines.cli.lake.object_storage import clean_lake
+
+    clean_lake(shared.reading(), parse_duration(older_than), json)

@@ -1,44 +1,78 @@
-"""Copy partitions between the lake of this home and the bucket of the settings, and report the result."""
+"""Copy partitions between the lake and the bucket of the settings; delete unused files of a lake in a bucket."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
+
 from holderlake import console
-from holderlake.lake.object_store import Bucket, Moved, open_bucket, pull, push
+from holderlake.lake.lake import Lake
+from holderlake.lake.object_store import BucketStore, open_bucket
+from holderlake.lake.sync import Keep, Moved, Progress, pull, push
 from holderlake.settings import Settings, SettingsError
 from holderlake.workspace import Workspace
 
+_CACHE_BYTES = 64_000_000
+"""Bytes of the bucket's files to keep while they are copied: the lake keeps them."""
+_LEAST_AGE = timedelta(hours=1)
+"""Least age of a file to delete: a commit that takes longer would lose files that it has written."""
 
-def push_lake(workspace: Workspace, as_json: bool) -> bool:
+
+def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:
+    """Return which side of a conflict to keep; None if the user chose none."""
+    if ours + theirs + newest > 1:
+        raise ValueError("--ours, --theirs and --newest cannot be combined")
+    return "ours" if ours else "theirs" if theirs else "newest" if newest else None
+
+
+def push_lake(workspace: Workspace, keep: Keep | None, as_json: bool) -> bool:
     """Push partitions to the bucket and print the result. Return False if there were conflicts."""
-    with console.progress("pushing partitions", 0) as bar:
-        moved = push(
-            workspace.lake,
-            _bucket(workspace.settings),
-            lambda done, total: bar.update(bar.task_ids[0], completed=done, total=total),
-        )
-    return _report("Pushed", "the bucket", "pull", moved, as_json)
+    moved = _copied(workspace, push, "pushing partitions", keep)
+    return _report("Pushed", "the bucket", moved, as_json)
 
 
-def pull_lake(workspace: Workspace, as_json: bool) -> bool:
+def pull_lake(workspace: Workspace, keep: Keep | None, as_json: bool) -> bool:
     """Pull partitions, load the warehouse, and print the result. Return False if there were conflicts."""
-    with console.progress("pulling partitions", 0) as bar:
-        moved = pull(
+    moved = _copied(workspace, pull, "pulling partitions", keep)
+    workspace.warehouse.load(workspace.lake)
+    return _report("Pulled", "the lake", moved, as_json)
+
+
+def _copied(
+    workspace: Workspace, copy: Callable[[Lake, Lake, Progress, Keep | None], Moved], title: str, keep: Keep | None
+) -> Moved:
+    with console.progress(title, 0) as bar:
+        return copy(
             workspace.lake,
             _bucket(workspace.settings),
             lambda done, total: bar.update(bar.task_ids[0], completed=done, total=total),
+            keep,
         )
-    workspace.warehouse.load(workspace.lake)
-    return _report("Pulled", "the lake", "push", moved, as_json)
 
 
-def _bucket(settings: Settings) -> Bucket:
+def clean_lake(workspace: Workspace, age: timedelta, as_json: bool) -> None:
+    """Delete files of the lake's bucket that no manifest lists and that are older than ``age``."""
+    store = workspace.lake.store
+    if not isinstance(store, BucketStore):
+        raise SettingsError("the lake is not in a bucket (lake.url is not set): a local lake has no unused files")
+    if age < _LEAST_AGE:
+        raise ValueError(f"invalid age {age}: use one hour or more, because a running commit may need younger files")
+    deleted = store.sweep(age)
+    if as_json:
+        console.as_json({"deleted": deleted})
+        return
+    console.out.print(f"Deleted {deleted:,} unused files of {store.name}.")
+
+
+def _bucket(settings: Settings) -> Lake:
     chosen = settings.bucket
     if chosen.url is None:
         raise SettingsError("no bucket is set; set url under [bucket] in holderlake.toml, for example s3://bucket/lake")
-    return open_bucket(chosen.url, chosen.endpoint, chosen.region)
+    folder = settings.bucket_folder(chosen.url)
+    return open_bucket(chosen.url, chosen.endpoint, chosen.region, folder=folder, cache_bytes=_CACHE_BYTES)
 
 
-def _report(did: str, where: str, other: str, moved: Moved, as_json: bool) -> bool:
+def _report(did: str, where: str, moved: Moved, as_json: bool) -> bool:
     if as_json:
         console.as_json(vars(moved))
         return moved.is_complete
@@ -46,11 +80,14 @@ def _report(did: str, where: str, other: str, moved: Moved, as_json: bool) -> bo
         console.err.print(f"Skipped, because it changed on both sides: {name}")
     if moved.conflicts:
         console.err.print(
-            f"Remove the manifest that you do not need, here or in the bucket; then {other} or repeat the command."
+            "Repeat the command with --ours (keep this lake's partition), --theirs (keep the bucket's) or --newest "
+            "(keep the one that was fetched last). The other one is kept in the folder _quarantine."
         )
     for reason in moved.refused:
         console.err.print(f"Skipped: {reason}", soft_wrap=True)
+    resolved = f"{len(moved.resolved):,} conflicts were resolved; " if moved.resolved else ""
     console.out.print(
-        f"{did} {moved.partitions:,} partitions, {moved.bytes / 1e6:,.1f} MB; {moved.alike:,} were in {where} already."
+        f"{did} {moved.partitions:,} partitions, {moved.bytes / 1e6:,.1f} MB; {resolved}"
+        f"{moved.alike:,} were in {where} already."
     )
     return moved.is_complete

@@ -1,0 +1,285 @@
+"""Objects by name, in a folder or in a bucket: get, list, put, put under a condition, delete.
+
+A put appears completely or not at all, and is durable when it returns. ``open_objects`` opens the place of a URL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.locks import locked
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_AT_ONCE: Final = 16
+"""Most requests of one call that are sent concurrently."""
+_LOCK: Final = ".lock"
+_QUERY: Final = re.compile(r"\?\S+")
+
+
+class ObjectsError(OSError):
+    """A bucket cannot be read or written. The message names the bucket and the reason."""
+
+
+class Version(NamedTuple):
+    """The version of an object, for a put under a condition. ``number`` is empty where the storage has none."""
+
+    e_tag: str
+    number: str = ""
+
+    @property
+    def listed(self) -> str:
+        """The ETag as in a listing, which has no quotes in some storages."""
+        return _plain(self.e_tag)
+
+
+class Listed(NamedTuple):
+    """An entry of a listing: name, ETag, size in bytes, and time of the last change (naive UTC)."""
+
+    name: str
+    e_tag: str
+    size: int
+    changed: datetime
+
+
+class Objects(Protocol):
+    """Objects below ``url``. Names contain ``/`` between folders. For any number of threads and processes."""
+
+    url: str
+
+    def get(self, name: str) -> tuple[bytes, Version] | None:
+        """Return an object's bytes and version; None if there is no object of this name."""
+        ...
+
+    def part(self, name: str, start: int, length: int) -> bytes:
+        """Return some bytes of an object. Raises ``FileNotFoundError``."""
+        ...
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object, or replace it."""
+        ...
+
+    def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
+        """Write an object if it has this version, or if it does not exist (None). Return its new version, else None."""
+        ...
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
+        """Yield the objects in the folder ``prefix`` and below it, with names greater than ``after``, by name."""
+        ...
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects. Missing ones are ignored."""
+        ...
+
+
+def open_objects(url: str, endpoint: str | None = None, region: str | None = None, **secrets: str) -> Objects:
+    """Open a URL such as ``s3://bucket/folder``, ``gs://…``, ``az://…`` or ``file:///folder``.
+
+    Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
+    an S3 server other than Amazon's.
+    """
+    if url.startswith("file://"):
+        return Folder(Path(unquote(urlsplit(url).path)))
+    try:
+        from obstore.store import from_url  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise ObjectsError(
+            f"{url} needs the package {error.name}, which is not installed; "
+            "run pip install 'holderlake[object-storage]', or in a checkout make extras"
+        ) from error
+
+    config: dict[str, Any] = dict(secrets)
+    if url.startswith("s3") and endpoint:
+        config |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+    if url.startswith("s3") and region:
+        config["region"] = region
+    options = {"allow_http": True} if (endpoint or "").startswith("http://") else {}
+    return Bucket(from_url(url, config=config or None, client_options=options or None), url)
+
+
+def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Return ``work`` of each item, computed by several threads. Raises the first error."""
+    chosen = list(items)
+    if len(chosen) < 2:
+        return [work(item) for item in chosen]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(chosen))) as pool:
+        return list(pool.map(work, chosen))
+
+
+class Folder:
+    """Objects as files in a folder, on this host or on a shared file system. Files are synced to disk."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.url = str(root)
+
+    def get(self, name: str) -> tuple[bytes, Version] | None:
+        try:
+            with (self.root / name).open("rb") as file:
+                return file.read(), Version(_e_tag(os.fstat(file.fileno())))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def part(self, name: str, start: int, length: int) -> bytes:
+        with (self.root / name).open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+
+    def put(self, name: str, data: bytes) -> None:
+        write_whole(self.root / name, data)
+
+    def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
+        path = self.root / name
+        with locked(self.root / _LOCK):
+            present = _e_tag(path.stat()) if path.exists() else None
+            if present != (version.e_tag if version else None):
+                return None
+            write_whole(path, data)
+            return Version(_e_tag(path.stat()))
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
+        yield from (one for one in sorted(self._files(prefix.rstrip("/"), after)) if one.name > after)
+
+    def _files(self, folder: str, after: str) -> Iterator[Listed]:
+        try:
+            entries = list(os.scandir(self.root / folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for entry in entries:
+            name = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir():
+                if name >= after or after.startswith(f"{name}/"):
+                    yield from self._files(name, after)
+            elif not entry.name.startswith("."):
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    stat = entry.stat()
+                    changed = datetime.fromtimestamp(stat.st_mtime, UTC).replace(tzinfo=None)
+                    yield Listed(name, _e_tag(stat), stat.st_size, changed)
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self.root / name).unlink(missing_ok=True)
+
+
+class Bucket:
+    """Objects in a bucket, through ``store``, a store of obstore. Every method raises ``ObjectsError``."""
+
+    def __init__(self, store: Any, url: str) -> None:
+        self.store = store
+        self.url = url
+
+    def get(self, name: str) -> tuple[bytes, Version] | None:
+        import obstore  # noqa: PLC0415 - an extra
+
+        with self._explained("read"), suppress(FileNotFoundError):
+            response = obstore.get(self.store, name)
+            return bytes(response.bytes()), _version(response.meta)
+        return None
+
+    def part(self, name: str, start: int, length: int) -> bytes:
+        import obstore  # noqa: PLC0415
+
+        with self._explained("read"):
+            return bytes(obstore.get_range(self.store, name, start=start, length=length))
+
+    def put(self, name: str, data: bytes) -> None:
+        import obstore  # noqa: PLC0415
+
+        with self._explained("written"):
+            obstore.put(self.store, name, data, use_multipart=False)
+
+    def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
+        import obstore  # noqa: PLC0415
+        from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415
+
+        mode: Any = "create"
+        if version is not None:
+            mode = {"e_tag": version.e_tag} | ({"version": version.number} if version.number else {})
+        with self._explained("written"), suppress(AlreadyExistsError, FileExistsError, PreconditionError):
+            return _version(obstore.put(self.store, name, data, mode=mode, use_multipart=False))
+        return None
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
+        import obstore  # noqa: PLC0415
+
+        with self._explained("read"):
+            for page in obstore.list(self.store, prefix.rstrip("/") or None, offset=after or None):
+                for one in page:
+                    changed = one["last_modified"].astimezone(UTC).replace(tzinfo=None)
+                    yield Listed(one["path"], _plain(one["e_tag"]), one["size"], changed)
+
+    def delete(self, names: Iterable[str]) -> None:
+        import obstore  # noqa: PLC0415
+
+        chosen = sorted(names)
+        with self._explained("written"), suppress(FileNotFoundError):
+            if chosen:
+                obstore.delete(self.store, chosen)
+
+    @contextmanager
+    def _explained(self, verb: str) -> Iterator[None]:
+        from obstore.exceptions import BaseError  # noqa: PLC0415
+
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except (BaseError, OSError) as error:
+            if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
+                raise
+            raise ObjectsError(f"{self.url} can't be {verb}: {_first_line(error)}") from None
+
+
+class Below:
+    """The objects of another place below a folder of it."""
+
+    def __init__(self, objects: Objects, folder: str) -> None:
+        self._objects = objects
+        self._folder = f"{folder}/"
+        self.url = f"{objects.url.rstrip('/')}/{folder}"
+
+    def get(self, name: str) -> tuple[bytes, Version] | None:
+        return self._objects.get(self._folder + name)
+
+    def part(self, name: str, start: int, length: int) -> bytes:
+        return self._objects.part(self._folder + name, start, length)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._objects.put(self._folder + name, data)
+
+    def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
+        return self._objects.put_if(self._folder + name, data, version)
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
+        for one in self._objects.list(self._folder + prefix, self._folder + after if after else ""):
+            yield one._replace(name=one.name.removeprefix(self._folder))
+
+    def delete(self, names: Iterable[str]) -> None:
+        self._objects.delete(self._folder + name for name in names)
+
+
+def _e_tag(stat: os.stat_result) -> str:
+    return f"{stat.st_ino:x}-{stat.st_mtime_ns:x}-{stat.st_size:x}"
+
+
+def _version(meta: Mapping[str, Any]) -> Version:
+    return Version(meta["e_tag"] or "", meta["version"] or "")
+
+
+def _plain(e_tag: str | None) -> str:
+    return (e_tag or "").strip('"')
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error without queries of URLs, which may contain a signature."""
+    return _QUERY.sub("", str(error).strip().splitlines()[0])[:300]
