@@ -25,6 +25,7 @@ from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.provider.ledger.move import copy_home
 from holderlake.provider.ledger.restore import restore_if_older
 from holderlake.provider.local_engine import Engine
 from holderlake.provider.node_imports import DayReport
@@ -92,6 +93,8 @@ class Workspace:
             renewal_day=budget.renewal_day,
             now=self.now,
         )
+        if self.settings.state.url is not None:
+            copy_home(ledger, self.settings.ledger)
         restore_if_older(ledger, self.archive)
         return ledger
 

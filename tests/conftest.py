@@ -75,6 +75,18 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A running PostgreSQL server that a test may stop."""
+    server = PostgresServer(programs())
+    try:
+        server.make()
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> str:
     """The address of a new database."""
     return postgres_server.new_database()

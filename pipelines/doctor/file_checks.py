@@ -16,6 +16,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.archive.provenance import Asked
 from holderlake.lake.damage import damages, unlisted
 from holderlake.lake.lake import Lake
+from holderlake.provider.ledger.statements import WRONG_SUM
 from holderlake.settings import Settings
 from holderlake.storage.sqlite import DatabaseError, explained
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
@@ -35,23 +36,6 @@ _DATABASES: Final = {
     "dagster/schedules/schedules.db": "move the folder dagster away; it holds the history of runs, and no data",
 }
 """SQLite files of a home, with the repair for a damaged one."""
-_LEDGER_SUMS: Final = """
-    SELECT kept, name
-    FROM (
-        SELECT 'day' AS kept, day AS name, cost FROM entries
-        UNION ALL SELECT 'run', run_id, cost FROM entries
-        UNION ALL SELECT 'day', name, -cost FROM days
-        UNION ALL SELECT 'run', name, -cost FROM runs
-        UNION ALL SELECT 'state', state, 1 FROM entries WHERE state NOT IN ('reserved', 'settled', 'released')
-    )
-    GROUP BY kept, name
-    HAVING sum(cost) <> 0
-    LIMIT 1
-"""
-"""A query for a day or run whose calls do not add up to the stored sum, or have an unknown state.
-
-SQLite's own check skips CHECK constraints if the file is opened read-only.
-"""
 
 
 def check_files(workspace: Workspace) -> Iterator[Finding]:
@@ -59,6 +43,7 @@ def check_files(workspace: Workspace) -> Iterator[Finding]:
     yield from _lake(workspace.lake)
     yield from _archive(workspace.archive)
     yield from _databases(workspace.settings)
+    yield from _shared_state(workspace)
     yield from _warehouse(workspace.warehouse)
 
 
@@ -122,6 +107,18 @@ def _databases(settings: Settings) -> Iterator[Finding]:
                 yield Finding(path.name, False, problem, advice)
 
 
+def _shared_state(workspace: Workspace) -> Iterator[Finding]:
+    if workspace.settings.state.url is None:
+        return
+    try:
+        damage, text = workspace.ledger.damage(), str(workspace.ledger)
+    except DatabaseError as error:
+        what, _, advice = str(error).partition("; ")
+        yield Finding("state", False, what, advice)
+        return
+    yield Finding("state", damage is None, damage or text, "restore the database from its backup" if damage else "")
+
+
 def _damage_of(path: Path, remedy: str) -> str | None:
     """Return a sentence about the damage of a SQLite file, or None. The file is opened read-only."""
     if not path.stat().st_size:
@@ -129,7 +126,7 @@ def _damage_of(path: Path, remedy: str) -> str | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
             ((found,),) = db.execute("PRAGMA integrity_check(1)").fetchall()
-            if found == "ok" and path.name == "ledger.sqlite" and db.execute(_LEDGER_SUMS).fetchone():
+            if found == "ok" and path.name == "ledger.sqlite" and db.execute(WRONG_SUM).fetchone():
                 found = "its calls do not add up to its sums of days and runs"
     except sqlite3.DatabaseError as error:
         return str(explained(path, error, remedy)).partition(";")[0]

@@ -12,11 +12,13 @@ from random import Random
 
 import pytest
 from dagster import DagsterInstance
+from pydantic import SecretStr
 
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.provider.errors import AnswerNotKept
 from holderlake.settings import SettingsError
+from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
 from pipelines.cli.main import shared
@@ -24,6 +26,7 @@ from pipelines.doctor.file_checks import check_files
 from pipelines.runs import dagster_instance, ingest_day, loads_once
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill
+from tests.postgres import PostgresServer
 from tests.provider.credit_ledger import OneCallLedger
 
 MAY = datetime(2026, 5, 1)
@@ -58,6 +61,24 @@ def test_an_emptied_ledger_is_restored_from_the_archive(
     assert again.ledger.totals().spent == spent
     assert "2 calls were restored" in caplog.text
     assert reopened(again).ledger.totals().spent == spent, "once is enough"
+
+
+def test_a_lost_shared_ledger_is_restored_from_the_archive(
+    make_workspace: MakeWorkspace, postgres_server: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgres_server.new_database()
+    token = make_workspace().settings.watchlist["solana"][0]
+    workspace = make_workspace(watchlist={"solana": [token]}, state=StateSettings(url=SecretStr(url)))
+    fill(workspace, HOLDERS, "solana", MAY)
+    spent = workspace.ledger.totals().spent
+    assert spent > 0
+    assert not workspace.settings.ledger.exists()
+    workspace.close()
+    postgres_server.execute("DROP SCHEMA holderlake CASCADE", url)
+    again = Workspace(workspace.settings, workspace._endpoint)
+    assert again.ledger.totals().spent == spent
+    assert "1 calls were restored" in caplog.text
+    again.close()
 
 
 def test_an_older_ledger_gets_the_calls_of_later_days(workspace: Workspace, tmp_path: Path) -> None:

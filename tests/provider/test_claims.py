@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.prices import MAP_BASE
@@ -16,7 +18,11 @@ from holderlake.provider.client import ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.entries import Claimed, MarkBroken, Operation, Release, Reservation, Reserve, Settle
 from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.storage import postgresql
+from holderlake.storage.postgresql import Postgres
+from holderlake.storage.sqlite import DatabaseError
 from holderlake.storage.state import Where
+from tests.postgres import PostgresServer
 from tests.processes import PIPE, Process, start
 from tests.provider.conftest import as_text
 from tests.provider.misbehaving import Misbehaving, answer, token_map
@@ -163,4 +169,72 @@ def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, t
                 assert ledger.totals().reserved == 100
                 assert not server.received
 
+    asyncio.run(work())
+
+
+def test_another_host_takes_over_the_claims_of_a_silent_one(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    def host(name: str) -> Postgres:
+        return Postgres(SecretStr(url), tmp_path / name / "ledger.sqlite", "state", lease_seconds=2.0)
+
+    url = postgres_server.new_database()
+    process = another_process(host("one"))
+    with process, CreditLedger(host("other")) as ledger:
+        until = time.monotonic() + 3.0
+        while time.monotonic() < until:  # its heartbeat keeps the claim
+            assert one(ledger, WANTED) == Claimed()
+            time.sleep(0.2)
+        process.kill()
+        assert one(ledger, WANTED) == Claimed()
+        while one(ledger, WANTED) == Claimed():
+            time.sleep(0.1)
+        assert ledger.totals().reserved == 200
+
+
+def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with (
+            Misbehaving([answer(token_map(), after=0.3)]) as server,
+            ProviderClient(server.address, None) as client,
+        ):
+            with CreditLedger(where) as ledger:
+                provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
+                request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
+                fetching = asyncio.create_task(provider.fetch(request, None))
+                while not server.received:
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(postgres_server.end_sessions, name)
+                assert (await fetching).cost == MAP_BASE
+                assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 0)
+
+    url = postgres_server.new_database()
+    name = url.rpartition("/")[2]
+    where = Postgres(SecretStr(url), tmp_path / "ledger.sqlite")
+    asyncio.run(work())
+
+
+def test_an_answer_is_kept_if_the_database_stays_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_postgres: PostgresServer
+) -> None:
+    async def work() -> None:
+        async with (
+            Misbehaving([answer(token_map(), after=0.3)]) as server,
+            ProviderClient(server.address, None) as client,
+        ):
+            archive = AnswerArchive(tmp_path / "archive")
+            request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
+            with CreditLedger(where) as ledger:
+                fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
+                while not server.received:
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(own_postgres.stop)
+                with pytest.raises(DatabaseError, match="paid answers are kept"):
+                    await fetching
+                await asyncio.to_thread(own_postgres.start)
+                again = await Provider(client, ledger, archive, "them", "next run").fetch(request, None)
+                assert again.from_archive
+                assert len(server.received) == 1
+                assert (ledger.totals().spent, ledger.totals().reserved) == (0, MAP_BASE)
+
+    monkeypatch.setattr(postgresql, "_BRIDGED_SECONDS", 0.2)
+    where = Postgres(SecretStr(own_postgres.url()), tmp_path / "ledger.sqlite")
     asyncio.run(work())

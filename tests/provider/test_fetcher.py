@@ -34,8 +34,10 @@ from holderlake.provider.fetcher import Counters, Provider
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.reports import Problem
 from holderlake.provider.plan_limits import VALID_FOR, PlanLimits
+from holderlake.storage.state import Where
 from tests.filling import spoil
 from tests.processes import run
+from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 from tests.provider.misbehaving import (
     CHAINS,
@@ -82,7 +84,7 @@ class Stage:
         return len(self.server.received)
 
 
-def play(
+def play(  # noqa: PLR0913
     home: Path,
     steps: list[Step],
     work: Callable[[Stage], Awaitable[T]],
@@ -92,9 +94,10 @@ def play(
     timeout: float = 5.0,
     concurrency: int = 8,
     options: CallOptions = QUICK,
+    where: Where | None = None,
 ) -> T:
     async def whole() -> T:
-        with CreditLedger(home / "ledger.db", per_run=per_run) as ledger:
+        with CreditLedger(where or home / "ledger.db", per_run=per_run) as ledger:
             async with (
                 Misbehaving(steps) as server,
                 ProviderClient(
@@ -108,7 +111,7 @@ def play(
                 ) as client,
             ):
                 archive = AnswerArchive(home / "archive")
-                plan_limits = PlanLimits(home / "ledger.db", "them", "key-0123456789")
+                plan_limits = PlanLimits(where or home / "ledger.db", "them", "key-0123456789")
                 provider = Provider(client, ledger, archive, "them", "run", plan_limits)
                 return await work(Stage(provider, ledger, archive, server))
 
@@ -600,8 +603,9 @@ from holderlake.provider.ledger.entries import Settle
 from holderlake.provider.client import ProviderClient
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.fetcher import Provider
+from tests.provider.conftest import place_of
 
-home, address, moment = sys.argv[1:]
+where, home, address, moment = sys.argv[1:]
 
 class DiesBeforeSettling(CreditLedger):
     def apply(self, bookings):
@@ -618,7 +622,7 @@ class DiesBeforeSending(ProviderClient):
         os.kill(os.getpid(), 9)
 
 async def main():
-    ledger = (DiesBeforeSettling if moment == "settling" else CreditLedger)(home + "/ledger.db")
+    ledger = (DiesBeforeSettling if moment == "settling" else CreditLedger)(place_of(where))
     archive = (DiesBeforeKeeping if moment == "keeping" else AnswerArchive)(home + "/archive")
     async with (DiesBeforeSending if moment == "sending" else ProviderClient)(address, None) as client:
         request = MapRequest(chain="eth", token_address="0x" + "0" * 39 + "1")
@@ -629,9 +633,11 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("moment", "calls", "calls_after"), [("sending", 0, 1), ("keeping", 1, 1), ("settling", 1, 0)])
-def test_a_killed_process_never_counts_too_little(tmp_path: Path, moment: str, calls: int, calls_after: int) -> None:
+def test_a_killed_process_never_counts_too_little(
+    where: Where, tmp_path: Path, moment: str, calls: int, calls_after: int
+) -> None:
     async def work(stage: Stage) -> None:
-        arguments = [str(tmp_path), stage.server.address, moment]
+        arguments = [as_text(where), str(tmp_path), stage.server.address, moment]
         died = await asyncio.to_thread(run, PAY_AND_DIE, *arguments)
         assert died.returncode == -signal.SIGKILL
         assert stage.calls == calls
@@ -641,7 +647,7 @@ def test_a_killed_process_never_counts_too_little(tmp_path: Path, moment: str, c
         assert stage.calls == calls + calls_after
         assert sum(stage.books()) == MAP_BASE * (1 + calls_after)
 
-    play(tmp_path, [MAP], work)
+    play(tmp_path, [MAP], work, where=where)
 
 
 def test_an_unwritable_archive_stops_the_run_before_more_is_paid(

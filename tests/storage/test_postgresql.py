@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from holderlake.storage import postgresql
 from holderlake.storage.postgresql import Connection, ConnectionLost, Postgres, PostgresDatabase
 from holderlake.storage.sqlite import DatabaseError
-from tests.postgres import PostgresServer, Wire, programs
+from tests.postgres import PostgresServer, Wire
 
 TABLE = ("CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, seconds REAL)",)
 ADD = "INSERT INTO calls (name, seconds) VALUES (?, ?)"
@@ -87,24 +87,18 @@ def test_work_is_not_repeated_if_only_the_reply_to_the_commit_is_lost(postgres_s
         assert names(database) == ["once"]
 
 
-def test_a_server_that_stays_away_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = PostgresServer(programs())
-    try:
-        server.make()
-        server.start()
-        database = PostgresDatabase(place(server.url()), TABLE)
-        monkeypatch.setattr(postgresql, "_BRIDGED_SECONDS", 0.2)
-        server.stop()
-        with pytest.raises(ConnectionLost) as caught:
-            names(database)
-        text = str(caught.value)
-        assert "connection refused" in text
-        assert "then repeat this: paid answers are kept" in text
-        assert "\n" not in text
-        server.start()
-        assert names(database) == []
-    finally:
-        server.remove()
+def test_a_server_that_stays_away_is_reported(monkeypatch: pytest.MonkeyPatch, own_postgres: PostgresServer) -> None:
+    database = PostgresDatabase(place(own_postgres.url()), TABLE)
+    monkeypatch.setattr(postgresql, "_BRIDGED_SECONDS", 0.2)
+    own_postgres.stop()
+    with pytest.raises(ConnectionLost) as caught:
+        names(database)
+    text = str(caught.value)
+    assert "connection refused" in text
+    assert "then repeat this: paid answers are kept" in text
+    assert "\n" not in text
+    own_postgres.start()
+    assert names(database) == []
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ from holderlake.storage.state import StateConnection, Where, inserted, open_stat
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
 _LATE_ANSWERS: Final = 512
 """Most calls that can be open at a time. Their answers, with balances, may arrive in any order."""
+_ROWS: Final = 5_000
+"""Calls of another home that one statement adds."""
 _GROUPS: Final = {"endpoint": "endpoint", "day": "day", "run": "run_id", "token": "coalesce(subject, '')"}
 
 
@@ -95,6 +97,26 @@ class CreditLedger:
             if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
                 return False
             db.execute(self._batches.restore, (json.dumps(rows),))
+            return True
+
+        return self._db.run(add)
+
+    def knows_home(self, name: str) -> bool:
+        """Return whether the calls of a home were added."""
+        return bool(self._db.rows("SELECT 1 FROM homes WHERE name = ?", (name,)))
+
+    def add_home(self, name: str, calls: Sequence[Sequence[str | int | None]]) -> bool:
+        """Add all calls of another home and return True; return False if they were added before.
+
+        A call is (run, endpoint, subject, day, state, cost, problem). The comparison with the balance restarts.
+        """
+
+        def add(db: StateConnection) -> bool:
+            if db.execute("INSERT INTO homes VALUES (?) ON CONFLICT DO NOTHING", (name,)).rowcount == 0:
+                return False
+            for start in range(0, len(calls), _ROWS):
+                db.execute(self._batches.copy, (json.dumps(calls[start : start + _ROWS]),))
+            db.execute("DELETE FROM told_first")
             return True
 
         return self._db.run(add)

@@ -35,6 +35,8 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
     # Whose balance it is: a keyed hash of provider and API key, from which the key cannot be computed.
     "CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), salt TEXT, mark TEXT)",
+    # Homes whose own ledgers were copied to this one.
+    "CREATE TABLE IF NOT EXISTS homes (name TEXT PRIMARY KEY)",
     "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
 LATER_COLUMNS: Final = ("problem", "answer", "owner")
@@ -150,6 +152,7 @@ class Batch:
     """Statements about many entries, which are given as one JSON text (see ``given_rows``)."""
 
     restore: str
+    copy: str
     still_reserved: str
     claimed: str
     close: str
@@ -158,6 +161,16 @@ class Batch:
 
 def _batch(kind: Kind) -> Batch:
     lost = given_rows(kind, run_id="TEXT", endpoint="TEXT", subject="TEXT", day="TEXT", cost="INTEGER")
+    copied = given_rows(
+        kind,
+        run_id="TEXT",
+        endpoint="TEXT",
+        subject="TEXT",
+        day="TEXT",
+        state="TEXT",
+        cost="INTEGER",
+        problem="TEXT",
+    )
     closed = given_rows(kind, id="INTEGER", state="TEXT", cost="INTEGER", problem="TEXT")
     added = given_rows(
         kind,
@@ -173,6 +186,10 @@ def _batch(kind: Kind) -> Batch:
         restore=f"""
             INSERT INTO entries (run_id, endpoint, subject, day, state, cost)
             SELECT run_id, endpoint, subject, day, 'settled', cost FROM {lost} AS lost ORDER BY place
+        """,
+        copy=f"""
+            INSERT INTO entries (run_id, endpoint, subject, day, state, cost, problem)
+            SELECT run_id, endpoint, subject, day, state, cost, problem FROM {copied} AS copied ORDER BY place
         """,
         still_reserved=f"""
             SELECT id FROM entries

@@ -1,0 +1,101 @@
+"""Homes of several hosts that share their state in PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from holderlake.provider.errors import BudgetExceeded
+from holderlake.provider.ledger.entries import Reservation, Reserve, Settle
+from holderlake.settings import Settings
+from holderlake.settings.sections.schedule import Budget
+from holderlake.settings.sections.state import StateSettings
+from holderlake.workspace import Endpoint, Workspace
+from pipelines.doctor.file_checks import check_files
+from tests.processes import holderlake
+from tests.provider.credit_ledger import OneCallLedger
+
+Hosts = Callable[[str], Workspace]
+UNREACHABLE = "postgresql://keeper:s3cret-word@127.0.0.1:1/absent"
+
+
+@pytest.fixture
+def hosts(postgres_url: str, tmp_path: Path) -> Hosts:
+    """A function that makes the workspace of a host, by its name."""
+    return lambda name: workspace_of(tmp_path / name, postgres_url)
+
+
+def workspace_of(home: Path, url: str) -> Workspace:
+    settings = Settings(home=home, state=StateSettings(url=SecretStr(url)), budget=Budget(per_day=10))
+    return Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", SecretStr("key"), "them"))
+
+
+def spend(path: Path, cost: int) -> None:
+    """Settle a call in the SQLite ledger of a home, and leave one with the same cost open."""
+    with OneCallLedger(path) as ledger:
+        ledger.settle(ledger.reserve("run", "map", "eth/0xaa", cost), cost)
+        ledger.reserve("run", "map", "eth/0xbb", cost)
+
+
+def test_the_ledgers_of_homes_are_copied_once(hosts: Hosts) -> None:
+    for name, cost in (("one", 100), ("two", 25)):
+        spend(hosts(name).settings.ledger, cost)
+    for name, counted in (("one", 100), ("one", 100), ("two", 125), ("one", 125), ("three", 125)):
+        host = hosts(name)
+        totals = host.ledger.totals()
+        assert (totals.spent, totals.reserved) == (counted, counted)
+        assert host.ledger.damage() is None
+        host.close()
+
+
+def test_hosts_share_one_ceiling(hosts: Hosts) -> None:
+    one, other = hosts("one").ledger, hosts("other").ledger
+    (reserved,) = one.apply([Reserve("run", "map", None, 600)])
+    assert isinstance(reserved, Reservation)
+    one.apply([Settle(reserved.entry, 600, 5_000)])
+    assert other.totals().credits_remaining == 5_000
+    (refused,) = other.apply([Reserve("another run", "map", None, 500)])
+    assert isinstance(refused, BudgetExceeded)
+    assert (refused.ceiling, refused.spent) == ("per_day", 600)
+
+
+def test_plan_limits_are_shared(hosts: Hosts) -> None:
+    one = hosts("one").plan_limits()
+    for reason in ("custom plans only", "not in this plan"):
+        one.refused("address_metadata", reason)
+    assert [limit.reason for limit in hosts("other").plan_limits().limits.values()] == ["not in this plan"]
+    one.answered("address_metadata")
+    assert not hosts("other").plan_limits().limits
+
+
+def test_doctor_checks_the_shared_state(hosts: Hosts, tmp_path: Path) -> None:
+    (found,) = [finding for finding in check_files(hosts("one")) if finding.what == "state"]
+    assert (found.fine, found.found) == (True, str(hosts("one").ledger))
+    (found,) = [one for one in check_files(workspace_of(tmp_path / "two", UNREACHABLE)) if one.what == "state"]
+    assert not found.fine
+    assert "connection refused" in found.found
+    assert "HOLDERLAKE_STATE__URL" in found.advice
+
+
+def test_a_command_reports_an_unreachable_database_in_one_sentence(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOLDERLAKE_HOME": str(tmp_path), "HOLDERLAKE_STATE__URL": UNREACHABLE}
+    for command in ("credits", "doctor"):
+        done = holderlake(command, env=environment)
+        assert done.returncode in (1, 2, 3)
+        said = done.stdout + done.stderr
+        assert "PostgreSQL at 127.0.0.1:1/absent cannot be used: connection refused" in said.replace("\n", " ")
+        assert "s3cret-word" not in said
+        assert "Traceback" not in said
+
+
+def test_the_url_of_the_database_is_refused_in_the_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "holderlake.toml"
+    file.write_text(f'[state]\nurl = "{UNREACHABLE}"\n')
+    environment = {**os.environ, "HOLDERLAKE_HOME": str(tmp_path), "HOLDERLAKE_CONFIG": str(file)}
+    done = holderlake("credits", env=environment)
+    assert "HOLDERLAKE_STATE__URL" in done.stderr
+    assert "s3cret-word" not in done.stdout + done.stderr
