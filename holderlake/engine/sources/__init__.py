@@ -1,4 +1,8 @@
-"""Sources of records: transfer files, chain nodes, label files, token and balance lists, and the built-in sample world.
+"""Sources of records: files of transfers, nodes of chains, files of labels, lists of tokens and balances, the sample
+world.
 
-Each module returns plain records (``holderlake.engine.records``); ``holderlake.engine.store`` stores them.
+``files`` reads files of transfers and ``rpc`` reads nodes. ``labels`` reads files of labels, with ``label_kinds`` for
+kinds of addresses; ``token_lists`` and ``balance_lists`` read lists. ``rows`` reads Parquet, JSON and CSV for all of
+these. ``sample`` makes the sample world. The records are the types of ``holderlake.engine.records``;
+``holderlake.engine.store`` stores them.
 """

@@ -1,4 +1,5 @@
-"""Balance lists: balances of a token at a block or time, as opening balances of a history that starts later."""
+"""Read balance lists: files with the balances of a token at a block or time, as opening balances
+(``opening_balances``)."""
 
 from __future__ import annotations
 
@@ -26,14 +27,18 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "token_id": ("tokenid", "item"),
     "token_standard": ("standard",),
 }
-"""Our columns, and the other names under which a file may have them, in any case."""
+"""Our columns, and other names that a file may have for each of them, in any case."""
 
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 
 
 @dataclass(frozen=True)
 class BalanceOptions:
-    """Values that a list lacks: constants for all rows, the file's names for our columns, and times of blocks."""
+    """Values that a balance list lacks.
+
+    ``chain``, ``token``, ``standard``, ``block`` and ``at`` (unix seconds) apply to all rows. ``names`` has the file's
+    column names by our names. ``block_times`` has unix seconds by block.
+    """
 
     chain: str | None = None
     token: str | None = None
@@ -45,9 +50,10 @@ class BalanceOptions:
 
 
 def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
-    """Return the file's balances in the schema ``opening_balances.OPENING_BALANCES``, in the file's order.
+    """Return the balances of a file in the schema ``opening_balances.OPENING_BALANCES``, in the file's order.
 
-    Without a column ``balance`` each row is one item of ``token_id``. Raises ``BadSource`` if any value is invalid.
+    If the file has no column ``balance``, each row is one item with its ``token_id``. Raises ``BadSource`` if any value
+    is invalid.
     """
     raw = _named(read_raw(path), options)
     rows = raw.table.num_rows
@@ -72,18 +78,21 @@ def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
 
 
 def parse_names(pairs: list[str]) -> dict[str, str]:
-    """Return the file's column by our name, from texts ``ours=theirs``. Raises ``BadSource`` for other texts."""
+    """Return the file's column names by our names, from texts ``ours=theirs``. Raises ``BadSource`` for other texts."""
     found = {}
     for pair in pairs:
         own, equals, theirs = (part.strip() for part in pair.partition("="))
         if not equals or not theirs or own not in _NAMES:
-            raise BadSource(f"{pair!r} maps no column; write for example balance=amount, of {', '.join(_NAMES)}")
+            raise BadSource(
+                f"invalid column map {pair!r}; write OURS=THEIRS, for example balance=amount. Our columns are "
+                f"{', '.join(_NAMES)}"
+            )
         found[own] = theirs
     return found
 
 
 def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
-    """Return the file with only the chosen or recognised columns, under our names."""
+    """Return the file with only the mapped and the recognised columns, under our names."""
     names, by_name = options.names, {name.lower(): name for name in reversed(raw.columns)}
     found = {}
     for own, others in _NAMES.items():
@@ -129,7 +138,7 @@ def _balances(raw: RawTable, token_ids: pa.Array) -> pa.Array:
 
 
 def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Array]:
-    """Return the block (``NO_BLOCK`` without one) and the time of each row, as two columns."""
+    """Return two columns: the block (``NO_BLOCK`` if unknown) and the unix second of each row."""
     rows = raw.table.num_rows
     blocks = columns.counts(raw, "block_number") if "block_number" in raw.columns else pa.repeat(NO_BLOCK, rows)
     if options.block is not None:

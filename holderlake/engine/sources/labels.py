@@ -1,7 +1,7 @@
-"""Labels of addresses from files: one ``Label`` for each address, chain and source.
+"""Read labels of addresses from files: one ``Label`` for each address, chain and source.
 
-Six public collections and our own CSV are recognised by their shape. Our CSV has the columns address and name, and any
-of chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community) and precedence.
+Six public collections and our own CSV are recognised by their content. Our CSV has the columns address and name, and
+optionally chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community) and precedence.
 ``label_kinds`` derives kinds from names and tags; ``engine.catalog.labels`` merges the labels of several sources.
 
 The name with the highest precedence wins: the user's own labels (100), block explorers (40), eth-labels (30), the
@@ -54,16 +54,19 @@ _NO_NAME: Final = re.compile(
 )
 
 _TICKER: Final = re.compile(r"\([^()]{1,12}\)$")
-"""The end of GraphSense's name of a token contract: "ABCC Token (AT)"."""
+"""The end of GraphSense's name for a token contract, for example "(AT)" in "ABCC Token (AT)"."""
 
 _CsvRow = tuple[int, list[str]]
-"""The number of the line at which a row begins in the file, and the row's fields."""
+"""The number of the line at which a row begins, and the row's fields."""
 
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The labels of a file. ``skipped`` counts entries without a label: with an invalid address, of an unknown chain,
-    or with neither name nor kind."""
+    """The labels of a file.
+
+    ``skipped`` is the number of entries that give no label, because the address is invalid, the chain unknown, or both
+    name and kind are missing.
+    """
 
     source: str
     labels: list[Label]
@@ -72,7 +75,7 @@ class LabelFile:
 
 @dataclass
 class _Entry:
-    """Names, tags and kinds that a file has for one address on one chain."""
+    """The names, tags and kinds that a file has for one address on one chain."""
 
     names: list[str] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)
@@ -81,14 +84,16 @@ class _Entry:
 
 @dataclass
 class _Entries:
-    """Entries by address and chain (None for all chains). ``skipped`` counts rows that give no label."""
+    """Entries by address and chain (None means all chains). ``skipped`` is the number of rows that give no label."""
 
     by_key: dict[tuple[str, str | None], _Entry] = field(default_factory=dict)
     skipped: int = 0
 
     def add(self, address: object, chain: str | None) -> _Entry | None:
-        """Return the entry of an address, new if needed. If the address is invalid on the chain, count it as skipped
-        and return None."""
+        """Return the entry of an address, which is added if it is missing.
+
+        If the address is invalid on the chain, count it as skipped and return None.
+        """
         try:
             normal = parse_address(chain or "eth", address) if isinstance(address, str) else ""
         except ValueError:
@@ -124,10 +129,10 @@ class _Entries:
 
 
 def read_labels(path: Path) -> LabelFile:
-    """Return the labels of a file, compressed or not. Raises ``BadSource`` for a file of another shape.
+    """Return the labels of a file, compressed or not. Raises ``BadSource`` for a file of another layout.
 
-    Invalid rows of a public collection are skipped and counted. In our own CSV they are errors, because the user wrote
-    them.
+    Invalid rows of a public collection are skipped and counted. In our own CSV they are errors, because the user can
+    correct them.
     """
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "["):
@@ -185,7 +190,8 @@ def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
 
 
 def _dicts(header: list[str], rows: Iterable[_CsvRow], entries: _Entries) -> Iterator[dict[str, str]]:
-    """Yield rows by column; skip and count rows with a wrong number of fields, which unquoted commas cause."""
+    """Yield rows by column name. Rows with a wrong number of fields, which unquoted commas cause, are skipped and
+    counted."""
     for _, row in rows:
         if len(row) == len(header):
             yield dict(zip(header, (value.strip() for value in row), strict=True))
@@ -220,8 +226,10 @@ def _graphsense(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> Label
 
 
 def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
-    """Return the kinds that a tag gives to an address. The tag's category is that of the actor, not of the actor's
-    tokens and deployers."""
+    """Return the kinds that a tag of GraphSense gives to an address.
+
+    ``category`` describes the actor, but not the actor's tokens and deployers.
+    """
     named = kinds_of(name)
     is_token = bool(_TICKER.search(name))
     is_dex = not is_token and (named.is_dex or category == "defi_dex")
@@ -248,7 +256,7 @@ def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
 
 
 def _explorer(path: Path, content: dict[str, dict[str, Any]]) -> LabelFile:
-    """Return the labels of a block explorer's dump; the name of the file shows the chain."""
+    """Return the labels in an export of a block explorer. The name of the file shows the chain."""
     source = path.name.split(".")[0].removesuffix("_accounts")
     chain = next((chain for name, chain in _EXPLORERS.items() if name in source.lower()), None)
     entries = _Entries()
@@ -270,7 +278,7 @@ def _hand_names(path: Path, content: dict[str, str]) -> LabelFile:
 
 
 def _own(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
-    """Return the labels of our own CSV. Kinds come from the names only if the file has no column of kinds."""
+    """Return the labels of our own CSV. Kinds are derived from the names only if the file has no column of kinds."""
     repeated = [name for name in _OWN_COLUMNS if header.count(name) > 1]
     if repeated:
         raise bad_source(path, f"column {repeated[0]} occurs more than once; keep one")
@@ -324,8 +332,10 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
 
 
 def _own_address(text: str, chain: str | None) -> str:
-    """Return the address in the spelling of its chain. Raises ``_BadField`` for an invalid one, because its label would
-    have no effect."""
+    """Return the address in the standard spelling of its chain.
+
+    Raises ``_BadField`` for an invalid address, because its label would have no effect.
+    """
     try:
         return parse_address(chain, text) if chain else parse_unplaced_address(text)
     except ValueError as error:
@@ -341,13 +351,15 @@ def _precedence(text: str) -> int:
 def _yes_or_no(fields: dict[str, str], column: str) -> bool:
     flag = _YES_NO.get(fields.get(column, "").lower())
     if flag is None:
-        raise _BadField(column, f"{fields[column]!r} is not true or false")
+        raise _BadField(column, f"{fields[column]!r} is not true or false; write one of these, or leave it empty")
     return flag
 
 
 def _hand_source(path: Path) -> str:
-    """Return the name of the source for a user's label file, so that a new import of the same file replaces only its
-    own labels."""
+    """Return the name of the source for a user's label file.
+
+    It contains the file's name, so that a new import of the same file replaces only its own labels.
+    """
     return f"hand:{path.name.split('.')[0]}"
 
 

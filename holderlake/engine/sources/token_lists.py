@@ -1,4 +1,4 @@
-"""Names, symbols and decimals of tokens, from token lists in the format that wallets publish."""
+"""Read names, symbols and decimals of tokens from token lists, in the format that wallets publish."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
 _MAX_DECIMALS: Final = 255
 _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
-"""The beginning of a JSON text that is a token list or contract map, for files that are cut off."""
+"""The beginning of a JSON text that is a token list or a contract map, to recognise files that are incomplete."""
 
 
 def read_tokens(path: Path) -> list[TokenInfo]:
-    """Return the tokens of a list (``tokens`` with ``chainId``) or a contract map (address to token, on Ethereum).
+    """Return the tokens of a token list (``tokens`` with ``chainId``) or a contract map (address to token, on
+    Ethereum).
 
-    ``is_indexed: true`` in a token, or in its ``extensions``, marks it as indexed. Tokens of unknown chains, such as
-    test networks, are left out; of duplicates the first counts. Raises ``BadSource`` for another shape, and for a token
-    without address, name or decimals.
+    ``is_indexed: true`` in a token, or in its ``extensions``, marks it as indexed. Tokens of unknown chains, for
+    example test networks, are left out. If a token is repeated, the first entry counts. Raises ``BadSource`` for
+    another layout, and for a token without address, name or decimals.
     """
     text = read_text(path)
     try:
@@ -42,7 +43,7 @@ def read_tokens(path: Path) -> list[TokenInfo]:
 
 
 def is_token_list(path: Path) -> bool:
-    """Return whether a JSON file (compressed or not) is a token list or a contract map, not a file of transfers."""
+    """Return whether a JSON file (compressed or not) is a token list or a contract map."""
     if not path.name.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
         return False
     text = read_text(path).lstrip()
@@ -91,7 +92,8 @@ def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> Tok
     if not isinstance(address, str) or not address.strip():
         raise bad_source(path, "a token has no address; add it or remove the token", row=number)
     if not isinstance(decimals, int) or isinstance(decimals, bool) or not 0 <= decimals <= _MAX_DECIMALS:
-        raise bad_source(path, f"{decimals!r} is not a number of decimals (0 to {_MAX_DECIMALS})", row=number)
+        reason = f"decimals is {decimals!r}; write a whole number from 0 to {_MAX_DECIMALS}, or remove the token"
+        raise bad_source(path, reason, row=number)
     # a few real tokens have a blank name or symbol; then both are the same
     named = [str(text).strip() for text in (name, symbol) if text and str(text).strip()]
     if not named:

@@ -97,7 +97,7 @@ def test_map_options_extend_a_map_file(csv_file: Write, tmp_path: Path) -> None:
     [
         (["from_address"], [], "write for example from_address=sender"),
         (["sender=src"], [], "sender is not a column of transfers; these are chain, token_address"),
-        (["value=raw"], ["value=1"], "value is both mapped and set"),
+        (["value=raw"], ["value=1"], "value is both mapped to a column and set"),
     ],
 )
 def test_an_invalid_map_is_refused(pairs: list[str], constants: list[str], words: str) -> None:
@@ -227,7 +227,7 @@ def test_successful_transactions_are_native_transfers(csv_file: Write) -> None:
 
 def test_transactions_without_outcome_or_receiver_are_refused(csv_file: Write) -> None:
     blind = {name: value for name, value in ETL_TRANSACTION.items() if name != "receipt_status"}
-    with pytest.raises(BadSource, match="failed transactions, which move nothing, look like others"):
+    with pytest.raises(BadSource, match="receipt_status is missing, which marks failed transactions"):
         read_transfers(csv_file(blind), None, "eth")
     with pytest.raises(BadSource, match="row 2, column to_address: the address of a new contract"):
         read_transfers(csv_file(ETL_TRANSACTION, {**ETL_TRANSACTION, "to_address": ""}), None, "eth")

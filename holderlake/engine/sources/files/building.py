@@ -1,4 +1,4 @@
-"""Functions that build rows of ``engine.records.TRANSFERS`` from checked columns, without invalid rows."""
+"""Build rows of ``engine.records.TRANSFERS`` from checked columns, without the invalid rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _NO_TIMES: Final = (
 def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.Array) -> pa.Table:
     """Return the rows as transfers of an EVM chain, from the columns that most exports have in common.
 
-    ``token_column`` has the token's address; ``given`` are further columns of ``TRANSFERS``.
+    ``chain`` is the chain of a file without a chain column. ``token_column`` is the column with the token's address.
+    ``given`` are other columns of ``TRANSFERS``.
     """
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
@@ -39,9 +40,9 @@ def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.A
 
 
 def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.Array) -> pa.Table:
-    """Return the valid rows as transfers; the columns ``given`` are those of ``TRANSFERS``.
+    """Return the valid rows as transfers. ``given`` has the columns of ``TRANSFERS``.
 
-    ``kept`` is a mask of the rows that are transfers, None for all rows.
+    ``kept`` is a mask of the rows that are transfers; None keeps all rows.
     """
     rows = raw.table.num_rows
     defaults = {"time_kind": "exact", "log_index_kind": "exact", "source": raw.path.name}
@@ -58,14 +59,14 @@ def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.
 
 
 def _check_items(raw: RawTable, given: dict[str, pa.Array]) -> None:
-    """Reject ERC-721 and ERC-1155 transfers without a ``token_id``, and ERC-721 transfers of more than one item."""
+    """Reject ERC-721 and ERC-1155 transfers without a ``token_id``, and ERC-721 transfers with a value other than 1."""
     standard = given["token_standard"]
     if isinstance(standard, pa.ChunkedArray):
         standard = standard.combine_chunks()
     nft = pc.fill_null(pc.equal(standard, "erc721"), False)
     is_item = pc.or_(nft, pc.fill_null(pc.equal(standard, "erc1155"), False))
     unnamed = pc.and_(is_item, pc.is_null(given["token_id"]))
-    _note(raw, unnamed, "token_id", "erc721 and erc1155 need a token_id, which is missing; add it")
+    _note(raw, unnamed, "token_id", "an erc721 or erc1155 transfer needs a token_id, which is missing; add it")
     several = pc.and_(nft, pc.fill_null(pc.not_equal(given["value"], "1"), False))
     _note(raw, several, "value", "the value of an erc721 transfer is always 1; put the item's number into token_id")
 
@@ -76,14 +77,14 @@ def _note(raw: RawTable, rows: pa.Array, column: str, reason: str) -> None:
 
 
 def optional_ids(raw: RawTable) -> pa.Array:
-    """Return the numbers of items, null for rows without one."""
+    """Return the column ``token_id`` as decimal text, null where a row has none."""
     if "token_id" not in raw.columns:
         return pa.nulls(raw.table.num_rows, pa.string())
     return columns.amounts(raw, "token_id", optional=True)
 
 
 def block_times(raw: RawTable) -> pa.Array:
-    """Return unix seconds from the first time column that the file has. Raises ``BadSource`` without one."""
+    """Return unix seconds from the file's first time column. Raises ``BadSource`` if it has none."""
     name = raw.first_of(*TIME_COLUMNS)
     if name is None:
         raise raw.bad(_NO_TIMES)

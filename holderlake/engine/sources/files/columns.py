@@ -1,8 +1,8 @@
-"""Functions that check and convert columns of a raw file: amounts, addresses, hashes, whole numbers, times, chains.
+"""Check and convert columns of a raw file: amounts, addresses, hashes, whole numbers, times, chains.
 
-Each takes the raw table and the name of a column. An invalid value becomes null and is added to the table's problems
-with its reason; a column of a wrong type raises ``BadSource``. Each distinct value is parsed once; Arrow functions
-parse the common spellings.
+Each function takes the raw table and the name of a column. An invalid value becomes null, and its reason is added to
+the table's problems. A column of a wrong type raises ``BadSource``. Each distinct value is parsed once, and Arrow
+functions parse the common forms.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from holderlake.engine.sources.rows.raw import RawTable
 _MAX_INT64: Final = 2**63 - 1
 _YEAR_9999: Final = 253_402_300_799
 _PER_SECOND: Final = (1, 10**3, 10**6, 10**9)
-"""Units of a unix time in one second, for seconds, milliseconds, microseconds and nanoseconds.
+"""Units per second of a unix time in seconds, milliseconds, microseconds and nanoseconds.
 
-From the year 2001 to 9999 the numbers of different units do not overlap.
+From the year 2001 to 9999, the numbers of different units do not overlap.
 """
 _YEAR_2001: Final = 10**9
 
@@ -53,19 +53,26 @@ _EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; add it or remove the row"
 
 Quick = Callable[[pa.Array], pa.Array]
-"""A function that parses an array of distinct texts at once; it returns null for texts that need the slower
-``parse``."""
+"""A function that parses an array of distinct texts at once.
+
+It returns null for texts that the slower function ``parse`` must parse.
+"""
 
 
 def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
-    """Return raw integers of up to 256 bits as decimal text, from decimal and 0x text, integers or big-endian bytes."""
+    """Return raw integers of up to 256 bits as decimal text.
+
+    The column may have decimal text, hexadecimal text with 0x, integers or big-endian bytes.
+    """
     _refuse_floats(raw, name)
     return _mapped(raw, name, lambda value: str(whole_number(value)), pa.string(), optional=optional, quick=_decimals)
 
 
 def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
-    """Return raw integers as decimal text, from amounts in token units; the column ``decimals`` has the token's
-    decimals for each row."""
+    """Return raw integers as decimal text, from amounts in token units.
+
+    The column named ``decimals`` has the token's decimals for each row.
+    """
     _refuse_floats(raw, name)
     places = counts(raw, decimals)
     texts = raw.table.column(name).combine_chunks().cast(pa.string())
@@ -82,7 +89,10 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
 
 
 def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
-    """Return addresses in the spelling of their chain (``contract.chains.addresses``); a ``token`` can be native."""
+    """Return addresses in the standard spelling of their chain (``contract.chains.addresses``).
+
+    ``chains`` has the chain of each row. With ``token``, an address may be ``native``.
+    """
     found = pa.nulls(raw.table.num_rows, pa.string())
     for chain in chains.unique().drop_null().to_pylist():
         of_chain = pc.fill_null(pc.equal(chains, chain), False)
@@ -122,7 +132,7 @@ _MISSING_ADDRESS: Final = (
 
 
 def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False) -> pa.Array:
-    """Return transaction hashes in the spelling of ``parse_hash``."""
+    """Return transaction hashes in the spelling of ``parse_hash``. ``chains`` has the chain of each row."""
     named = chains.unique().drop_null().to_pylist()
     family = family_of(named[0]) if len(named) == 1 else None
     if family is None and raw.is_evm:
@@ -138,7 +148,7 @@ def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False
 
 
 def counts(raw: RawTable, name: str) -> pa.Array:
-    """Return whole numbers of at most 64 bits: block numbers, log indexes."""
+    """Return whole numbers of at most 64 bits, for example block numbers and log indexes."""
     column = raw.table.column(name)
     is_plain = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type) and not column.null_count
     if is_plain and (pc.min(column).as_py() or 0) >= 0:
@@ -147,7 +157,7 @@ def counts(raw: RawTable, name: str) -> pa.Array:
 
 
 def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Return for each text the value that ``known`` has for it, regardless of case and hyphens."""
+    """Return for each text the value that ``known`` has for it, ignoring case and hyphens."""
 
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
@@ -159,14 +169,14 @@ def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
 
 
 def texts(raw: RawTable, name: str) -> pa.Array:
-    """Return texts unchanged; a missing text is a problem."""
+    """Return texts unchanged. A missing text is a problem."""
     return _mapped(raw, name, str, pa.string())
 
 
 def times(raw: RawTable, name: str) -> pa.Array:
-    """Return unix seconds from unix times, timestamps or ISO text (without a zone in UTC), without fractions.
+    """Return unix seconds, from unix times, timestamps or ISO text (UTC if it has no zone). Fractions are dropped.
 
-    The size of a unix time shows whether it is in seconds, milliseconds, microseconds or nanoseconds.
+    The size of a unix time shows whether its unit is seconds, milliseconds, microseconds or nanoseconds.
     """
     column = raw.table.column(name)
     if pa.types.is_timestamp(column.type):
@@ -179,8 +189,10 @@ def times(raw: RawTable, name: str) -> pa.Array:
 
 
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
-    """Return the chain of each row, from the column ``chain`` or ``chain_id`` or from the argument; if both exist they
-    must agree."""
+    """Return the chain of each row, from the file's column or from the argument ``chain``.
+
+    The column is ``chain``, ``chain_id``, ``chainId`` or ``blockchain``. If both exist, they must agree.
+    """
     rows = raw.table.num_rows
     name = raw.first_of("chain", "chain_id", "chainId", "blockchain")
     if name is None:
@@ -197,8 +209,10 @@ def first_row(mask: pa.Array) -> int | None:
 
 
 def _decimals(texts: pa.Array) -> pa.Array:
-    """Return the texts of decimal digits without leading zeros, null for other texts; at most 77 digits, which are
-    below 2^256."""
+    """Return texts of at most 77 decimal digits without leading zeros, and null for other texts.
+
+    Numbers of 77 digits are below 2^256.
+    """
     plain = pc.match_substring_regex(texts, _WHOLE)
     digits = pc.utf8_ltrim(texts, "0")
     return pc.if_else(plain, pc.if_else(pc.equal(digits, ""), "0", digits), pa.scalar(None, pa.string()))
@@ -287,10 +301,10 @@ def _mapped(
     quick: Quick | None = None,
     among: pa.Array | None = None,
 ) -> pa.Array:
-    """Return the column with each distinct value parsed, by ``quick`` if possible.
+    """Return the column with each distinct value parsed, by ``quick`` if possible, else by ``parse``.
 
-    Rows for which ``parse`` raises ``ValueError`` become null and are added to the problems. So do nulls and blanks,
-    unless the column is optional. Only rows of the mask ``among`` can become problems.
+    If ``parse`` raises ``ValueError``, the row becomes null and is added to the problems. So are rows with a null or
+    blank, unless the column is ``optional``; their reason is ``missing``. Only rows of the mask ``among`` are added.
     """
     column = _plain_type(raw, name)
     encoded = column.dictionary_encode()

@@ -1,7 +1,7 @@
-"""Decoder of event logs of EVM chains (``eth_getLogs``, ethers, web3, cryo, ethereum-etl) into rows of our own layout.
+"""Decode event logs of EVM chains (``eth_getLogs``, ethers, web3, cryo, ethereum-etl) into rows of our own layout.
 
-It decodes ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch``. It skips other events,
-events that only resemble transfers, and logs that a reorganisation removed.
+ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch`` are decoded. Other events, events
+that only resemble transfers, and logs that a reorganisation removed are skipped.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ _TOPIC_LIST: Final = (
     + "".join(f"(?:,[^,]*?(?P<t{number}>[0-9a-fA-F]{{64}})[^,]*?)?" for number in (1, 2, 3))
     + "(?:,[^,]{0,8})*$"
 )
-"""Pattern of up to four words (64 hexadecimal digits) in a text: separated by commas, in JSON, or in a list of Python
-or PostgreSQL."""
+"""Pattern of a text with up to four words of 64 hexadecimal digits.
+
+The words are separated by commas, in JSON, or in a list of Python or PostgreSQL.
+"""
 _PADDED: Final = "^0{24}[0-9a-f]{40}$"
 _NO_TEXT: Final = pa.scalar(None, pa.string())
 _DECODED: Final = ("token_standard", "from_address", "to_address", "value", "token_id", "token_address")
 
 
 def decoded_logs(raw: RawTable) -> RawTable:
-    """Return the transfers among the logs, with a row for each item of a batch, in columns of our own layout."""
+    """Return the transfers among the logs as rows of our own layout. A batch has a row for each of its items."""
     topics, data = _topics(raw), _hexadecimal(raw, "data")
     is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
     kinds = _kinds(topics, data)
@@ -53,7 +55,7 @@ def decoded_logs(raw: RawTable) -> RawTable:
 
 
 def _kinds(topics: list[pa.Array], data: pa.Array) -> pa.Array:
-    """Return the token standard of each single transfer, null for other logs."""
+    """Return the token standard of each log that is a single transfer, null for other logs."""
     transfer = pc.and_(_is(topics[0], TRANSFER), _are_addresses(topics[1], topics[2]))
     word = pc.match_substring_regex(data, "^[0-9a-f]{64}$")
     fungible = pc.and_(pc.and_(transfer, pc.is_null(topics[3])), word)
@@ -82,8 +84,10 @@ def _singles(kinds: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Tabl
 
 
 def _batches(rows: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table:
-    """Return the items of ``TransferBatch`` events, decoded one by one, because batches are few and differ in
-    length."""
+    """Return a row for each item of the ``TransferBatch`` events.
+
+    They are decoded one by one, because batches are few and differ in length.
+    """
     found: list[tuple[int, str, str]] = []
     for row in rows.to_pylist():
         words = data[row].as_py()
@@ -104,7 +108,7 @@ def _table(
 
 
 def _topics(raw: RawTable) -> list[pa.Array]:
-    """Return the four topics of each log, one column for each position: 64 hexadecimal digits, null for a missing
+    """Return the four topics of each log as four columns, each with 64 hexadecimal digits or null for a missing
     topic."""
     if "topic1" in raw.columns or "topic_1" in raw.columns:
         prefix = "topic_" if "topic_1" in raw.columns else "topic"
@@ -126,7 +130,8 @@ def _hexadecimal(raw: RawTable, name: str) -> pa.Array:
 
 
 def _digits(column: pa.Array) -> pa.Array:
-    """Return hexadecimal digits in lower case, from text (with or without a prefix) or bytes; null for other text."""
+    """Return hexadecimal digits in lower case, from bytes or from text with or without a prefix; null for other
+    text."""
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) or _is_fixed(column.type):
         return pa.array([None if one is None else one.hex() for one in column.to_pylist()], pa.string())
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))

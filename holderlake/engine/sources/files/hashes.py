@@ -1,4 +1,4 @@
-"""Hashes of transactions, with one spelling for each family of chains, so that no transfer is stored twice."""
+"""Transaction hashes in one spelling for each family of chains, so that no transfer is stored twice."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _VISIBLE: Final = re.compile(r"[!-~]+")
 
 
 def parse_hash(family: Family | None, value: str | bytes) -> str:
-    """Return the normalised hash of a transaction.
+    """Return a transaction hash in its standard spelling. ``family`` is the family of the chain, None if unknown.
 
-    It has 0x and lower case on EVM chains, and only digits on TRON and TON (also from base64). On other chains only
-    hexadecimal after 0x changes to lower case. Raises ``ValueError`` for text that cannot be a hash.
+    On EVM chains it is in lower case with 0x. On TRON and TON it has only hexadecimal digits (TON hashes may be given
+    in base64). On other chains, only a hexadecimal hash with 0x changes to lower case. Raises ``ValueError`` for text
+    that cannot be a hash.
     """
     text = f"0x{value.hex()}" if isinstance(value, bytes) else value.strip().strip("\"'")
     if len(text) > MAX_LENGTH or not _VISIBLE.fullmatch(text):
@@ -39,7 +40,7 @@ def parse_hash(family: Family | None, value: str | bytes) -> str:
 
 
 def parse_hashes(family: Family | None, texts: pa.Array) -> pa.Array:
-    """Return hexadecimal hashes of 32 bytes in the spelling of ``parse_hash``, null for all other texts."""
+    """Return hexadecimal hashes of 32 bytes in the spelling of ``parse_hash``, and null for all other texts."""
     if family in {None, "solana"}:
         return pa.nulls(len(texts), pa.string())
     digits = pc.utf8_lower(pc.utf8_slice_codeunits(texts, -64))

@@ -1,6 +1,6 @@
-"""Layouts of transfer files and a reader for each, which returns rows of ``engine.records.TRANSFERS``.
+"""Layouts of transfer files, and a reader for each, which returns rows of ``engine.records.TRANSFERS``.
 
-A layout is recognised by its columns, in Parquet, CSV and JSON. ``columns`` checks values; ``presets`` has the layouts
+A layout is recognised by its columns, in Parquet, CSV and JSON. ``columns`` checks values. ``presets`` has the layouts
 that differ from ours only in the names of columns.
 """
 
@@ -27,7 +27,7 @@ from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
 from holderlake.engine.sources.rows.raw import RawTable
 
 DECIMALS: Final = "decimals"
-"""Column that a column map may add: the token's decimals. If a file has it, the file's amounts are in token units."""
+"""The column of the token's decimals, which a column map may add. With it, the file's amounts are in token units."""
 _STANDARDS: Final = {"erc20": "erc20", "erc721": "erc721", "erc1155": "erc1155", "native": "native"}
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
@@ -36,8 +36,12 @@ _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of files: format and title, columns that identify it (``needs``), columns that it never has (``lacks``),
-    and its reader."""
+    """A layout of files, and its reader.
+
+    A file has the layout if it has all columns ``needs`` and no column ``lacks``. ``read`` takes the file and the chain
+    of files without a chain column, and returns the transfers. ``format`` is the name for users, ``title`` a longer one
+    for messages.
+    """
 
     format: str
     title: str
@@ -45,11 +49,11 @@ class Layout:
     read: Callable[[RawTable, str | None], pa.Table]
     lacks: frozenset[str] = frozenset()
     decode: Callable[[RawTable], RawTable] | None = None
-    """Function that converts the file's rows into rows that ``read`` takes; None if none is needed."""
+    """Function that converts the file's rows into rows for ``read``; None if this is not needed."""
 
     @property
     def is_evm(self) -> bool:
-        """Return whether only EVM chains have files of this layout."""
+        """True if only EVM chains have files of this layout."""
         return self.format != "holderlake"
 
     def fits(self, names: Collection[str]) -> bool:
@@ -58,7 +62,7 @@ class Layout:
 
 
 def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the transfers of a file in our own layout, of any chain; optional columns may be absent."""
+    """Return the transfers of a file in our own layout, of any chain. Optional columns may be absent."""
     rows, names = raw.table.num_rows, raw.columns
     chains = columns.chains(raw, chain)
     given: dict[str, pa.Array] = {
@@ -119,11 +123,11 @@ def _read_cryo_erc721(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the values of transactions as transfers. This export has neither transfers by contracts nor fees."""
+    """Return the values of transactions as transfers. The export has no transfers by contracts and no fees."""
     if "receipt_status" not in raw.columns:
         raise raw.bad(
-            "without a column receipt_status failed transactions, which move nothing, look like others; join status "
-            "(as receipt_status) and contract_address (as receipt_contract_address) of ethereum-etl's receipts"
+            "the column receipt_status is missing, which marks failed transactions; from ethereum-etl's receipts, add "
+            "the columns status (as receipt_status) and contract_address (as receipt_contract_address)"
         )
     is_done = pc.fill_null(pc.not_equal(columns.amounts(raw, "receipt_status", optional=True), "0"), True)
     index = pc.multiply(columns.counts(raw, "transaction_index"), NATIVE_LOG_INDEX)
@@ -131,8 +135,10 @@ def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the values of transactions and calls as transfers. Failed ones are included, because this export does not
-    mark them."""
+    """Return the values of transactions and calls as transfers.
+
+    Failed ones are included, because this export does not mark them.
+    """
     places = pa.table(
         {
             "block": columns.counts(raw, "block_number"),
@@ -150,17 +156,17 @@ def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _receivers(raw: RawTable, chains: pa.Array, names: Sequence[str]) -> pa.Array:
-    """Return for each row the address in the first of the columns that has one."""
+    """Return for each row the address in the first of the columns ``names`` that has one."""
     return pc.coalesce(*(columns.addresses(raw, name, chains, optional=True) for name in names if name in raw.columns))
 
 
 def _native_table(
     raw: RawTable, chain: str | None, hash_column: str, receivers: Sequence[str], index: pa.Array, is_done: pa.Array
 ) -> pa.Table:
-    """Return the rows with a value above zero as transfers of the native coin.
+    """Return the rows with a value above zero as transfers of the chain's own coin.
 
-    ``hash_column`` is the column of transaction hashes, ``receivers`` the columns that may have the receiver. ``index``
-    is the same ``log_index`` as in imports from nodes, and ``is_done`` a mask of the successful rows.
+    ``hash_column`` is the column of transaction hashes; ``receivers`` are the columns that may have the receiver.
+    ``index`` is the ``log_index``, computed as in imports from nodes. ``is_done`` is a mask of the successful rows.
     """
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
@@ -169,7 +175,11 @@ def _native_table(
     is_moved = pc.fill_null(pc.and_(is_done, pc.not_equal(value, "0")), True)
     row = columns.first_row(pc.and_(is_moved, pc.and_(pc.is_null(receiver), pc.invert(raw.problems.bad_rows(rows)))))
     if row is not None:
-        raise raw.bad("the address of a new contract that receives a value is missing", column="to_address", row=row)
+        raise raw.bad(
+            "the address of a new contract that receives a value is missing; add it as to_address",
+            column="to_address",
+            row=row,
+        )
     return transfers_table(
         raw,
         kept=is_moved,
@@ -188,7 +198,7 @@ def _native_table(
 
 
 def _exact_column(raw: RawTable, name: str) -> str:
-    """Return the column that has exact values, of the several that cryo writes for the 256-bit number ``name``."""
+    """Return the name of the column with exact values among those that cryo writes for the 256-bit number ``name``."""
     exact = raw.first_of(f"{name}_string", f"{name}_binary", name)
     if exact is None:
         raise raw.bad(
@@ -239,4 +249,4 @@ LAYOUTS: Final = (
         lacks=frozenset({"transaction_hash", "hash"}),
     ),
 )
-"""All layouts, in the order in which they are tried: a layout comes before those whose columns it includes."""
+"""All layouts, in the order in which they are tried. A layout comes before those that need only some of its columns."""

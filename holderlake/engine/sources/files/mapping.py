@@ -1,4 +1,4 @@
-"""Column maps, which assign our columns to those of any file, or constants; and the times of blocks from files.
+"""Column maps, which give a file's columns our names and set constants; and the times of blocks from other files.
 
 A mapped file is read as our own layout or as event logs, so it may be of any chain, and amounts stay exact.
 """
@@ -24,11 +24,11 @@ from holderlake.engine.sources.rows.rejected import rejected_rows
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")
 KNOWN: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
-"""Our columns that a map may contain: those of transfers, the token's decimals, and those of event logs."""
+"""Our columns that a column map may have: those of transfers, the token's decimals, and those of event logs."""
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
-"""Our columns that have other meanings in foreign files. They count only if the column map names them."""
+"""Our columns whose names have other meanings in other files. They count only if the column map has them."""
 _GUESSES: Final = {
     "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "fromaddress", "from.address"),
     "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner", "toaddress"),
@@ -47,12 +47,12 @@ _GUESSES: Final = {
     "tx_hash": ("hash", "transaction_hash", "transactionhash", "txhash", "tx", "signature", "tx_id", "transaction_id"),
     "log_index": ("logindex", "event_index", "evt_index", "index"),
 }
-"""Usual names of our columns in other files, from which a column map is suggested."""
+"""Usual names that our columns have in other files, for suggesting a column map."""
 
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """The file's columns by our names, and constant values of our other columns."""
+    """A column map: the file's columns by our names, and constant values by our names."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -61,24 +61,29 @@ class ColumnMap:
         return bool(self.columns or self.constants)
 
     def over(self, below: ColumnMap) -> ColumnMap:
-        """Return a map with the columns of both maps; this map takes precedence over ``below``."""
+        """Return a map with the entries of both maps. This map takes precedence over ``below``."""
         constants = {name: value for name, value in below.constants.items() if name not in self.columns}
         named = {name: value for name, value in below.columns.items() if name not in self.constants}
         return ColumnMap({**named, **self.columns}, {**constants, **self.constants})
 
 
 def parse_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
-    """Return the map of texts ``ours=theirs`` and ``ours=value``. Raises ``BadSource`` for other texts or columns."""
+    """Return the column map from texts ``ours=theirs`` (``pairs``) and ``ours=value`` (``constants``).
+
+    Raises ``BadSource`` for other texts or unknown columns.
+    """
     return _checked(ColumnMap(dict(map(_pair, pairs)), dict(map(_pair, constants))))
 
 
 def read_map(path: Path) -> ColumnMap:
-    """Return the column map of a TOML file with tables ``columns`` and ``constants``. Raises ``BadSource`` for any
-    other file."""
+    """Return the column map in a TOML file with the tables ``columns`` and ``constants``.
+
+    Raises ``BadSource`` for any other file.
+    """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise bad_source(path, f"invalid map: {error}") from error
+        raise bad_source(path, f"invalid map ({error}); write a TOML file with [columns] and [constants]") from error
     tables = {name: content.pop(name, {}) for name in ("columns", "constants")}
     for name, table in tables.items():
         if not isinstance(table, dict) or not all(isinstance(value, str | int) for value in table.values()):
@@ -90,7 +95,7 @@ def read_map(path: Path) -> ColumnMap:
 
 
 def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
-    """Return the file with our column names; columns that are not in the map keep their names.
+    """Return the file with our column names. Columns that are not in the map keep their names.
 
     Raises ``BadSource`` if the file lacks a column of the map.
     """
@@ -108,7 +113,7 @@ def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
 
 
 def is_complete(names: Sequence[str], chosen: ColumnMap) -> bool:
-    """Return whether the file or the map has all columns that transfers need."""
+    """Return whether the columns ``names`` and the map ``chosen`` together have all columns that transfers need."""
     return {*_NEEDED} <= {*names, *chosen.columns, *chosen.constants}
 
 
@@ -124,7 +129,7 @@ def check_complete(raw: RawTable) -> None:
 
 
 def suggestion(names: Sequence[str]) -> str:
-    """Return the ``--map`` options for columns with usual names, as a text; empty if no column has a usual name."""
+    """Return the ``--map`` options for columns with usual names as a text, which is empty if there are none."""
     spelt = {name.lower(): name for name in names}
     found = {}
     for own, others in _GUESSES.items():
@@ -135,13 +140,17 @@ def suggestion(names: Sequence[str]) -> str:
 
 
 def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
-    """Return the file with a column ``block_timestamp`` of the blocks' times, which replaces its own times.
+    """Return the file with a column ``block_timestamp``, which replaces its own times. ``blocks`` has unix seconds by
+    block.
 
-    A row with a block without a time becomes a problem.
+    A row whose block is not in ``blocks`` becomes a problem.
     """
     name = raw.first_of(*_BLOCKS)
     if name is None:
-        raise raw.bad("--blocks needs a column block_number, which is missing; map it (--map)")
+        raise raw.bad(
+            "--blocks needs a column block_number, which is missing; map it (--map block_number=COLUMN). "
+            f"The file has {', '.join(raw.columns)}"
+        )
     numbers = columns.counts(raw, name)
     found = pc.index_in(numbers, pa.array(list(blocks), pa.int64()))
     seconds = pa.array(list(blocks.values()), pa.int64()).take(found)
@@ -157,7 +166,7 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
 
 
 def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
-    """Return the times of blocks (unix seconds) by number, from files of cryo, ethereum-etl, or with the same columns.
+    """Return the unix seconds of blocks by number, from files of cryo or ethereum-etl, or with the same columns.
 
     Raises ``BadSource`` for a file without numbers or times.
     """
@@ -166,7 +175,10 @@ def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
         raw = read_raw(path)
         number, time = raw.first_of(*_BLOCKS), raw.first_of(*_TIMES)
         if number is None or time is None:
-            raise raw.bad("a file of blocks needs the columns block_number (or number) and timestamp")
+            raise raw.bad(
+                "a file of blocks needs the columns block_number (or number) and timestamp; this file has "
+                f"{', '.join(raw.columns)}"
+            )
         numbers, seconds = columns.counts(raw, number), columns.times(raw, time)
         rejected = rejected_rows(raw)
         if rejected is not None:
@@ -178,7 +190,7 @@ def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
 def _pair(text: str) -> tuple[str, str]:
     own, equals, value = text.partition("=")
     if not equals or not value.strip():
-        raise BadSource(f"{text!r} maps no column; write for example from_address=sender")
+        raise BadSource(f"invalid column map {text!r}; write OURS=THEIRS, for example from_address=sender")
     return own.strip(), value.strip()
 
 
@@ -188,5 +200,5 @@ def _checked(chosen: ColumnMap) -> ColumnMap:
             raise BadSource(f"{own} is not a column of transfers; these are {', '.join(KNOWN)}")
     twice = sorted(chosen.columns.keys() & chosen.constants.keys())
     if twice:
-        raise BadSource(f"{twice[0]} is both mapped and set; keep one")
+        raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; keep one")
     return chosen

@@ -1,4 +1,4 @@
-"""Exact numbers from the texts and values of exports. A number that may have lost digits is an error."""
+"""Parse exact numbers from the texts and values of exports. A number that may have lost digits is an error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MAX_AMOUNT: Final = 2**256 - 1
 MAX_DECIMALS: Final = 255
 _MAX_DIGITS: Final = len(str(MAX_AMOUNT)) + 1
 _EXACT_FLOAT: Final = 2**53
-"""Floating-point numbers below this represent whole numbers exactly."""
+"""All whole numbers below this are exact as floating-point numbers."""
 _FLOAT_DIGITS: Final = (16, 17)
-"""Numbers of digits that a rounded floating-point number has as text."""
+"""Numbers of digits of a rounded floating-point number that is written as text."""
 
 _DIGITS: Final = re.compile(r"[0-9]+")
 _HEX: Final = re.compile(r"(?:0[xX]|\\+x)([0-9a-fA-F]+)")
@@ -32,9 +32,9 @@ def whole_number(value: object) -> int:
 
 
 def whole_count(value: object) -> int:
-    """Return a whole number that is no amount, for example a block number or a log index.
+    """Return a whole number that is not an amount, for example a block number or a log index.
 
-    Unlike an amount it may be a floating-point number, below 2^53. Raises ``ValueError`` for any other value.
+    Unlike an amount, it may be a floating-point number below 2^53. Raises ``ValueError`` for any other value.
     """
     if isinstance(value, float):
         if not value.is_integer() or abs(value) >= _EXACT_FLOAT:
@@ -46,9 +46,9 @@ def whole_count(value: object) -> int:
 
 
 def raw_amount(text: str, decimals: int) -> int:
-    """Return the raw integer of an amount in token units. Raises ``ValueError`` if the text has lost digits."""
+    """Return an amount in token units as a raw integer. Raises ``ValueError`` if the text may have lost digits."""
     if decimals > MAX_DECIMALS:
-        raise ValueError(f"{decimals} is not a number of decimals (0 to {MAX_DECIMALS})")
+        raise ValueError(f"{decimals} decimals are too many; use the token's decimals, from 0 to {MAX_DECIMALS}")
     plain = _bare(text)
     found = _FRACTION.fullmatch(plain)
     if found is None or not (found[2] or found[3]):
@@ -103,8 +103,10 @@ def _integer(value: object) -> int:
 
 
 def _written_out(text: str, value: object) -> int:
-    """Return a whole number that is written with a point or an exponent and has all its digits, for example 12.0 or
-    0E-18."""
+    """Return a whole number written with a point or an exponent, for example 12.0 or 0E-18.
+
+    Raises ``ValueError`` if it may have lost digits.
+    """
     found = _FRACTION.fullmatch(text)
     if found is None or not (found[2] or found[3]):
         raise ValueError(f"{shown(value)} is not a whole number; {_REMEDY}{_separator_hint(text)}")
@@ -127,7 +129,8 @@ def _written_out(text: str, value: object) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return the text without white space and without the quotation marks that protect numbers in spreadsheets."""
+    """Return the text without surrounding spaces and quotation marks (spreadsheets need these marks around long
+    numbers)."""
     return text.strip().strip("\"'").strip()
 
 

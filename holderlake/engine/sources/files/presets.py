@@ -1,4 +1,4 @@
-"""Column maps for the exports of providers, explorers and tools, recognised by their columns (in any case).
+"""Presets: column maps for the exports of providers, explorers and tools, recognised by their columns (in any case).
 
 Layouts that need more than a column map are in ``layouts``.
 """
@@ -14,11 +14,11 @@ from holderlake.engine.sources.files.mapping import ColumnMap
 
 @dataclass(frozen=True)
 class Preset:
-    """The column map of a kind of export, and the columns that identify it.
+    """The column map of one kind of export, and the columns that identify it.
 
-    ``columns`` and ``optional`` map our columns to the file's, with alternatives separated by ``|``. The file also has
-    the columns ``known_by`` and none of ``lacks``. ``only`` has, for columns that may be absent, the values (in lower
-    case) of rows that are transfers.
+    ``columns`` and ``optional`` have the file's columns by our names, with alternatives separated by ``|``;
+    ``constants`` has constant values. The file must have all of ``columns`` and ``known_by``, and none of ``lacks``.
+    ``only`` selects rows: it has, by column, the values (in lower case) of rows that are transfers.
     """
 
     format: str
@@ -32,25 +32,25 @@ class Preset:
 
     @property
     def is_evm(self) -> bool:
-        """Return whether only EVM chains have files of this kind; a preset of another chain has a constant
-        ``chain``."""
+        """True if only EVM chains have files of this kind. A preset of another chain has a constant ``chain``."""
         return "chain" not in self.constants
 
     def map_of(self, names: Iterable[str], chosen: ColumnMap) -> ColumnMap | None:
         """Return the column map of a file with the columns ``names``; None if a needed column is missing.
 
-        ``chosen`` is the user's column map and takes precedence.
+        ``chosen`` is the user's column map, which takes precedence.
         """
         found, missing = self._found(names, chosen)
         return None if missing else chosen.over(ColumnMap(found, self.constants))
 
     def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
-        """Return our columns that the user has to provide; empty if the file is of another kind."""
+        """Return our columns that the user has to provide for this preset; empty if the file is of another kind."""
         found, missing = self._found(names, chosen)
         return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
 
     def _found(self, names: Iterable[str], chosen: ColumnMap) -> tuple[dict[str, str], list[str]]:
-        """Return the file's columns by ours, and the columns that are neither in the file nor chosen."""
+        """Return the file's columns by our names, and the needed columns that neither the file nor the user's map
+        has."""
         spelt = {name.lower(): name for name in names}
         found: dict[str, str] = {}
         given = {*chosen.columns, *chosen.constants}
@@ -66,9 +66,9 @@ class Preset:
 
 
 def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
-    """Return the first preset that fits the columns, and its column map; None if no preset fits.
+    """Return the first preset that fits the columns, with its column map; None if none fits.
 
-    ``chosen`` is the user's column map. ``format`` limits the presets, None for any.
+    ``chosen`` is the user's column map. ``format`` selects the presets of one format; None tries all.
     """
     listed = list(names)
     for preset in PRESETS:
@@ -79,7 +79,7 @@ def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> t
 
 
 def missing_options(names: Iterable[str], chosen: ColumnMap, format: str | None) -> str:
-    """Return a sentence with the options that a file needs to fit a preset, empty if none would help."""
+    """Return a sentence about the options with which the file would fit a preset; empty if no options would help."""
     listed = list(names)
     for preset in PRESETS:
         missing = preset.missing(listed, chosen) if format in (None, preset.format) else []
@@ -99,7 +99,7 @@ _REMEDIES: Final = {
 
 
 def _names(text: str) -> dict[str, str]:
-    """Return the file's columns by ours, from a text such as ``value=quant, block_number=block|blockno``."""
+    """Return the file's columns by our names, from a text such as ``value=quant, block_number=block|blockno``."""
     return dict(pair.split("=", 1) for pair in text.split(", "))
 
 
@@ -333,4 +333,4 @@ PRESETS: Final = (
         only={"operation": ("transfer", "mint", "burn")},
     ),
 )
-"""All presets, in the order in which they are tried: a preset comes before those whose columns it includes."""
+"""All presets, in the order in which they are tried. A preset comes before those that need only some of its columns."""

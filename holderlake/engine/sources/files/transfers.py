@@ -1,4 +1,4 @@
-"""Reader of transfer files: our own layout, exports of tools and explorers, event logs, and files with a column map.
+"""Read transfer files: our own layout, exports of tools and explorers, event logs, and files with a column map.
 
 The layouts are in ``layouts`` and ``presets``, column maps in ``mapping``.
 """
@@ -31,17 +31,19 @@ from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw
 from holderlake.engine.sources.rows.rejected import rejected_rows
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(one.format for one in PRESETS)]))
-"""The names of formats for ``read_transfers`` and ``detect_format``."""
+"""The names of formats, for ``FileOptions.format`` and ``detect_format``."""
 
 
 @dataclass(frozen=True)
 class FileOptions:
     """Options for reading a file.
 
-    ``format`` is one of ``FORMATS``, None to recognise it. ``chain`` is the chain of a file without a chain column.
-    ``block_times`` (unix seconds by block) replace the file's times. ``rows_at`` is the dotted path to the rows within
-    JSON. ``thousands`` is the character that separates thousands in numbers. With ``empty_is_zero`` an empty sender is
-    a mint and an empty receiver a burn.
+    - ``format`` is one of ``FORMATS``; None recognises it.
+    - ``chain`` is the chain of a file without a chain column.
+    - ``block_times`` (unix seconds by block) replace the times in the file.
+    - ``rows_at`` is the dotted path to the rows in a JSON file.
+    - ``thousands`` is the character that separates thousands in numbers.
+    - ``empty_is_zero``: an empty sender means a mint, an empty receiver a burn.
     """
 
     format: str | None = None
@@ -55,10 +57,10 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class FileTransfers:
-    """The transfers of a file, in the file's order, and its invalid rows (``rejected``, None without any).
+    """The transfers of a file, in the file's order, and its invalid rows (``rejected``; None if there are none).
 
-    ``passed_over`` counts rows that are no transfers. ``wrong_checksums`` counts distinct addresses in mixed case with
-    a wrong checksum (EIP-55), which are read in lower case.
+    ``passed_over`` is the number of rows that are not transfers. ``wrong_checksums`` is the number of distinct
+    addresses in mixed case with a wrong checksum (EIP-55), which are read in lower case.
     """
 
     transfers: pa.Table
@@ -68,9 +70,9 @@ class FileTransfers:
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
-    """Return the transfers of a file in the schema ``holderlake.engine.records.TRANSFERS``, and its invalid rows.
+    """Return the transfers of a file, in the schema ``records.TRANSFERS``, and its invalid rows.
 
-    A file with only a header gives an empty table. Raises ``BadSource`` for a file of another kind.
+    A file with only a header has no rows. Raises ``BadSource`` for a file of another kind.
     """
     raw = read_raw(path, options.rows_at)
     if not raw.columns:  # JSON without an object
@@ -92,7 +94,10 @@ def read_transfers(
     column_map: ColumnMap | None = None,
     block_times: Mapping[int, int] | None = None,
 ) -> pa.Table:
-    """Return the transfers of a file, in the file's order. Raises ``BadSource`` if any row is invalid."""
+    """Return the transfers of a file, in the file's order. Raises ``BadSource`` if any row is invalid.
+
+    The arguments are those of ``FileOptions``.
+    """
     found = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
     if found.rejected is not None:
         raise found.rejected.error()
@@ -106,7 +111,8 @@ def detect_format(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Found:
-    """The kind of a file: its layout, or a column map and the values that identify rows with transfers."""
+    """A recognised file: its layout, or a column map and the values (``only``) by which rows with transfers are
+    selected."""
 
     format: str
     layout: Layout | None = None
@@ -132,10 +138,10 @@ def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
 
 
 def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
-    """Return the kind of a file. Raises ``BadSource`` with the options that would help."""
+    """Recognise a file. Raises ``BadSource`` with the options that would help."""
     names, format, chosen = raw.columns, options.format, options.column_map
     if format is not None and format not in FORMATS:
-        raise raw.bad(f"{format!r} is no format; use one of {', '.join(FORMATS)}, or none to detect it")
+        raise raw.bad(f"unknown format {format!r}; use one of {', '.join(FORMATS)}, or leave it out to detect it")
     if not chosen:
         for layout in LAYOUTS:
             if format in (None, layout.format) and layout.fits(names):
@@ -149,8 +155,7 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
 
 
 def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
-    """Return the rows that have one of the allowed values in each column of ``only``, in any case; columns that the
-    file lacks do not count."""
+    """Return the rows with one of the allowed values in each column of ``only``, ignoring case and missing columns."""
     spelt = {name.lower(): name for name in raw.columns}
     kept = pa.repeat(True, raw.table.num_rows)
     for name, values in only.items():
@@ -164,9 +169,9 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
 
 
 def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
-    """Return the file with our column names, changed by the options ``thousands`` and ``empty_is_zero``.
+    """Apply the options ``thousands`` and ``empty_is_zero`` to a file with our column names.
 
-    ``thousands`` removes separators from numbers; ``empty_is_zero`` replaces missing addresses by the zero address.
+    ``thousands`` removes separators from numbers. ``empty_is_zero`` replaces missing addresses with the zero address.
     """
     table = raw.table
     for name in table.column_names:
@@ -204,7 +209,7 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
 
 
 def _nested(raw: RawTable) -> str | None:
-    """Return the name of the first column that has JSON lists of objects, or None."""
+    """Return the name of the first column with JSON lists of objects; None if there is none."""
     for name in raw.columns:
         column = raw.table.column(name)
         if pa.types.is_string(column.type) and pc.any(pc.starts_with(column, "[{")).as_py():

@@ -1,6 +1,7 @@
-"""Rows of JSON files: one object a line, an array of objects, or an API's answer that contains them.
+"""Read rows of JSON files: one object per line, an array of objects, or an API's answer that contains them.
 
-All values are texts. Nested objects become columns with dotted names (``token.address``); lists are their JSON text.
+All values become texts. Nested objects become columns with dotted names (``token.address``). Lists become their JSON
+text.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _ENVELOPES: Final = frozenset(
     {"result", "results", "data", "items", "records", "rows", "list", "transfers", "token_transfers", "logs"}
     | {"jetton_transfers", "operations", "activity"}
 )
-"""Keys of lists of rows in answers of APIs. Other keys count only if the file is a single object."""
+"""Keys under which answers of APIs have lists of rows. Other keys count only if the file is a single object."""
 _WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "rows", "list"})
-"""Keys of ``_ENVELOPES`` that are never a column of a row, so each line of a file may be an API's answer with one of
-them."""
+"""Keys of ``_ENVELOPES`` that are never columns of a row, so that each line of a file may be an API's answer with
+one."""
 _DEEPEST: Final = 6
 _BROKEN: Final = object()
 
@@ -29,8 +30,8 @@ _BROKEN: Final = object()
 def read_json(path: Path, stream: TextIO, rows_at: str | None = None) -> pa.Table:
     """Return the rows as a table of text columns.
 
-    ``rows_at`` is the dotted path to the list of rows, which is needed if there are several lists or the list is within
-    each row. Raises ``BadSource`` for incomplete JSON or for JSON without rows.
+    ``rows_at`` is the dotted path to the list of rows. It is needed if there are several lists, or if each row contains
+    a list. Raises ``BadSource`` for incomplete JSON or for JSON without rows.
     """
     columns: dict[str, list[str | None]] = {}
     for count, row in enumerate(_rows(path, stream, rows_at)):
@@ -96,9 +97,9 @@ def _loaded(text: str) -> Any:
 def _records(
     path: Path, line: int | None, document: Any, steps: tuple[str, ...], is_alone: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a document. ``steps`` is the path to the rows.
+    """Yield the rows of a document. ``steps`` is the path to the rows, key by key.
 
-    A row that has a list on the path is repeated for each element of that list.
+    A row with a list on the path is repeated for each element of that list.
     """
     if not steps and isinstance(document, dict):
         steps = _steps_to_rows(path, document, is_alone)
@@ -154,7 +155,7 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
 
 
 def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the paths to lists of objects that are not within other lists, and their lengths."""
+    """Yield the paths to lists of objects that are not inside other lists, and their lengths."""
     for name, value in document.items():
         steps = (*above, name)
         if isinstance(value, list) and all(isinstance(row, dict) for row in value):

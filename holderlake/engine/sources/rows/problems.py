@@ -1,4 +1,4 @@
-"""Errors of a file of rows: one error for the file, or its invalid rows, each with a reason."""
+"""Errors of a file of rows: one error for the file, or its invalid rows with a reason for each."""
 
 from __future__ import annotations
 
@@ -27,34 +27,37 @@ def bad_source(
 
 @dataclass
 class Problems:
-    """Invalid rows of a table. ``reasons`` has, for each column with invalid values, an array with a reason or null for
-    each row."""
+    """Invalid rows of a table.
+
+    ``reasons`` has an array for each column with invalid values: a reason for each invalid row, and null for the
+    others.
+    """
 
     reasons: dict[str, pa.Array] = field(default_factory=dict)
     wrong_checksums: int = 0
     """Number of distinct EVM addresses with a wrong checksum, summed over the columns. Their rows are valid."""
 
     def add(self, column: str, reasons: pa.Array) -> None:
-        """Add for a column a reason for each bad row, null for the other rows. If a row already has a reason, it
-        stays."""
+        """Add reasons for the invalid rows of a column: an array with null for valid rows. Earlier reasons of a row are
+        kept."""
         earlier = self.reasons.get(column)
         self.reasons[column] = reasons if earlier is None else pc.coalesce(earlier, reasons)
 
     def bad_rows(self, rows: int) -> pa.Array:
-        """Return a mask of the bad rows in a table with that number of rows."""
+        """Return a mask of the invalid rows. ``rows`` is the number of rows of the table."""
         found = pa.repeat(False, rows)
         for reasons in self.reasons.values():
             found = pc.or_(found, pc.is_valid(reasons))
         return found
 
     def of_row(self, row: int) -> tuple[str, str]:
-        """Return the first invalid column of the bad row at position ``row`` (from 0), and the reason."""
+        """Return the first invalid column of the row at position ``row`` (from 0), and the reason."""
         return next((column, texts[row].as_py()) for column, texts in self.reasons.items() if texts[row].is_valid)
 
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """An invalid row: its number in the file (from 1), the column, the reason and its values."""
+    """An invalid row: its number in the file (from 1), the invalid column, the reason, and all values of the row."""
 
     number: int
     column: str
@@ -64,22 +67,21 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class Rejected:
-    """The invalid rows of a file; ``of_rows`` is the number of all its rows."""
+    """The invalid rows of a file. ``of_rows`` is the number of rows in the file."""
 
     path: Path
     rows: tuple[RejectedRow, ...]
     of_rows: int
 
     def error(self) -> BadSource:
-        """Return the error for a file that is not imported, with its first invalid row and the number of invalid
-        rows."""
+        """Return the error for a file that is not imported, with its first invalid row and their number."""
         first = self.rows[0]
         count = f"{len(self.rows):,} of {self.of_rows:,} rows cannot be read, so the file was not imported"
         remedy = "--rejected FILE writes them to a file and imports the rest"
         return bad_source(self.path, f"{first.reason} ({count}; {remedy})", column=first.column, row=first.number)
 
     def lines(self) -> Iterator[str]:
-        """Yield a line of JSON for each invalid row: its values, and file, row, column and reason."""
+        """Yield a line of JSON for each invalid row: its values, and its file, row, column and reason."""
         for row in self.rows:
             place = {"file": self.path.name, "row": row.number, "column": row.column, "reason": row.reason}
             yield json.dumps(row.values | {f"rejected_{name}": value for name, value in place.items()}) + "\n"

@@ -1,7 +1,7 @@
-"""A file of rows as an Arrow table, with the columns of the file.
+"""Read a file of rows as an Arrow table with the columns of the file.
 
 Parquet, JSON and CSV are recognised by their content; gzip and zstd are decompressed. A ``BadSource`` error names the
-file and the row or line, and says how to fix it. ``json_rows`` reads JSON.
+file and the row or line, and says how to correct it. ``json_rows`` reads JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FOREIGN: Final = {
     codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
     codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
 }
-"""First bytes of files of other kinds, and the error for each."""
+"""First bytes of files in other formats, and the error for each."""
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
@@ -48,17 +48,17 @@ _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 class RawTable:
     """The rows of a file, and the problems found in them so far.
 
-    All columns of CSV and JSON are text, in which a blank is an empty text (CSV) or null (JSON). Parquet columns have
-    their stored types; fields of structs have dotted names.
+    All columns of CSV and JSON are text; a blank is an empty text (CSV) or null (JSON). Parquet columns have their
+    stored types, and fields of structs have dotted names.
     """
 
     path: Path
     table: pa.Table
     problems: Problems = field(default_factory=Problems)
     numbers: pa.Array | None = None
-    """The position of each row in the file, from 0; None if the table has exactly the rows of the file."""
+    """The position in the file of each row, from 0; None if the table has exactly the rows of the file."""
     passed_over: int = 0
-    """Number of rows of the file that are no transfers and were left out."""
+    """Number of rows of the file that are not transfers and were left out."""
     is_evm: bool = False
     """True if only EVM chains have files of this kind. Then addresses of unknown chains are read as EVM addresses."""
 
@@ -67,29 +67,30 @@ class RawTable:
         return list(self.table.column_names)
 
     def first_of(self, *names: str) -> str | None:
-        """Return the first of the names that is a column of the file, or None."""
+        """Return the first of ``names`` that is a column of the file; None if none is."""
         return next((name for name in names if name in self.columns), None)
 
     def bad(self, reason: str, *, column: str | None = None, row: int | None = None) -> BadSource:
-        """Return an error about the file; ``row`` is a position in the table, from 0. The message counts rows of the
-        file from 1, without the header."""
+        """Return an error about the file. ``row`` is a position in the table, from 0.
+
+        The message counts the rows of the file from 1, without the header.
+        """
         return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
 
     def number(self, row: int) -> int:
-        """Return the number in the file, from 1 and without the header, of the row at position ``row`` (from 0) of the
+        """Return the number in the file (from 1, without the header) of the row at position ``row`` (from 0) of the
         table."""
         return (row if self.numbers is None else int(self.numbers[row].as_py())) + 1
 
     def over(self, table: pa.Table) -> RawTable:
-        """Return a copy with ``table`` instead of the present table; its rows must be the same, its columns may
-        differ."""
+        """Return a copy with another ``table``. It must have the same rows, and may have other columns."""
         return replace(self, table=table)
 
 
 def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
-    """Return the rows of a file; ``rows_at`` is the dotted path to the rows within JSON, see ``read_json``.
+    """Return the rows of a file. ``rows_at`` is the dotted path to the rows of a JSON file, see ``read_json``.
 
-    Raises ``BadSource`` for a file that is missing, empty, incomplete or of another kind.
+    Raises ``BadSource`` for a file that is missing, empty, incomplete or of another format.
     """
     if _is_parquet(path):
         return RawTable(path, _read_parquet(path))
@@ -100,7 +101,8 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
 
 
 def read_header(path: Path) -> RawTable:
-    """Return the file's columns, without rows (except of JSON). Raises ``BadSource`` as ``read_raw`` does."""
+    """Return the columns of a file without rows (JSON is read with its rows). Raises ``BadSource`` like
+    ``read_raw``."""
     if not _is_parquet(path):
         if _is_json(path):
             return read_raw(path)
@@ -164,7 +166,7 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 def _flattened(table: pa.Table) -> pa.Table:
-    """Return the table with one column for each field of a struct, with dotted names."""
+    """Return the table with a column for each field of a struct, with dotted names."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     return table
@@ -186,7 +188,8 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:
-    """Return the column names of a CSV file, and its delimiter, which is the one that gives the most columns."""
+    """Return the column names of a CSV file, and its delimiter. The delimiter is the one that gives the most
+    columns."""
     with _readable(path, "CSV"), _open_bytes(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         line = text.readline()
