@@ -95,7 +95,7 @@ def test_map_options_extend_a_map_file(csv_file: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "constants", "words"),
     [
-        (["from_address"], [], "write for example from_address=sender"),
+        (["from_address"], [], "write OURS=THEIRS, for example from_address=sender"),
         (["sender=src"], [], "sender is not a column of transfers; these are chain, token_address"),
         (["value=raw"], ["value=1"], "value is both mapped to a column and set"),
     ],

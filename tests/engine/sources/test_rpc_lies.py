@@ -292,7 +292,7 @@ def test_times_come_from_the_blocks_where_events_have_none(store: Store, serve: 
 
 def test_events_of_a_chain_that_moves_for_ever_are_never_believed(store: Store, serve: Serve) -> None:
     lie = lying("eth_getLogs", lambda _, result: [log | {"blockHash": f"0x{'12' * 32}"} for log in result])
-    with pytest.raises(ChainMoved, match="the chain moved 20 times"):
+    with pytest.raises(ChainMoved, match="the chain was reorganised 20 times"):
         import_chain(store, serve(lie).url, tokens=(TOKEN,))
     assert values(store) == []
 

@@ -1,5 +1,5 @@
-"""Transfers, tokens and contracts from the JSON-RPC of an EVM chain's nodes.
+"""Transfers, tokens and contracts of an EVM chain, read from nodes by JSON-RPC.
 
-``client`` talks to endpoints, ``decoding`` turns events into rows, ``importing`` stores ranges of blocks. Files of
-transfers belong in ``sources.files``.
+``client`` sends calls to endpoints, ``decoding`` turns events into rows, and ``importing`` stores ranges of blocks.
+Files of transfers belong in ``sources.files``.
 """

@@ -1,6 +1,6 @@
 """Actors of the sample world: the wallets, exchanges, tokens and labels of each chain.
 
-The modules of the chains have the histories of the tokens, and ``trading`` the behaviour that these share.
+The modules of the chains plan the transfers of their tokens; ``trading`` has the behaviour that tokens share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Wallet:
 
 @dataclass
 class ChainActors:
-    """The actors of a chain. ``one`` is one native token as a raw integer, ``dollar`` one stable token."""
+    """The actors of a chain. ``one`` is one native token as a raw integer, ``dollar`` one stable token.
+
+    ``northgate`` and ``lumen`` are exchanges. ``friends`` has pairs of wallets that send tokens to each other.
+    """
 
     chain: str
     native: TokenInfo
@@ -42,18 +45,19 @@ class ChainActors:
 
     @property
     def exchanges(self) -> tuple[str, str]:
+        """The addresses of the chain's two exchanges."""
         return self.northgate, self.lumen
 
     def pick_wallets(self, rng: Rng, count: int, before: int) -> list[str]:
-        """Return ``count`` random wallets that were first funded at least two weeks before the unix second
-        ``before``."""
+        """Return ``count`` random wallets that were first funded at least two weeks before ``before`` (unix
+        seconds)."""
         grown = [wallet.address for wallet in self.wallets if wallet.born < before - 14 * DAY]
         return rng.sample(grown, count)
 
 
 @dataclass
 class Scenario:
-    """The ledger, calendar, actors, tokens and labels of the world."""
+    """The sample world while it is made: ledger, calendar, actors, tokens and labels."""
 
     ledger: Ledger
     calendar: Calendar = field(default_factory=Calendar)
@@ -63,39 +67,38 @@ class Scenario:
     address_sets: dict[str, list[str]] = field(default_factory=dict)
 
     def new_token(self, rng: Rng, chain: str, name: str, symbol: str, decimals: int, **more: Any) -> TokenInfo:
-        """Add a token, with a random address unless ``more`` has one."""
+        """Add a token, and return it. Its address is random unless ``more`` (fields of ``TokenInfo``) has one."""
         address = more.pop("address", None) or new_address(rng, chain)
         token = TokenInfo(chain, address, name, symbol, decimals, **more)
         self.tokens.append(token)
         return token
 
     def new_actor(self, rng: Rng, chain: str, name: str, **kinds: Any) -> str:
-        """Add an actor: label a new address, with the ``kinds`` (fields of ``Label``), and return it."""
+        """Return a new address with a label. ``kinds`` are fields of ``Label``."""
         address = new_address(rng, chain)
         self.label(address, chain, name, **kinds)
         return address
 
     def label(self, address: str, chain: str | None, name: str, **kinds: Any) -> None:
-        """Add a label with the sample's own source; ``kinds`` are further fields of ``Label``. The precedence is high
-        unless given."""
+        """Add a label with the source ``sample`` and a high precedence. ``kinds`` are other fields of ``Label``."""
         given = {"source": "sample", "precedence": 50, **kinds}
         self.labels.append(Label(address, chain, name=name, **given))
 
     def new_pool(self, rng: Rng, token: TokenInfo) -> str:
-        """Return the pool of a token at the world's decentralised exchange."""
+        """Add a token's pool at the world's decentralised exchange, and return its address."""
         name = f"Millpond: {token.symbol} Pool"
         return self.new_actor(rng, token.chain, name, is_dex=True, is_contract=True, entity_id="millpond")
 
     def fund(self, rng: Rng, time: int, actors: ChainActors, wallet: str, hundredths: int) -> None:
-        """Plan the first transfer of native tokens to a wallet, from an exchange: ``hundredths`` of a token."""
+        """Plan the first transfer to a wallet: ``hundredths`` of a native token, from an exchange."""
         self.send(time, actors.native, rng.choice(actors.exchanges), wallet, actors.one * hundredths // 100)
 
     def mint(self, time: int, token: TokenInfo, holder: str, amount: int) -> None:
-        """Plan a mint."""
+        """Plan a mint of a raw amount."""
         self.calendar.at(time, self.ledger.move, token, ZERO_ADDRESS, holder, amount)
 
     def send(self, time: int, token: TokenInfo, sender: str, receiver: str, amount: int) -> None:
-        """Plan a transfer; the sender must have the amount at that time."""
+        """Plan a transfer of a raw amount. The sender must have it at that time."""
         self.calendar.at(time, self.ledger.move, token, sender, receiver, amount)
 
 
@@ -155,7 +158,7 @@ def _chain_actors(scenario: Scenario, rng: Rng, chain: str, count: int, northgat
 
 
 def _wallets(rng: Rng, chain: str, count: int) -> list[Wallet]:
-    """Return wallets: three in four are funded in the first weeks, the others over the two years."""
+    """Return wallets. Three of four are funded in the first weeks, the others during the two years."""
     early = count * 3 // 4
     births = rng.times(BEGIN_TIME + DAY, BEGIN_TIME + _FIRST_WAVE, early)
     births += rng.times(BEGIN_TIME + _FIRST_WAVE, BEGIN_TIME + 690 * DAY, count - early)
@@ -163,7 +166,10 @@ def _wallets(rng: Rng, chain: str, count: int) -> list[Wallet]:
 
 
 def _friends(rng: Rng, wallets: Sequence[Wallet]) -> dict[str, str]:
-    """Return a few pairs of wallets that send tokens to each other. With many pairs, each map would be one cluster."""
+    """Return a few pairs of wallets that send tokens to each other, in both directions.
+
+    With many pairs, each map would be one cluster.
+    """
     paired = rng.sample([wallet.address for wallet in wallets if wallet.born < BEGIN_TIME + _FIRST_WAVE], 48)
     pairs = dict(zip(paired[::2], paired[1::2], strict=True))
     return pairs | {second: first for first, second in pairs.items()}

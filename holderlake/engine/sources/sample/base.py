@@ -17,7 +17,7 @@ FRESH_BUYING: Final = day(2026, 3, 14)
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the histories of all four tokens."""
+    """Plan the transfers of all four tokens."""
     _otterbrook(scenario)
     _fledgling(scenario)
     _cinder(scenario)
@@ -63,7 +63,7 @@ def _drop(
 
 
 def _fledgling(scenario: Scenario) -> None:
-    """A quiet token, until 130 wallets that the bridge funded in the same week buy it on one day."""
+    """A token with few trades, until 130 wallets that the bridge funded in the same week buy it on one day."""
     rng, actors = Rng("fledgling"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Fledgling", "FLDG", 18)
     pool, launch, unit = scenario.new_pool(rng, token), day(2025, 11, 20), 10**18
@@ -87,7 +87,7 @@ def _fledgling(scenario: Scenario) -> None:
 
 
 def _cinder(scenario: Scenario) -> None:
-    """Ninety wallets held it; by the middle of December 2025 all of them have burnt it."""
+    """A token that ninety wallets hold. By the middle of December 2025 all of them have burnt it."""
     rng, actors = Rng("cinder"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Cinder", "CNDR", 8)
     opening = day(2025, 1, 9)
@@ -105,7 +105,7 @@ def _cinder(scenario: Scenario) -> None:
 
 
 def _tide_relics(scenario: Scenario) -> None:
-    """An ERC-1155 collection of eight kinds of items, minted several kinds at once."""
+    """An ERC-1155 collection with eight kinds of items, of which several are minted at once."""
     rng, actors = Rng("tide relics"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Tide Relics", "TIDE", 0, standard="erc1155")
     shop = scenario.new_actor(rng, "base", "Tide Relics: Shop", is_contract=True, entity_id="tide-relics")

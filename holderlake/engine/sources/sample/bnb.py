@@ -14,14 +14,14 @@ TWIN_WITHDRAWALS: Final = day(2026, 5, 12, 14, 5)
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the histories of all three tokens."""
+    """Plan the transfers of all three tokens."""
     _brambletail(scenario)
     _myriad_moss(scenario)
     _wobble(scenario)
 
 
 def _brambletail(scenario: Scenario) -> None:
-    """A token that is mostly traded at exchanges, whose wallets hold much of it."""
+    """A token that is mostly traded at exchanges. The wallets of the exchanges hold much of it."""
     rng, actors = Rng("brambletail"), scenario.actors["bsc"]
     token = scenario.new_token(rng, "bsc", "Brambletail", "BRMB", 9)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 28), 10**12 * 10**9

@@ -1,4 +1,4 @@
-"""Calendar and ledger of the sample world; the ledger refuses transfers that exceed the sender's balance."""
+"""Calendar and ledger of the sample world. The ledger refuses transfers that exceed the sender's balance."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ def day(year: int, month: int, number: int, hour: int = 12, minute: int = 0) -> 
 
 
 def every(days: int, start: int, end: int) -> list[int]:
-    """Return unix seconds at intervals of ``days``, from ``start`` until before ``end``."""
+    """Return unix seconds from ``start`` to ``end`` (excluded), ``days`` apart."""
     return list(range(start, end, days * DAY))
 
 
 @dataclass(frozen=True)
 class BlockClock:
-    """The blocks of a chain: ``blocks`` blocks in every ``seconds`` seconds, beginning with number ``first``."""
+    """The blocks of a chain: ``blocks`` blocks in each ``seconds`` seconds; the first block has the number
+    ``first``."""
 
     first: int
     blocks: int
@@ -60,14 +61,14 @@ CLOCKS: Final = {
 
 
 class Calendar:
-    """Planned actions by time. An action takes its time (unix seconds) as first argument and may plan later actions."""
+    """Planned actions by time. An action gets its time (unix seconds) as first argument, and may plan later actions."""
 
     def __init__(self) -> None:
         self._actions: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._planned = 0
 
     def at(self, time: int, action: Callable[..., None], *details: Any) -> None:
-        """Plan an action; actions at the same time run in the order of planning."""
+        """Plan an action with the arguments ``details``. Actions at the same time run in the order of planning."""
         heappush(self._actions, (time, self._planned, action, details))
         self._planned += 1
 
@@ -80,7 +81,7 @@ class Calendar:
 
 
 class Ledger:
-    """All transfers so far, and the balances of all tokens and items."""
+    """All transfers so far, and the balances of all tokens and NFT items."""
 
     def __init__(self, rng: Rng) -> None:
         self._draw = rng
@@ -89,11 +90,11 @@ class Ledger:
         self._held: dict[tuple[str, str], dict[tuple[str, int | None], int]] = defaultdict(lambda: defaultdict(int))
 
     def balance(self, token: TokenInfo, holder: str, item: int | None = None) -> int:
-        """Return the holder's balance of the token, or of one item of it."""
+        """Return the holder's balance of the token, or of one item (token id) of it."""
         return self._held[token.chain, token.address][holder, item]
 
     def transaction(self, token: TokenInfo) -> str:
-        """Return the hash of a new transaction, for transfers that belong to the same transaction."""
+        """Return the hash of a new transaction. Several transfers can share it."""
         return self._draw.base58(88) if token.chain == "solana" else self._draw.hexadecimal(64)
 
     def move(
@@ -106,7 +107,7 @@ class Ledger:
         item: int | None = None,
         transaction: str | None = None,
     ) -> None:
-        """Add a transfer. Raises ``ValueError`` if the sender has less, which is an error in the world."""
+        """Add a transfer. Raises ``ValueError`` if the sender has less than the amount."""
         self.move_items(time, token, sender, receiver, {item: amount}, transaction)
 
     def move_items(
@@ -118,7 +119,8 @@ class Ledger:
         amounts: Mapping[int | None, int],
         transaction: str | None = None,
     ) -> None:
-        """Add a transfer of several items in one log entry (ERC-1155); ``{None: amount}`` is a plain transfer."""
+        """Add a transfer of several items with one log index (ERC-1155). ``amounts`` is by token id; None is a plain
+        transfer."""
         block, block_time = CLOCKS[token.chain].block(time)
         log_index = self._logs[token.chain, block]
         self._logs[token.chain, block] += 1
@@ -137,7 +139,7 @@ class Ledger:
             self._rows.append((*parties, str(amount), item_text, *made))
 
     def table(self) -> pa.Table:
-        """Return all transfers by chain, block and log index."""
+        """Return all transfers (schema ``TRANSFERS``) by chain, block and log index."""
         rows = sorted(self._rows, key=lambda row: (row[0], row[7], row[10]))
         columns = zip(*rows, strict=True)
         return pa.table(

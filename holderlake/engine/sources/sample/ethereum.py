@@ -15,7 +15,7 @@ _DEAD: Final = "0x000000000000000000000000000000000000dead"
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the histories of all four tokens."""
+    """Plan the transfers of all four tokens."""
     _fernlight(scenario)
     _kelpwire(scenario)
     _ticket_stub(scenario)
@@ -48,7 +48,7 @@ def _fernlight(scenario: Scenario) -> None:
 
 
 def _kelpwire(scenario: Scenario) -> None:
-    """Nine insiders get tokens through one wallet, which keeps none, and sell them from late 2025 on."""
+    """Nine insiders get tokens through one wallet, which keeps none, and sell them from October 2025 on."""
     rng, actors = Rng("kelpwire"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Kelpwire", "KELP", 18)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 15), 10**9 * 10**18
@@ -74,8 +74,10 @@ def _kelpwire(scenario: Scenario) -> None:
 
 
 def _insiders(scenario: Scenario, rng: Rng, token: TokenInfo, deployer: str, supply: int, launch: int) -> list[str]:
-    """Plan how nine insiders get ether from a funder and more than a third of the supply through a middleman; return
-    their wallets."""
+    """Plan how nine insiders get ether from a funder, and more than a third of the supply through a middleman.
+
+    Return the insiders' wallets.
+    """
     actors = scenario.actors["eth"]
     funder, middleman = new_address(rng, "eth"), new_address(rng, "eth")
     insiders = [new_address(rng, "eth") for _ in range(9)]
@@ -97,7 +99,7 @@ def _insiders(scenario: Scenario, rng: Rng, token: TokenInfo, deployer: str, sup
 
 
 def _ticket_stub(scenario: Scenario) -> None:
-    """Tickets without decimals; a used ticket goes to the burn address."""
+    """Tickets without decimals. A used ticket is sent to the burn address."""
     rng, actors = Rng("ticket stub"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Ticket Stub", "STUB", 0)
     pool, sale = scenario.new_pool(rng, token), day(2025, 3, 3)
@@ -117,7 +119,7 @@ def _use_ticket(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, fan: 
 
 
 class _GlassMoths:
-    """An NFT collection of 420 items, with one of the largest id, sold through a market that holds the offers."""
+    """An NFT collection of 420 items, one of which has the largest possible id. A market holds the items for sale."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario, self.rng, self.actors = scenario, Rng("glass moths"), scenario.actors["eth"]
@@ -143,7 +145,7 @@ class _GlassMoths:
         self._move(time, ZERO_ADDRESS, minter, item)
 
     def _offer(self, time: int, buyer: str) -> None:
-        """Offer an item; the buyer gets it within three days."""
+        """Offer an item for sale at the market. The buyer gets it within three days."""
         item = self._any_item()
         if self.owners[item] not in (self.market, _DEAD, buyer):
             self._move(time, self.owners[item], self.market, item)

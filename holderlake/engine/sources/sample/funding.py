@@ -1,4 +1,4 @@
-"""Native and stable tokens of each chain: the funding of wallets, and later transfers."""
+"""Native and stable tokens of each chain: the first transfers to wallets, and later ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers and addresses from a seed, the same on every version of Python, without floating-point numbers."""
+"""Random numbers and addresses from a seed, the same in every version of Python, without floating-point numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LETTER_OF_BYTE: Final = bytes(_BASE58[byte % len(_BASE58)] for byte in range(25
 
 
 class Rng:
-    """A random number generator. Each token has its own, so that a change to one leaves the others unchanged."""
+    """A random number generator. Each token has its own, so that changes to one token leave the others unchanged."""
 
     def __init__(self, seed: str) -> None:
         # only getrandbits is used, because choice, sample and shuffle differ between versions of Python
@@ -25,23 +25,23 @@ class Rng:
         return (self._bits(64) * limit) >> 64
 
     def between(self, low: int, high: int) -> int:
-        """Return an integer from ``low`` to ``high`` inclusive."""
+        """Return an integer from ``low`` to ``high``, both included."""
         return low + self.below(high - low + 1)
 
     def is_true(self, percent: int) -> bool:
-        """Return true in ``percent`` of 100 cases."""
+        """Return True with a probability of ``percent`` / 100."""
         return self.below(100) < percent
 
     def choice(self, items: Sequence[T]) -> T:
-        """Return one of the items."""
+        """Return a random item."""
         return items[self.below(len(items))]
 
     def early_choice(self, items: Sequence[T]) -> T:
-        """Return one of the items; the earlier an item is, the more often."""
+        """Return a random item. Earlier items are more likely than later ones."""
         return items[min(self.below(len(items)), self.below(len(items)))]
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """Return ``count`` of the items, each once, in a random order."""
+        """Return ``count`` distinct items in random order."""
         left = list(items)
         for place in range(count):
             other = self.between(place, len(left) - 1)
@@ -49,13 +49,13 @@ class Rng:
         return left[:count]
 
     def times(self, start: int, end: int, count: int) -> list[int]:
-        """Return ``count`` random unix seconds in ascending order, from ``start`` until before ``end``."""
+        """Return ``count`` random unix seconds from ``start`` to ``end`` (excluded), ascending."""
         return sorted(start + self.below(end - start) for _ in range(count))
 
     def hexadecimal(self, digits: int) -> str:
-        """Return ``0x`` and a number of random hexadecimal digits."""
+        """Return ``0x`` and ``digits`` random hexadecimal digits."""
         return f"0x{self._bits(4 * digits):0{digits}x}"
 
     def base58(self, letters: int) -> str:
-        """Return a number of random letters in base58, as in Solana's addresses and transaction signatures."""
+        """Return ``letters`` random letters in base58, as in Solana's addresses and transaction signatures."""
         return self._bits(8 * letters).to_bytes(letters, "big").translate(_LETTER_OF_BYTE).decode()

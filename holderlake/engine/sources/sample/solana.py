@@ -10,7 +10,7 @@ from holderlake.engine.sources.sample.trading import Market, give_part, plan_sal
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the histories of all three tokens and the payroll."""
+    """Plan the transfers of all three tokens and the payroll."""
     _sunpetal(scenario)
     _driftwood(scenario)
     _latchkey(scenario)
@@ -39,7 +39,7 @@ def _sunpetal(scenario: Scenario) -> None:
 
 
 def _bot(scenario: Scenario, rng: Rng, actors: ChainActors, market: Market) -> None:
-    """Plan about 1,700 alternating purchases and sales of a bot, a hypernode by the world's rules."""
+    """Plan about 1,700 alternating purchases and sales of a bot, which is a hypernode by the world's rules."""
     bot = new_address(rng, "solana")
     scenario.fund(rng, day(2025, 3, 1), actors, bot, 3_000)
     scenario.send(day(2025, 3, 2), market.token, market.pool, bot, 6_000_000 * 10**6)
@@ -52,7 +52,8 @@ def _bot(scenario: Scenario, rng: Rng, actors: ChainActors, market: Market) -> N
 def _market_maker(
     scenario: Scenario, rng: Rng, actors: ChainActors, token: TokenInfo, reserve: str, supply: int, number: int
 ) -> str:
-    """Plan small sales to 165 wallets of a market maker, a supernode by the world's rules."""
+    """Plan a market maker's small sales to 165 wallets, which make it a supernode by the world's rules. Return its
+    address."""
     maker = new_address(rng, "solana")
     scenario.fund(rng, day(2025, 2, 1 + 9 * number), actors, maker, 2_000)
     scenario.send(day(2025, 2, 20 + number), token, reserve, maker, supply * 3 // 100)
@@ -65,7 +66,7 @@ def _market_maker(
 
 
 def _payroll(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
-    """Plan quarterly payments to 190 wallets; without the rule for supernodes they would be one cluster."""
+    """Plan quarterly payments to 190 wallets. Without the rule for supernodes, these would be one cluster."""
     payer = new_address(rng, "solana")
     scenario.fund(rng, day(2025, 2, 3), actors, payer, 5_000)
     staff = actors.pick_wallets(rng, 190, day(2025, 2, 3))
@@ -79,7 +80,8 @@ def _payroll(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
 
 
 def _driftwood(scenario: Scenario) -> None:
-    """Seven wallets, funded by one purse, buy a quarter of the supply in two minutes and sell it a year later."""
+    """Seven wallets with the same source of funds buy a quarter of the supply in two minutes, and sell it a year
+    later."""
     rng, actors = Rng("driftwood"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Driftwood", "DRFT", 6)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 8, 10), 10**9 * 10**6
@@ -101,7 +103,7 @@ def _driftwood(scenario: Scenario) -> None:
 
 
 def _latchkey(scenario: Scenario) -> None:
-    """A token that is launched late: it has no holders before the middle of July 2026."""
+    """A token that is launched late, with no holders before the middle of July 2026."""
     rng, actors = Rng("latchkey"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Latchkey", "LATCH", 9)
     pool, launch, supply = scenario.new_pool(rng, token), day(2026, 7, 15), 2 * 10**7 * 10**9

@@ -1,4 +1,4 @@
-"""Behaviour that several tokens share: trades with a pool, sales in steps, and gifts to friends."""
+"""Behaviour that several tokens share: trades with a pool, sales in steps, and transfers between friends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from holderlake.engine.sources.sample.randomness import Rng
 class Market:
     """The pool and the exchanges at which a token is traded.
 
-    ``buyers`` is the percentage of holders' trades that are purchases, ``smallest`` the least raw amount of a transfer.
+    ``buyers`` is the percentage of a holder's trades that are purchases. ``smallest`` is the least raw amount of a
+    transfer.
     """
 
     token: TokenInfo
@@ -27,7 +28,7 @@ class Market:
 def plan_trades(
     scenario: Scenario, rng: Rng, market: Market, wallets: Sequence[str], start: int, end: int, count: int
 ) -> None:
-    """Plan ``count`` trades between two times; the first wallets trade most."""
+    """Plan ``count`` trades from ``start`` to ``end`` (unix seconds). Earlier wallets of the list trade more often."""
     for time in rng.times(start, end, count):
         scenario.calendar.at(time, _trade, scenario, rng, market, rng.early_choice(wallets))
 
@@ -35,14 +36,14 @@ def plan_trades(
 def plan_sales(
     scenario: Scenario, rng: Rng, market: Market, sellers: Sequence[str], times: Sequence[int], percent: int
 ) -> None:
-    """Plan a sale of ``percent`` of each seller's balance within hours after each of the ``times`` (unix seconds)."""
+    """Plan a sale of ``percent`` of each seller's balance, within hours after each of the ``times`` (unix seconds)."""
     for time in times:
         for seller in sellers:
             scenario.calendar.at(time + rng.below(40_000), _sell, scenario, market, seller, percent * 10)
 
 
 def plan_buying(scenario: Scenario, market: Market, buyer: str, times: Sequence[int], per_mille: int) -> None:
-    """Plan a purchase of ``per_mille`` thousandths of the pool at each of the ``times`` (unix seconds)."""
+    """Plan a purchase of ``per_mille`` thousandths of the pool's balance at each of the ``times`` (unix seconds)."""
     for time in times:
         scenario.calendar.at(time, _buy, scenario, market, buyer, per_mille * 10)
 
@@ -50,8 +51,10 @@ def plan_buying(scenario: Scenario, market: Market, buyer: str, times: Sequence[
 def give_part(
     time: int, scenario: Scenario, token: TokenInfo, sender: str, receiver: str, percent: int, smallest: int = 1
 ) -> None:
-    """Send ``percent`` of the sender's balance at the unix second ``time``, unless the raw amount is less than
-    ``smallest``."""
+    """Send ``percent`` of the sender's balance at the unix second ``time``.
+
+    Nothing is sent if the raw amount is less than ``smallest``.
+    """
     amount = scenario.ledger.balance(token, sender) * percent // 100
     if amount >= smallest:
         scenario.ledger.move(time, token, sender, receiver, amount)

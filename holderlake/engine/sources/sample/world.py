@@ -1,4 +1,4 @@
-"""The complete sample world: its transfers, tokens, labels, rules and named sets of addresses."""
+"""The complete sample world: transfers, tokens, labels, rules, and named sets of addresses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from holderlake.engine.sources.sample.randomness import Rng
 
 @dataclass(frozen=True)
 class World:
-    """Complete histories: every token begins with mints, and no balance is ever negative.
+    """The content of the sample world. Every token begins with mints, and no balance is ever negative.
 
-    ``transfers`` are in the schema ``engine.records.TRANSFERS``, from ``start`` to before ``end`` (UTC). ``rules``
-    have small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` have addresses with
-    interesting relationships.
+    ``transfers`` have the schema ``engine.records.TRANSFERS`` and are from ``start`` to ``end`` (excluded, UTC).
+    ``rules`` has small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` has addresses with
+    interesting relationships, by name.
     """
 
     transfers: pa.Table

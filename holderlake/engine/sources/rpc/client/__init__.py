@@ -1,4 +1,6 @@
-"""JSON-RPC calls: messages, endpoints with their errors, and failover between them.
+"""JSON-RPC calls to the endpoints of a node, with retries.
 
-The meaning of events and the store do not belong here.
+``messages`` builds the calls (``eth_getLogs``, ``eth_getBlockByNumber`` and others) and has the types of their results.
+``node`` chooses the endpoint of each call and retries. ``endpoint`` sends calls to one endpoint by HTTP, ``errors`` has
+the exceptions, and ``blocks`` finds the first block of a time. The meaning of events and the store do not belong here.
 """

@@ -1,4 +1,4 @@
-"""Search for the first block of a time, with few requests."""
+"""Find the first block at or after a time, with few requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
 
 _LOOKS: Final = 16
-"""Blocks that one batch of requests reads: seven batches find one block among 100 million."""
+"""Number of blocks in one batch of requests. Seven batches find one block among 100 million."""
 
 
 async def first_block_from(node: Node, second: int, head: int) -> int:

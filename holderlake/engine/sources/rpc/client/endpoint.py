@@ -1,6 +1,6 @@
-"""JSON-RPC over HTTP to one endpoint: batches of calls and typed results.
+"""JSON-RPC by HTTP to one endpoint: batches of calls, and typed results.
 
-The address may hold a key, so errors and reports show only its host. ``node`` retries.
+The address may contain a key, so errors and reports show only its host. ``node`` retries failed calls.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transp
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _CHECK_EVERY: Final = 50
-"""Requests between two checks of the chain id, for an endpoint without batches. With batches, each batch includes a
-check."""
+"""Number of requests between two checks of the chain id, for an endpoint without batches.
+
+Each batch includes a check.
+"""
 
 
 class _Fault(msgspec.Struct):
@@ -50,10 +52,10 @@ _REPLIES: Final = msgspec.json.Decoder(list[_Reply] | _Reply)
 
 
 class Endpoint:
-    """A JSON-RPC endpoint, for use in one event loop; call ``close`` after use.
+    """A JSON-RPC endpoint, for use in one event loop. Call ``close`` after use.
 
-    ``timeout``: seconds for one complete answer. ``batch``: the most calls in one request. ``answer_bytes``: the
-    largest size of an answer, compressed or decompressed. Raises ``ValueError`` on an invalid address.
+    ``timeout`` is the seconds for one complete answer, ``batch`` the most calls in one request, and ``answer_bytes``
+    the largest size of an answer, compressed or decompressed. Raises ``ValueError`` for an invalid address.
     """
 
     def __init__(
@@ -91,13 +93,15 @@ class Endpoint:
         await self._http.close()
 
     async def chain_id(self) -> int:
-        """Return the endpoint's chain id. Raises ``RpcError``."""
+        """Return the chain id that the endpoint reports. Raises ``RpcError``."""
         (found,) = await self._exchange([chain_id()])
         return self._number_of(found)
 
     async def ask(self, calls: Sequence[Call], evm_id: int) -> list[Any]:
-        """Return the results of the calls in order, after a check that the chain id is ``evm_id``. Raises
-        ``RpcError``."""
+        """Return the results of the calls, in their order, after checking that the endpoint's chain id is ``evm_id``.
+
+        Raises ``RpcError``.
+        """
         if self.batch == 1:
             await self._check_sometimes(evm_id)
             return [result for call in calls for result in await self._exchange([call])]
@@ -158,14 +162,16 @@ class Endpoint:
             return Unavailable(f"{self.host} limits the rate", _seconds(retry_after))
         if fault is not None:
             return error_from(self.host, fault.code, fault.message, is_divisible=is_divisible)
-        advice = "; is its key right?" if status in _KEY_REFUSED else ""
+        advice = "; check the address and the key of this endpoint" if status in _KEY_REFUSED else ""
         return Unavailable(f"{self.host} answers {status}{advice}", _seconds(retry_after))
 
     def _replies(self, raw: bytes, expected: int, is_divisible: bool) -> dict[Any, _Reply]:
         try:
             found = _REPLIES.decode(raw)
         except msgspec.DecodeError:
-            raise InvalidAnswer(f"{self.host} did not answer with JSON-RPC") from None
+            raise InvalidAnswer(
+                f"{self.host} did not answer with JSON-RPC; check the address of this endpoint"
+            ) from None
         if isinstance(found, list):
             return {reply.id: reply for reply in found}
         if expected == 1:

@@ -26,8 +26,10 @@ class RpcError(EngineError):
 
 
 class Unavailable(RpcError):
-    """The endpoint gave no complete answer. ``retry_after``: seconds to wait, None if the endpoint does not name
-    them."""
+    """The endpoint gave no complete answer.
+
+    ``retry_after`` is the number of seconds to wait, None if the endpoint does not say it.
+    """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -35,11 +37,11 @@ class Unavailable(RpcError):
 
 
 class InvalidAnswer(RpcError):
-    """The answer is wrong, for example events of other blocks, missing blocks, or text that is not JSON."""
+    """The answer is wrong, for example it has events of other blocks, lacks blocks, or is not JSON."""
 
 
 class TooLarge(RpcError):
-    """The endpoint limits the blocks, results, bytes or time of an answer, and the call exceeds a limit."""
+    """The call exceeds a limit of the endpoint for the blocks, results, bytes or time of one answer."""
 
 
 class BatchTooLong(RpcError):
@@ -47,7 +49,7 @@ class BatchTooLong(RpcError):
 
 
 class Refused(RpcError):
-    """The endpoint refuses the call. ``number`` is JSON-RPC's error code."""
+    """The endpoint refuses the call. ``number`` is the error code of JSON-RPC."""
 
     def __init__(self, message: str, number: int = 0) -> None:
         super().__init__(message)
@@ -63,11 +65,11 @@ class WrongChain(RpcError):
 
 
 class ChainMoved(RpcError):
-    """A reorganisation happened while blocks were read; the importer rolls back and continues."""
+    """A reorganisation happened while blocks were read. The importer rolls back and continues."""
 
 
 class Diverged(RpcError):
-    """The node shares no block with the imported chain: it is another network, or the reorganisation is very deep."""
+    """The node and the imported chain share no block: it is another network, or the reorganisation is very deep."""
 
 
 _NO_METHOD: Final = (-32601, -32004)
@@ -98,9 +100,9 @@ _TOO_MANY: Final = 429
 
 
 def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> RpcError:
-    """Return the exception for a JSON-RPC error, chosen by its text ``words``, because codes differ between providers.
+    """Return the exception for a JSON-RPC error. Its text ``words`` decides, because codes differ between providers.
 
-    ``number`` is the error's code. ``is_divisible``: the call can be split into smaller parts.
+    ``number`` is the error's code. ``is_divisible``: the call can be split into smaller ranges.
     """
     text = f"{host} says: {shortened(words)} ({number})"
     is_size = bool(_SIZE.search(words))
@@ -114,7 +116,9 @@ def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> Rpc
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """Return an endpoint's message as one line of at most ``most`` characters, without addresses, which may contain its
-    key."""
+    """Return an endpoint's message as one line of at most ``most`` characters.
+
+    Addresses are removed, because they may contain a key.
+    """
     plain = re.sub(r"\w+://\S+", "***", " ".join(text.split()))
     return plain if len(plain) <= most else f"{plain[:most]}..."

@@ -1,6 +1,6 @@
-"""JSON-RPC calls of nodes, and types for their answers, with only the fields that are used.
+"""JSON-RPC calls to nodes, and types for their results, with only the fields that are used.
 
-All numbers in answers are hexadecimal text.
+All numbers in results are hexadecimal text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Call:
     """A JSON-RPC call: a method with its parameters.
 
     ``answer`` is the type of the result. ``is_divisible``: the call can be split into smaller ranges, so a limit or
-    time-out of the endpoint means that the range is too large. ``may_fail``: an error of the endpoint is read as the
+    time-out of the endpoint means that the range is too large. ``may_fail``: an error of the endpoint becomes the
     result None, for example when a contract has no such function.
     """
 
@@ -32,7 +32,7 @@ class Call:
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
-    """An event that a contract emitted. Only newer nodes send ``block_timestamp``; without it the field is None."""
+    """An event that a contract emitted. ``block_timestamp`` is None from older nodes."""
 
     address: str
     topics: list[str]
@@ -55,7 +55,7 @@ class Header(msgspec.Struct, rename="camel", gc=False):
 
 
 class Transaction(msgspec.Struct, rename="camel", gc=False):
-    """A transaction; ``to`` is None if it creates a contract."""
+    """A transaction. ``to`` is None if it creates a contract."""
 
     hash: str
     from_: str = msgspec.field(name="from")
@@ -71,7 +71,7 @@ class Block(Header, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel", gc=False):
-    """Receipt of a transaction. ``status`` is None before the Byzantium fork."""
+    """The receipt of a transaction. ``status`` is None before the Byzantium fork."""
 
     transaction_hash: str
     status: str | None = None
@@ -79,7 +79,7 @@ class Receipt(msgspec.Struct, rename="camel", gc=False):
 
 
 class CallFrame(msgspec.Struct, rename="camel", gc=False):
-    """A call in an answer of geth's ``callTracer``, with the inner calls that it made."""
+    """A call in the result of geth's ``callTracer``, with the inner calls that it made."""
 
     type: str
     from_: str = msgspec.field(name="from", default="")
@@ -90,7 +90,7 @@ class CallFrame(msgspec.Struct, rename="camel", gc=False):
 
 
 class TracedTransaction(msgspec.Struct, rename="camel", gc=False):
-    """Answer of ``debug_traceBlockByNumber`` for one transaction. ``tx_hash`` is None from older nodes."""
+    """Result of ``debug_traceBlockByNumber`` for one transaction. ``tx_hash`` is None from older nodes."""
 
     result: CallFrame
     tx_hash: str | None = None
@@ -109,13 +109,13 @@ class TraceAction(msgspec.Struct, rename="camel", gc=False):
 
 
 class TraceResult(msgspec.Struct, rename="camel", gc=False):
-    """Result of a trace; ``address`` is that of the created contract, None without one."""
+    """Result of a trace. ``address`` is that of the created contract, None if no contract was created."""
 
     address: str | None = None
 
 
 class Trace(msgspec.Struct, rename="camel", gc=False):
-    """One trace of ``trace_block``, for example a call; a caller comes before its inner calls."""
+    """One trace of ``trace_block``, for example of a call. A caller comes before its inner calls."""
 
     type: str
     action: TraceAction
@@ -127,9 +127,9 @@ class Trace(msgspec.Struct, rename="camel", gc=False):
 
 @lru_cache(maxsize=1 << 16)
 def number(text: str) -> int:
-    """Return a hexadecimal quantity as an integer; results are cached. Raises ``ValueError`` for other text."""
+    """Return a hexadecimal number as an integer. Results are cached. Raises ``ValueError`` for other text."""
     if not _QUANTITY.fullmatch(text):
-        raise ValueError(f"{text[:80]!r} is not a quantity")
+        raise ValueError(f"{text[:80]!r} is not a hexadecimal number such as 0x1f")
     return int(text, 16)
 
 
@@ -144,7 +144,7 @@ def block_number() -> Call:
 
 
 def header(block: int) -> Call:
-    """Return the call for a block without its transactions; its result is None if the node has no such block."""
+    """Return the call for a block without its transactions. Its result is None if the node has no such block."""
     return Call("eth_getBlockByNumber", [hex(block), False], Header | None)
 
 
@@ -159,10 +159,10 @@ def block_receipts(block: int) -> Call:
 
 
 def logs(first: int, last: int, addresses: list[str] | None, topics: list[str]) -> Call:
-    """Return the call for the events of blocks ``first`` to ``last``, both included.
+    """Return the call for the events of the blocks from ``first`` to ``last``, both included.
 
-    ``addresses`` are the contracts that emit them, None for all. ``topics`` are the allowed values of an event's first
-    topic, which identifies the kind of event.
+    ``addresses`` are the contracts that emit the events, None for all. ``topics`` are the allowed values of an event's
+    first topic, which identifies the kind of event.
     """
     wanted: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "topics": [topics]}
     if addresses is not None:
@@ -171,19 +171,20 @@ def logs(first: int, last: int, addresses: list[str] | None, topics: list[str]) 
 
 
 def call_frames(block: int) -> Call:
-    """Return the call for the inner calls of a block's transactions, as geth reports them."""
+    """Return the call for the inner calls of a block's transactions, in the format of geth."""
     tracer = {"tracer": "callTracer", "tracerConfig": {"withLog": False}}
     return Call("debug_traceBlockByNumber", [hex(block), tracer], list[TracedTransaction])
 
 
 def traces(block: int) -> Call:
-    """Return the call for the inner calls of a block's transactions, as Erigon, Nethermind, Reth and anvil report
-    them."""
+    """Return the call for the inner calls of a block's transactions, in the format of Erigon, Nethermind, Reth and
+    anvil."""
     return Call("trace_block", [hex(block)], list[Trace] | None)
 
 
 def eth_call(to: str, data: str) -> Call:
-    """Return the call that runs a contract's function now; its result is None if the function fails.
+    """Return the call that executes a contract's function on the newest block. Its result is None if the function
+    fails.
 
     ``data`` is the encoded function with its arguments, in hexadecimal.
     """
@@ -191,5 +192,5 @@ def eth_call(to: str, data: str) -> Call:
 
 
 def code(address: str) -> Call:
-    """Return the call for the code at an address; its result is ``0x`` for an address without code."""
+    """Return the call for the code at an address. Its result is ``0x`` for an address without code."""
     return Call("eth_getCode", [address, "latest"], str)

@@ -1,4 +1,5 @@
-"""A node of several endpoints, with failover and retries. Endpoints of another chain are rejected."""
+"""A node with several endpoints: chooses the endpoint for each call, and retries. Endpoints of other chains are
+rejected."""
 
 from __future__ import annotations
 
@@ -33,15 +34,15 @@ stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRet
 
 
 class _Contradiction(InvalidAnswer):
-    """Complete answers of endpoints contradict each other."""
+    """Complete answers of the endpoints contradict each other."""
 
 
 class Node:
-    """A node that consists of several endpoints: a call goes to the first endpoint, and to the next one if that fails.
+    """A node with several endpoints. Each call goes to the first endpoint, and to the next one if that fails.
 
-    Use it as an asynchronous context manager. ``evm_id``: the chain id that all endpoints must have, None for that of
-    the first one that answers. ``attempts``: the most attempts for one call, times the number of endpoints. Raises
-    ``ValueError`` on an invalid address.
+    Use it as an asynchronous context manager. ``evm_id`` is the chain id that all endpoints must have; None takes that
+    of the first endpoint that answers. A call is tried at most ``attempts`` times the number of endpoints. Raises
+    ``ValueError`` for an invalid address.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Node:
         transport: Transport = "aiohttp",
     ) -> None:
         if not urls:
-            raise ValueError("a node needs at least one endpoint")
+            raise ValueError("a node needs at least one endpoint; give its address, for example http://127.0.0.1:8545")
         self._endpoints = [
             Endpoint(url, timeout=timeout, batch=batch, connections=connections, transport=transport) for url in urls
         ]
@@ -79,12 +80,12 @@ class Node:
 
     @property
     def requests(self) -> int:
-        """Return the number of HTTP requests sent so far."""
+        """The number of HTTP requests sent so far."""
         return sum(endpoint.requests for endpoint in self._endpoints)
 
     @property
     def rejected(self) -> list[str]:
-        """Return the errors of the endpoints that are no longer used, because they have another chain id."""
+        """The errors of the endpoints that are no longer used, because they have another chain id."""
         return [str(error) for error in self._rejected.values()]
 
     async def evm_id(self) -> int:
@@ -94,10 +95,10 @@ class Node:
         return self._evm_id
 
     async def ask(self, calls: Sequence[Call], read: Callable[[list[Any]], T]) -> T:
-        """Send the calls and return what ``read`` returns for their results, which are in the order of the calls.
+        """Send the calls, and return what ``read`` returns for the list of their results.
 
-        If ``read`` raises ``InvalidAnswer``, use another endpoint. Calls are sent in batches, and each batch is retried
-        separately. Raises ``RpcError`` when all endpoints fail.
+        The results are in the order of the calls. If ``read`` raises ``InvalidAnswer``, another endpoint is used. Calls
+        are sent in batches, and each batch is retried separately. Raises ``RpcError`` when all endpoints fail.
         """
 
         async def attempt() -> T:
@@ -115,8 +116,10 @@ class Node:
         return await self._retry(self._worth_another_try, attempt)
 
     async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
-        """Return the results of the first of the calls, as many as fit in one request, and add the endpoint that
-        answered to ``asked``."""
+        """Return the results of the first of the calls, as many as fit into one request.
+
+        Add the endpoint that answered to ``asked``.
+        """
         evm_id = await self.evm_id()
         refusals: list[Refused] = []
         for endpoint in self._by_preference():
@@ -136,11 +139,11 @@ class Node:
         raise refusals[0]
 
     async def head(self) -> int:
-        """Return the newest block's number."""
+        """Return the number of the newest block."""
         return await self.ask([block_number()], lambda found: _quantity(found[0]))
 
     async def headers(self, blocks: Sequence[int]) -> dict[int, Header]:
-        """Return the headers of existing blocks. Raises ``InvalidAnswer`` if one is missing or wrong."""
+        """Return the headers of existing blocks by number. Raises ``InvalidAnswer`` if one is missing or wrong."""
 
         def read(found: list[Header | None]) -> dict[int, Header]:
             return {wanted: checked_header(wanted, header) for wanted, header in zip(blocks, found, strict=True)}
@@ -156,10 +159,11 @@ class Node:
             raise
 
     def _by_preference(self) -> list[Endpoint]:
-        """Return the endpoints in the order of use: those that can be used now, in the given order, then those that
-        rest after an error, by the end of their rest.
+        """Return the endpoints in the order of use: those that are ready, in the given order, then those that failed
+        recently.
 
-        Raises ``WrongChain`` if all endpoints were rejected.
+        The latter are sorted by the time at which they may be used again. Raises ``WrongChain`` if all endpoints were
+        rejected.
         """
         chosen = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
         if not chosen:
@@ -173,12 +177,12 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """Return whether to send the calls again after contradicting answers. Requests that failed were already
-        retried."""
+        """Return whether to send the calls again, because answers contradicted each other. Failed requests were retried
+        before."""
         return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 
     def _worth_a_retry(self, error: Exception) -> bool | float:
-        """Return whether to retry after the error; if the wait is known, return it in seconds."""
+        """Return whether to retry after the error, or the seconds to wait if they are known."""
         if not isinstance(error, Unavailable | InvalidAnswer):
             return False
         if self._is_endpoint_ready():
@@ -203,9 +207,9 @@ async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> li
 
 
 def checked_header(wanted: int, found: Header | None) -> Header:
-    """Return the header ``found`` if it is that of block ``wanted``. Raises ``InvalidAnswer``."""
+    """Return the header ``found`` if it is that of block ``wanted``. Raises ``InvalidAnswer`` otherwise."""
     if found is None:
-        raise InvalidAnswer(f"block {wanted} is null, though the node has later ones")
+        raise InvalidAnswer(f"the node has no block {wanted}, although it has later blocks; use another endpoint")
     if _quantity(found.number) != wanted:
         raise InvalidAnswer(f"the node sent block {number(found.number)} instead of block {wanted}")
     return found

@@ -1,4 +1,4 @@
-"""Transfer events of EVM chains as rows; also used for files of event logs.
+"""Decode transfer events of EVM chains: ``events`` decodes them, ``rows`` collects the transfers as a table.
 
-Requests to nodes belong in ``client``.
+Files of event logs are decoded with the same functions. Requests to nodes belong in ``client``.
 """

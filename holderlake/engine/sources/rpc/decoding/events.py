@@ -1,7 +1,8 @@
-"""Transfer events (ERC-20, ERC-721, ERC-1155) as rows.
+"""Decode transfer events (ERC-20, ERC-721, ERC-1155) into rows.
 
-Events with the same signature and other contents are skipped and counted: a contract may emit anything. So are events
-of a few early tokens without indexed addresses, because their transfers are unknown. A word of data is 32 bytes.
+A contract may emit anything. Events with the same signature and other contents are therefore skipped and counted. So
+are events of a few early tokens without indexed addresses, because their transfers are not known. A word of data is 32
+bytes.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _FILLING: Final = "0x" + "0" * 24
 _DIGITS: Final = "0123456789abcdefABCDEF"
 
 Move = tuple[str, str, str, str, str | None]
-"""Standard, sender, receiver, and value and token id in decimal."""
+"""A transfer: token standard, sender, receiver, value and token id (the last two as decimal text)."""
 
 
 def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> int:
-    """Add the transfers among the events to ``rows``, and return the number of skipped events.
+    """Add the transfers among the events to ``rows``. Return the number of events that are not transfers.
 
-    ``times``: unix seconds by block, for events without a time. Raises ``InvalidAnswer`` for invalid numbers of an
+    ``times`` has unix seconds by block, for events without a time. Raises ``InvalidAnswer`` for an invalid number in an
     event.
     """
     skipped = 0
@@ -56,7 +57,7 @@ def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> 
 
 
 def moves_of(log: Log) -> list[Move] | None:
-    """Return the transfers of an event; None if it is not a transfer event."""
+    """Return the transfers of an event, or None if it is not a transfer event."""
     topics, data = log.topics, log.data[2:]
     if not topics or len(data) % _WORD or data.strip(_DIGITS):
         return None
@@ -90,9 +91,9 @@ def _single(data: str) -> dict[int, int] | None:
 
 
 def batch_of(data: str) -> dict[int, int] | None:
-    """Return the values by token id of a TransferBatch event; None if its data is invalid.
+    """Return the values by token id in the data of a TransferBatch event; None if the data is invalid.
 
-    Values of a repeated id are added up, because a row is one event and one token id.
+    Values of a repeated id are added, because a row is identified by its event and token id.
     """
     ids, values = _array(data, 0), _array(data, 1)
     if ids is None or values is None or len(ids) != len(values):
@@ -104,8 +105,10 @@ def batch_of(data: str) -> dict[int, int] | None:
 
 
 def _array(data: str, place: int) -> list[int] | None:
-    """Return the array of a TransferBatch event whose offset in bytes is the word at position ``place``; None if it is
-    invalid."""
+    """Return the array in the data of a TransferBatch event; None if it is invalid.
+
+    The word at position ``place`` is the offset of the array in bytes.
+    """
     words = list(_words(data))
     if len(words) <= place or words[place] % 32 or (start := words[place] // 32) >= len(words):
         return None
@@ -124,7 +127,7 @@ def _lower(address: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _address(topic: str) -> str | None:
-    """Return the address in a topic, which has leading zeros; None if the topic is no address."""
+    """Return the address in a topic, which has leading zeros; None if the topic has no address."""
     is_one = len(topic) == _WORD + 2 and topic.startswith(_FILLING) and _is_hex(topic[2:])
     return f"0x{topic[26:].lower()}" if is_one else None
 

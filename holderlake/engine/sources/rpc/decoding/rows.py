@@ -1,4 +1,4 @@
-"""Builder of tables of ``holderlake.engine.records.TRANSFERS``."""
+"""Collect transfers and return them as a table of ``holderlake.engine.records.TRANSFERS``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ _FILLED: Final = (
 
 
 Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
-"""A transfer: token, standard, sender, receiver, value and token id (decimal text), block, time (unix seconds),
-transaction hash, log index."""
+"""A transfer: token, standard, sender, receiver, value, token id, block, unix second, transaction hash, log index.
+
+Value and token id are decimal text.
+"""
 
 
 class Rows:
-    """Transfers of one chain and source, collected for one table. ``log_index_kind`` is the column of the same name in
+    """Transfers of one chain and source for one table. ``log_index_kind`` is the value of that column of
     ``TRANSFERS``."""
 
     def __init__(self, chain: str, source: str, log_index_kind: str) -> None:

@@ -1,9 +1,8 @@
-"""Checkpoints of imports: the blocks of each scope that are in the store, and their hashes.
+"""Checkpoints of imports: which blocks of each scope are in the store, and their hashes.
 
-A hash is written before the rows of its block are stored, and the block counts as read only afterwards. So after a
-kill, rows without a checkpoint are read again, which adds nothing, or rolled back if the block's hash has changed.
-
-A scope is a token's address, ``*`` for all tokens, ``native`` for transactions' values, ``internal`` for traced ones.
+A scope is a token's address, ``*`` (all tokens), ``native`` (values of transactions) or ``internal`` (values of traced
+calls). A block's hash is stored before its rows, and the block is marked as read afterwards. If the process is killed
+in between, the block is read again, which adds nothing, or it is rolled back if its hash has changed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was ask
 
 
 class Checkpoints:
-    """The checkpoints of one chain in a store's folder, created if they are missing. A context manager."""
+    """The checkpoints of one chain, in a SQLite file in the store's folder, which is made if missing. A context
+    manager."""
 
     def __init__(self, root: Path, chain: str) -> None:
         self._root = root
@@ -71,33 +71,37 @@ class Checkpoints:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock of the chain, which only one import can hold. Raises ``BadSource`` while another import holds
-        it."""
+        """Context manager that holds the lock of the chain, which only one import can hold.
+
+        Raises ``BadSource`` if another import holds it.
+        """
         name = f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock"
         if_held = BadSource(f"another process is importing chain {self._chain} from a node; wait until it ends")
         with locked(self._root / name, if_held):
             yield
 
     def evm_id(self) -> int | None:
-        """Return the chain id of earlier imports; None before the first one."""
+        """Return the chain id of earlier imports; None if there was no import."""
         with self._database as database:
             found = database.execute("SELECT evm_id FROM chains WHERE chain = ?", (self._chain,)).fetchone()
         return int(found[0]) if found else None
 
     def keep_evm_id(self, evm_id: int) -> None:
-        """Store the chain id."""
+        """Store the chain id, unless one is stored already."""
         with self._database as database:
             database.execute("INSERT OR IGNORE INTO chains VALUES (?, ?)", (self._chain, evm_id))
 
     def covered(self, scope: str) -> list[Interval]:
-        """Return the blocks that were already read for a scope."""
+        """Return the blocks that were read for a scope, as intervals."""
         sql = "SELECT first, last FROM covered WHERE chain = ? AND scope = ?"
         with self._database as database:
             return merged(database.execute(sql, (self._chain, scope)))
 
     def cover(self, scopes: Iterable[str], first: int, last: int) -> None:
-        """Mark the blocks ``first`` to ``last``, both included, as read for the scopes. Their rows must already be
-        stored."""
+        """Mark the blocks from ``first`` to ``last``, both included, as read for the scopes.
+
+        Their rows must already be stored.
+        """
         with self._database as database:
             for scope in scopes:
                 key = (self._chain, scope)
@@ -111,7 +115,7 @@ class Checkpoints:
         )
 
     def keep_hashes(self, hashes: Mapping[int, str]) -> None:
-        """Store the hashes of blocks. Call this before the rows of the blocks are stored."""
+        """Store hashes of blocks, by number. Call this before the rows of the blocks are stored."""
         with self._database as database:
             database.executemany(
                 "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
@@ -119,21 +123,25 @@ class Checkpoints:
             )
 
     def hashes(self, first: int, last: int) -> dict[int, str]:
-        """Return the stored hashes of blocks ``first`` to ``last``, both included, by block number."""
+        """Return the stored hashes of the blocks from ``first`` to ``last``, both included, by number."""
         sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number BETWEEN ? AND ?"
         return dict(self._database.execute(sql, (self._chain, first, last)).fetchall())
 
     def roll_back(self, after: int) -> None:
-        """Delete all checkpoints of blocks after the block ``after``. Their rows must already be removed from the
-        store."""
+        """Delete the checkpoints of all blocks after the block ``after``.
+
+        The rows of these blocks must already be removed from the store.
+        """
         with self._database as database:
             database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, after))
             database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, after))
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
 
     def thin_out(self, dense_from: int, ends: int) -> None:
-        """Delete hashes of blocks before ``dense_from``, except those of every ``ends``-th block and of the last block
-        of each interval."""
+        """Delete the hashes of most blocks before ``dense_from``.
+
+        Those of every ``ends``-th block, and of the last block of each interval, are kept.
+        """
         with self._database as database:
             database.execute(
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
@@ -142,15 +150,17 @@ class Checkpoints:
             )
 
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
-        """Return the addresses whose ``what`` was not yet requested from the node: ``token`` for metadata, ``code`` for
-        contract code."""
+        """Return the addresses for which ``what`` was not yet requested from the node.
+
+        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        """
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
         with self._database as database:
             known = {address for (address,) in database.execute(sql, (self._chain, what))}
         return [address for address in dict.fromkeys(addresses) if address not in known]
 
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
-        """Store that ``what`` (see ``not_asked``) was requested from the node for the addresses."""
+        """Record that ``what`` (see ``not_asked``) was requested from the node for the addresses."""
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",

@@ -1,4 +1,4 @@
-"""Sets of blocks as sorted, disjoint intervals with both ends included, and their gaps."""
+"""Sets of blocks as sorted, disjoint intervals whose ends are both included."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ class Interval(NamedTuple):
 
     @property
     def size(self) -> int:
+        """The number of blocks."""
         return self.last - self.first + 1
 
 
 class Segment(NamedTuple):
-    """Blocks in which the same scopes are missing (scopes: see ``checkpoints``)."""
+    """Blocks from ``first`` to ``last``, both included, and the scopes (``checkpoints``) for which they were not
+    read."""
 
     first: int
     last: int
@@ -27,7 +29,7 @@ class Segment(NamedTuple):
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
-    """Return the same blocks in the fewest intervals."""
+    """Return the same blocks as the fewest intervals, sorted."""
     joined: list[Interval] = []
     for first, last in sorted(intervals):
         if joined and first <= joined[-1].last + 1:
@@ -38,7 +40,7 @@ def merged(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
 
 
 def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[Interval]:
-    """Yield the intervals of ``first`` to ``last``, both included, that are not covered."""
+    """Yield the intervals between ``first`` and ``last``, both included, that are not in ``covered``."""
     for begin, end in merged(covered):
         if begin > last:
             break
@@ -50,9 +52,9 @@ def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[
 
 
 def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first: int, last: int) -> list[Segment]:
-    """Return the blocks of ``first`` to ``last`` that any scope is missing, in order.
+    """Return the blocks from ``first`` to ``last``, both included, that were not read for some scope, in order.
 
-    ``covered`` has the intervals that were read, by scope. A segment ends where the missing scopes change.
+    ``covered`` has the intervals that were read, by scope. A new segment begins where other scopes are missing.
     """
     missing = {scope: list(gaps(intervals, first, last)) for scope, intervals in covered.items()}
     edges = sorted({edge for own in missing.values() for gap in own for edge in (gap.first, gap.last + 1)})

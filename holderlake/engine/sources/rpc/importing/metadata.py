@@ -1,4 +1,4 @@
-"""Names, symbols and decimals of tokens from their contracts, and addresses that are contracts."""
+"""Read names, symbols and decimals of tokens from their contracts, and find the addresses that are contracts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ _WORD: Final = 32
 _MAX_DECIMALS: Final = 255
 _LONGEST: Final = 100
 _DELEGATED: Final = "0xef0100"
-"""First bytes, in hexadecimal, of the code of a wallet that delegates to a contract (EIP-7702). It is still a
-wallet."""
+"""First bytes, in hexadecimal, of the code of a wallet that delegates to a contract (EIP-7702). It remains a wallet."""
 
 
 async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
-    """Return the tokens with the name, symbol and decimals that their contracts report; values that a contract lacks
-    stay unchanged.
+    """Return the tokens with the name, symbol and decimals that their contracts report.
 
-    Raises ``RpcError``.
+    Values that a contract does not report stay unchanged. Raises ``RpcError``.
     """
     calls = [eth_call(token.address, question) for token in tokens for question in _QUESTIONS]
     answers = await _all(node, calls)
@@ -33,7 +31,7 @@ async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
 
 
 async def contracts(node: Node, chain: str, addresses: Iterable[str]) -> list[Label]:
-    """Return a label for each address that is a contract now. Raises ``RpcError``."""
+    """Return a label for each address that is a contract at present. Raises ``RpcError``."""
     asked = list(addresses)
     answers = await _all(node, [code(address) for address in asked])
     return [
@@ -62,8 +60,7 @@ def _described(token: TokenInfo, name: str | None, symbol: str | None, decimals:
 
 
 def text_of(answer: str | None) -> str | None:
-    """Return the text in a contract's answer: a string, or 32 bytes from early tokens. Return None if the answer is
-    invalid."""
+    """Return the text in a contract's answer, a string or (early tokens) 32 bytes; None if the answer is invalid."""
     raw = _bytes(answer)
     if len(raw) == _WORD:
         return _clean(raw.rstrip(b"\0"))
@@ -77,7 +74,7 @@ def text_of(answer: str | None) -> str | None:
 
 
 def decimals_of(answer: str | None) -> int | None:
-    """Return the decimals in a contract's answer; None if it is invalid."""
+    """Return the decimals in a contract's answer; None if the answer is invalid."""
     raw = _bytes(answer)
     places = int.from_bytes(raw[:_WORD], "big") if len(raw) >= _WORD else None
     return places if places is not None and places <= _MAX_DECIMALS else None
@@ -91,8 +88,7 @@ def _bytes(answer: str | None) -> bytes:
 
 
 def _clean(raw: bytes) -> str | None:
-    """Return bytes as printable text of one line and limited length, None if nothing remains: a contract may return
-    anything."""
+    """Return bytes as printable text in one line of limited length; None if nothing printable remains."""
     text = raw.decode("utf-8", "ignore")
     words = "".join(letter if letter.isprintable() else " " for letter in text).split()
     return " ".join(words)[:_LONGEST].strip() or None

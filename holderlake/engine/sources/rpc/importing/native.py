@@ -1,7 +1,7 @@
-"""Transfers of a chain's native coin: values of transactions, and of their inner calls if the node traces them.
+"""Transfers of a chain's native coin: values of transactions, and of their inner calls if the node can trace them.
 
-Fees and block rewards are not transfers. A value has no log index, so a synthetic one is computed: 2^20 times the
-transaction's index, plus the call's index in it. Gas limits allow fewer calls than that.
+Fees and block rewards are not transfers. These transfers have no log index on the chain, so one is computed: 2^20 times
+the transaction's index, plus the call's index in the transaction. Gas limits allow fewer calls than 2^20.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 _FAILED: Final = "0x0"
 _MOVING_CALLS: Final = frozenset({"CALL", "CREATE", "CREATE2", "SELFDESTRUCT"})
-"""Kinds of calls that move the native coin. Delegated calls repeat the caller's value, and static calls have none."""
+"""Kinds of calls that move the native coin. Delegated calls repeat the caller's value, and static calls have no
+value."""
 
 
 class Moved(NamedTuple):
-    """A moved amount of the native coin, raw. ``place`` is 0 for the transaction itself; its inner calls count from 1,
-    callers first."""
+    """A moved amount of the native coin, as a raw integer.
+
+    ``place`` is 0 for the transaction itself. Its inner calls are numbered from 1, callers before the calls that they
+    make.
+    """
 
     place: int
     sender: str
@@ -31,8 +35,10 @@ class Moved(NamedTuple):
 
 
 def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -> None:
-    """Add to ``rows`` the amounts of the native coin that a block's transactions moved; ``moved`` has them by
-    transaction hash."""
+    """Add the amounts of the native coin that a block's transactions moved to ``rows``.
+
+    ``moved`` has these amounts by transaction hash.
+    """
     height, time = number(block.number), number(block.timestamp)
     for transaction in block.transactions:
         own, first = transaction.hash.lower(), number(transaction.transaction_index) * NATIVE_LOG_INDEX
@@ -41,8 +47,11 @@ def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -
 
 
 def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Moved]]:
-    """Return the values of transactions by hash. Receipts from before the Byzantium fork have no status and count as
-    success. Raises ``InvalidAnswer`` for receipts of another block."""
+    """Return the values of a block's transactions by hash, without failed transactions.
+
+    A receipt without status, from before the Byzantium fork, counts as success. Raises ``InvalidAnswer`` for receipts
+    of another block.
+    """
     ended = {receipt.transaction_hash.lower(): receipt for receipt in receipts}
     found: dict[str, list[Moved]] = {}
     for transaction in block.transactions:
@@ -57,7 +66,10 @@ def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Mov
 
 
 def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[str, list[Moved]]:
-    """Return the values of transactions and their calls by hash. Raises ``InvalidAnswer``."""
+    """Return the values of a block's transactions and of their inner calls, by transaction hash.
+
+    Raises ``InvalidAnswer`` for traces of other transactions.
+    """
     if len(traced) != len(block.transactions):
         raise _other_transactions(block)
     found = {}
@@ -74,7 +86,7 @@ def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[st
 
 
 def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
-    """Return the same as ``of_call_frames`` from ``trace_block``, without rewards, which belong to no transaction."""
+    """Return the same as ``of_call_frames`` from the results of ``trace_block``. Rewards are left out."""
     found: dict[str, list[Moved]] = {transaction.hash.lower(): [] for transaction in block.transactions}
     places: dict[str, int] = {}
     reverted: dict[str, list[list[int]]] = {}
@@ -97,7 +109,10 @@ def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
 
 
 def _other_transactions(block: Block) -> InvalidAnswer:
-    return InvalidAnswer(f"block {number(block.number)} has other transactions than the outcomes from the node")
+    return InvalidAnswer(
+        f"the node sent receipts or traces of other transactions than those of block {number(block.number)}; use "
+        "another endpoint"
+    )
 
 
 def _is_move(frame: CallFrame) -> bool:
@@ -105,7 +120,8 @@ def _is_move(frame: CallFrame) -> bool:
 
 
 def _frames(frame: CallFrame) -> Iterator[tuple[CallFrame, bool]]:
-    """Yield a call and its inner calls, callers first, and whether an error of it or of a caller reverted each."""
+    """Yield a call and its inner calls, callers first, each with whether its own error or a caller's error reverted
+    it."""
     stack = [(frame, False)]
     while stack:
         current, reverted = stack.pop()

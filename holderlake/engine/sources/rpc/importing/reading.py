@@ -1,6 +1,6 @@
-"""Readers of ranges of blocks: their transfers and block hashes.
+"""Read the transfers and block hashes of ranges of blocks.
 
-Answers of endpoints are validated: events must be of the requested blocks, tokens and kinds, each block's header must
+Results of endpoints are validated: events must be of the requested blocks, tokens and kinds, each block's header must
 exist, and the hashes of events, headers and parents must agree.
 """
 
@@ -29,7 +29,8 @@ from holderlake.engine.sources.rpc.importing.width import Width
 SOURCE: Final = "rpc"
 _ADDRESSES_A_CALL: Final = 500
 _CUT_OFF_AT: Final = 1_000
-"""An answer may be truncated without notice if its number of events is a multiple of this."""
+"""If the number of events in an answer is a multiple of this, the endpoint may have truncated the answer without
+notice."""
 _SEVERAL: Final = 2
 _KINDS: Final = frozenset(TOPICS)
 
@@ -38,10 +39,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Piece:
-    """Transfers and hashes of blocks ``first`` to ``last``, both included. ``parent`` is the hash of the block before
-    ``first``.
+    """Transfers and hashes of the blocks from ``first`` to ``last``, both included.
 
-    ``logs`` counts the events or transactions that were read, ``passed_over`` the events that are no transfers.
+    ``parent`` is the hash of the block before ``first``. ``hashes`` are by block number. ``logs`` is the number of
+    events or transactions that were read, ``passed_over`` the number of events that are not transfers.
     """
 
     first: int
@@ -54,12 +55,13 @@ class Piece:
 
 
 class Reader(Protocol):
-    """A reader of ranges of blocks. ``width`` is the number of blocks in the next request."""
+    """A reader of ranges of blocks. ``width.value`` is the number of blocks in the next request."""
 
     width: Width
 
     async def read(self, first: int, last: int) -> list[Piece]:
-        """Return the blocks ``first`` to ``last`` as consecutive pieces, in order. Raises ``RpcError``."""
+        """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
+        ``RpcError``."""
         ...
 
 
@@ -70,7 +72,8 @@ class _HalvingReader(ABC):
         self.width = width
 
     async def read(self, first: int, last: int) -> list[Piece]:
-        """Return the blocks ``first`` to ``last`` as consecutive pieces, in order. Raises ``RpcError``."""
+        """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
+        ``RpcError``."""
         try:
             piece = await self._piece(first, last)
         except TooLarge as error:
@@ -87,10 +90,10 @@ class _HalvingReader(ABC):
 
 
 class EventReader(_HalvingReader):
-    """A reader of the transfer events of ``tokens`` (addresses), or of all tokens if None.
+    """Reader of the transfer events of ``tokens`` (addresses), or of all tokens if None.
 
-    It reads the hash of each block from ``recent_from`` on. Of earlier blocks it reads the hashes of the first and the
-    last block of each piece.
+    It returns the hash of every block from ``recent_from`` on. For earlier blocks, it returns the hashes of the first
+    and the last block of each ``Piece``.
     """
 
     def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
@@ -121,15 +124,17 @@ class EventReader(_HalvingReader):
         groups = len(self._groups)
         logs: list[Log] = [log for part in found[:groups] for log in part]
         if last > first and logs and any(part and len(part) % _CUT_OFF_AT == 0 for part in found[:groups]):
-            raise TooLarge(f"{len(logs)} events may be a truncated answer")
+            raise TooLarge(
+                f"the answer for blocks {first} to {last} has {len(logs):,} events and may be truncated; request fewer "
+                "blocks"
+            )
         headers = {block: checked_header(block, own) for block, own in zip(wanted, found[groups:], strict=True)}
         _linked(headers)
         self._check(logs, first, last)
         return logs, headers
 
     def _check(self, logs: Sequence[Log], first: int, last: int) -> None:
-        """Raise ``InvalidAnswer`` unless all events are of blocks ``first`` to ``last`` and of the requested tokens and
-        kinds."""
+        """Raise ``InvalidAnswer`` if an event is of another block, token or kind than requested."""
         for block in map(_number, {log.block_number for log in logs}):
             if not first <= block <= last:
                 raise InvalidAnswer(f"an event of block {block} is in the answer for blocks {first} to {last}")
@@ -143,7 +148,7 @@ class EventReader(_HalvingReader):
 
 
 class ValueReader(_HalvingReader):
-    """A reader of transfers of the native coin, with the method ``tracer``. Block 0 of a chain has none."""
+    """Reader of transfers of the native coin, with the method ``tracer``. Block 0 of a chain has no transactions."""
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
         super().__init__(width)
@@ -167,7 +172,10 @@ class ValueReader(_HalvingReader):
         for place, (block, outcome) in enumerate(parts(found, _SEVERAL), start=first):
             headers[place] = checked_header(place, block)
             if outcome is None:
-                raise InvalidAnswer(f"the outcome of block {place} is null")
+                raise InvalidAnswer(
+                    f"the node returned null for {self._tracer.name} of block {place}; use an endpoint that keeps old "
+                    "blocks"
+                )
             try:
                 add_values(rows, block, self._tracer.moved(block, outcome))
             except ValueError as error:
@@ -182,7 +190,8 @@ class ValueReader(_HalvingReader):
 class Tracer:
     """A method to read the amounts of the native coin that a block's transactions moved.
 
-    ``scope`` is its name in the checkpoints, ``call`` returns the request for a block, and ``moved`` reads the answer.
+    ``name`` is the source of the amounts in the import's report. ``scope`` is the key of its blocks in the checkpoints.
+    ``call`` returns the call for a block, and ``moved`` reads the call's result.
     """
 
     name: str
@@ -210,10 +219,9 @@ async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
 
 
 async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
-    """Yield the pieces of blocks ``first`` to ``last`` in order, while up to ``concurrency`` ranges are read at the
-    same time.
+    """Yield lists of ``Piece`` objects of the blocks from ``first`` to ``last``, in order.
 
-    Raises ``RpcError``.
+    Up to ``concurrency`` ranges of blocks are read at the same time. Raises ``RpcError``.
     """
     under_way: deque[asyncio.Task[list[Piece]]] = deque()
     gc.freeze()  # otherwise repeated scans of existing objects take a quarter of the CPU
@@ -232,12 +240,13 @@ async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> A
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield the items in consecutive parts of ``size``; the last part may be shorter."""
+    """Yield consecutive slices of ``items`` with ``size`` elements. The last one may be shorter."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def _linked(headers: dict[int, Header]) -> None:
-    """Raise ``InvalidAnswer`` unless each header's parent is the header of the block before it, if that is known."""
+    """Raise ``InvalidAnswer`` if a header's parent hash differs from the hash of the block before it, if that is
+    known."""
     for block, own in headers.items():
         before = headers.get(block - 1)
         if before is not None and own.parent_hash != before.hash:

@@ -1,8 +1,8 @@
-"""Import of a chain's blocks from a node into the store, each block once, with reorganisations.
+"""Import a chain's blocks from a node into the store, each block once.
 
 Only blocks with enough confirmations are read. At the start and at the end, the newest stored hashes are compared with
-the node's. If they differ, the store is rolled back to the newest common block and reading continues there. A killed
-import resumes at its last checkpoint.
+those of the node. If they differ because of a reorganisation, the store is rolled back to the newest common block, and
+reading continues there. A killed import resumes at its last checkpoint.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from holderlake.engine.store.store import Store
 
 ALL_TOKENS: Final = "*"
 _TURNS: Final = 20
-"""The most reorganisations during one import; after these the import fails."""
+"""The most reorganisations during one import. After these, the import fails."""
 _SPARSE: Final = 10_000
 _FLUSH_SECONDS: Final = 20.0
 
@@ -52,9 +52,9 @@ _FLUSH_SECONDS: Final = 20.0
 class Selection:
     """Blocks and tokens to import.
 
-    ``first`` to ``last`` are the blocks, ``last`` by default the newest final one. ``tokens`` are addresses and may
-    contain ``native``; None means all tokens, and then ``native`` adds the chain's coin. ``traced`` adds the values of
-    inner calls, if the node has traces.
+    ``first`` and ``last`` are the first and the last block; by default, ``last`` is the newest final block. ``tokens``
+    are addresses, and may include ``native``; None means all tokens. With None, ``native`` adds the chain's coin.
+    ``traced`` adds the values of inner calls, if the node has traces.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -65,25 +65,32 @@ class Selection:
 
     @property
     def contracts(self) -> list[str]:
-        """Return the addresses of the named tokens without ``native``; empty with ``--all-tokens``."""
+        """The addresses of the named tokens, without ``native``; empty if all tokens are imported."""
         return [token for token in self.tokens or () if token != NATIVE]
 
     @property
     def named(self) -> list[str]:
-        """Return the tokens that the selection names, which become indexed; with ``--all-tokens`` at most
+        """The tokens that the selection names. They become indexed. If all tokens are imported, it has at most
         ``native``."""
         return [*self.contracts, *([NATIVE] if self.has_native else [])]
 
     @property
     def has_native(self) -> bool:
+        """True if the chain's coin is imported."""
         return self.native or NATIVE in (self.tokens or ())
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of reading. ``confirmations``: blocks that must follow a final one. ``reorg_depth``: newest blocks with
-    all hashes stored. ``blocks``: blocks in the first request, ``most_blocks`` at most. ``commit_rows``: rows that
-    are stored at a time. ``top``: largest holders of a token that are tested for being contracts."""
+    """Options of reading.
+
+    - ``confirmations``: a block is final if this many blocks follow it.
+    - ``reorg_depth``: number of newest blocks whose hashes are all stored.
+    - ``blocks``, ``most_blocks``: number of blocks in the first request, and the most in any request.
+    - ``concurrency``: number of ranges of blocks that are read at the same time.
+    - ``commit_rows``: number of rows after which they are stored.
+    - ``top``: number of largest holders of each token that are tested for being contracts.
+    """
 
     confirmations: int = 12
     reorg_depth: int = 128
@@ -96,10 +103,12 @@ class ReadOptions:
 
 @dataclass
 class NodeReport:
-    """Result of an import. ``first_block`` to ``last_block`` are the requested blocks that are final.
+    """Result of an import. ``first_block`` to ``last_block`` are the final ones among the requested blocks.
 
-    ``blocks`` counts blocks that were read (once for events, once for values), ``logs`` events and transactions,
-    ``passed_over`` events that are no transfers, ``removed`` rows that reorganisations removed.
+    ``blocks`` is the number of blocks that were read; a block that was read for events and for values counts twice.
+    ``logs`` counts events and transactions, ``passed_over`` events that are not transfers, and ``removed`` rows that
+    reorganisations removed. ``values_from`` is the source of the native coin's amounts, ``rejected`` the errors of
+    unused endpoints.
     """
 
     chain: str
@@ -128,7 +137,8 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of an import: blocks read, blocks in total, events or transactions read, and seconds since the start."""
+    """Progress of an import: blocks read, blocks to read in total, events or transactions read, and seconds since the
+    start."""
 
     blocks_done: int
     blocks_wished: int
@@ -137,7 +147,7 @@ class Progress:
 
 
 async def chain_named(node: Node, chain: str | None) -> str:
-    """Return the chain's name ``chain``, or if it is None, the name for the node's chain id.
+    """Return ``chain``, or if it is None, the name of the chain with the node's chain id.
 
     Raises ``WrongChain`` for an unknown id.
     """
@@ -151,7 +161,7 @@ async def chain_named(node: Node, chain: str | None) -> str:
 
 
 class ChainImport:
-    """One import of one chain, which calls ``on_progress`` after each piece of blocks."""
+    """One import of one chain. ``on_progress`` is called after each range of blocks."""
 
     def __init__(
         self,
@@ -174,8 +184,10 @@ class ChainImport:
         self._total = 0
 
     async def run(self) -> NodeReport:
-        """Import the missing blocks and return the report. Raises ``RpcError``; rows stored before the error stay in
-        the store."""
+        """Import the missing blocks and return the report. Raises ``RpcError``.
+
+        Rows that were stored before an error remain stored.
+        """
         with self._checkpoints, self._checkpoints.exclusive():
             await self._identify()
             self._store.index_tokens([(self._chain, token) for token in self._selection.named], IMPORT)
@@ -190,7 +202,8 @@ class ChainImport:
         evm_id, known = await self._node.evm_id(), self._checkpoints.evm_id()
         if known not in (None, evm_id):
             raise WrongChain(
-                f"chain {self._chain} was imported from chain id {known}, but the node has chain id {evm_id}"
+                f"chain {self._chain} was imported from chain id {known}, but the node has chain id {evm_id}; use a "
+                "node of the same chain, or name another chain with --chain"
             )
         self._checkpoints.keep_evm_id(evm_id)
         if not self._checkpoints.hashes(0, 0):
@@ -212,7 +225,9 @@ class ChainImport:
                     return
             except ChainMoved as error:
                 moved = error
-        raise ChainMoved(f"the chain moved {_TURNS} times while it was read; the node may be out of order") from moved
+        raise ChainMoved(
+            f"the chain was reorganised {_TURNS} times while it was read; check the node, or use another one"
+        ) from moved
 
     async def _read_missing(self, last: int, head: int) -> None:
         recent_from = max(0, head - self._options.reorg_depth)
@@ -247,7 +262,7 @@ class ChainImport:
         return tracer
 
     async def _sweep(self, part: Segment, reader: Reader) -> None:
-        """Read the missing blocks of a segment, and store them in groups of many rows."""
+        """Read the missing blocks of a segment, and store them whenever there are enough rows."""
         pending = _Pending()
         async with aclosing(in_order(reader, part.first, part.last, self._options.concurrency)) as pieces:
             async for some in pieces:
@@ -261,13 +276,15 @@ class ChainImport:
         await self._store_pending(pending, part)
 
     def _check_hashes(self, pending: _Pending, piece: Piece) -> None:
-        """Raise ``ChainMoved`` unless the piece follows the one before it and agrees with the stored hashes. A replaced
-        hash would hide that rows of another block are stored."""
+        """Raise ``ChainMoved`` if the piece does not follow the one before it, or differs from the stored hashes.
+
+        Otherwise a replaced hash would hide that rows of another block are stored.
+        """
         known = self._checkpoints.hashes(piece.first - 1, piece.last) | pending.hashes
         found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
         for block, own in found.items():
             if known.get(block, own) != own:
-                raise ChainMoved(f"block {block} has another hash than before")
+                raise ChainMoved(f"block {block} has the hash {own} instead of {known[block]}: it was reorganised")
 
     def _count(self, piece: Piece) -> None:
         report = self._report
@@ -293,10 +310,9 @@ class ChainImport:
     # ------------------------------------------------------------------ reorganisations
 
     async def _settle(self, head: int) -> bool:
-        """Roll back to the newest block that store and node share, up to block ``head``. Return whether rows were
-        removed.
+        """Roll the store back to the newest block, up to ``head``, that it shares with the node.
 
-        Raises ``Diverged`` if they share no block.
+        Return whether rows were removed. Raises ``Diverged`` if they share no block.
         """
         known = self._checkpoints.hashes(0, head)
         newest = max(known, default=None)
@@ -360,7 +376,7 @@ class ChainImport:
 
 
 class _Pending:
-    """Consecutive pieces that are not stored yet."""
+    """Consecutive ``Piece`` objects that are not stored yet."""
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []

@@ -1,12 +1,14 @@
-"""Number of blocks in one request: fewer after a request that was too large, more after successes."""
+"""The number of blocks in one request: fewer after a request that was too large, more after successful ones."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _FORGET_AFTER: Final = 32
-"""Consecutive successes after which a larger number of blocks is tried again: the limit may have concerned crowded
-blocks only."""
+"""Number of consecutive successes after which more blocks are tried again.
+
+The limit may have applied only to blocks with many events.
+"""
 
 
 class Width:
@@ -19,7 +21,7 @@ class Width:
         self.value = min(start, most)
 
     def shrink(self, failed: int) -> None:
-        """Reduce the number of blocks, because a request for ``failed`` blocks was too large."""
+        """Reduce the number of blocks after a request for ``failed`` blocks that was too large."""
         self._ceiling = max(1, min(self._ceiling, failed - 1))
         self.value = max(1, min(self.value, failed // 2))
         self._answers = 0
