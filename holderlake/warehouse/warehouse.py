@@ -207,8 +207,7 @@ class Warehouse:
         state = self._state()
         pending, damaged = pending_of(lake, state.loaded)
         loading = Loading(lake, state.loaded, damaged)
-        outdated = state.installed.get("views") != schema.views_sha()
-        migrate = bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
+        outdated, migrate = _old_views(state), _old_tables(state)
         if pending or outdated or migrate:
             _release_memory()
             if migrate:
@@ -218,6 +217,17 @@ class Warehouse:
                     schema.install(connection)
                 loading.load_all(connection, links, pending)
         return loading
+
+    def outdated(self) -> str:
+        """Return what the next load changes because another version made the file; an empty text for nothing.
+
+        Raises ``WarehouseError`` if a later version made it.
+        """
+        state = self._state()
+        if _old_tables(state):
+            self._refuse_unknown_columns()
+            return "write the tables again with the columns of this version; old rows have null in new ones"
+        return "replace views and macros" if _old_views(state) else ""
 
     def _state(self) -> _State:
         """Return the loaded manifests and installed definitions. Raises ``WarehouseError`` for another DuckDB file."""
@@ -310,6 +320,17 @@ class Warehouse:
             leftover.unlink(missing_ok=True)
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
         return path
+
+
+def _old_views(state: _State) -> bool:
+    """Return whether views and macros must be installed: in a new file, or one of another version."""
+    own = {"views": schema.views_sha(), "format": str(schema.FORMAT)}
+    return any(state.installed.get(part) != sha for part, sha in own.items())
+
+
+def _old_tables(state: _State) -> bool:
+    """Return whether the file has the tables of another version."""
+    return bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
 
 
 def _is_full(error: Exception) -> bool:

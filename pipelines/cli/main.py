@@ -80,6 +80,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
         "rebuild": maintenance.rebuild_command,
         "archive": maintenance.archive,
         "lake": lake.app,
+        "upgrade": upkeep.upgrade_command,
         "backup": upkeep.backup_command,
         "restore": upkeep.restore_command,
     },

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from holderlake.maintenance.backup.backup import backup
 from holderlake.maintenance.backup.restore import restore
+from holderlake.maintenance.upgrade import upgrade
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
+from pipelines.upkeep import history_steps
 
 
 def workspace_of(home: Path) -> Workspace:
@@ -23,3 +25,9 @@ def restored(home: Path) -> None:
 def backed_up(folder: Path) -> None:
     """Back up the home that lies next to the folder of the backups."""
     backup(workspace_of(folder.parent / "home"), folder)
+
+
+def upgraded(home: Path) -> None:
+    """Upgrade a home, with Dagster's history in it."""
+    workspace = workspace_of(home)
+    upgrade(workspace, lambda: history_steps(workspace.settings.dagster_home))

@@ -153,6 +153,17 @@ def prepare(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) 
         catalog_copy.check(catalog, root)
 
 
+def is_current(root: Path) -> bool:
+    """Return whether the catalogue of a store needs no update. Raises ``BadSource`` for an unknown format.
+
+    Nothing is changed.
+    """
+    uri = f"{(root / CATALOG).absolute().as_uri()}?mode=ro"
+    with sqlite_failures(root / CATALOG), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as catalog:
+        found = _check_format(catalog, root, {_FIRST_FORMAT, _FORMAT})
+        return found == _FORMAT and _version(catalog) >= _VERSION
+
+
 def _update(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) -> None:
     columns = {row[1] for row in catalog.execute("PRAGMA table_info(tokens)")}
     histories: list[tuple[str, str, str]] = []

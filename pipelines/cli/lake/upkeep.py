@@ -1,9 +1,11 @@
-"""``holderlake backup`` and ``restore``."""
+"""``holderlake upgrade``, ``backup`` and ``restore``."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +13,37 @@ from pipelines.cli import shared
 from pipelines.cli.exit_codes import ExitCode
 from pipelines.cli.shared import Json
 
+if TYPE_CHECKING:
+    from holderlake.maintenance.upgrade import Step
+
 Backups = Annotated[Path, typer.Argument(help="The folder of the backups, best on another disk.", metavar="FOLDER")]
+
+
+def upgrade_command(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan without changing anything.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    json: Json = False,
+) -> None:
+    """Bring a home of an earlier version to the formats of this one. It shows its plan first, and can be repeated."""
+    from holderlake.maintenance.upgrade import plan, plan_report, upgrade
+    from pipelines.upkeep import history_steps
+
+    workspace = shared.reading()
+    home = workspace.settings.home
+    if not home.is_dir():
+        raise ValueError(f"there is no home {home}; check HOLDERLAKE_HOME")
+
+    def others() -> Iterator[Step]:
+        return history_steps(workspace.settings.dagster_home)
+
+    steps = plan(workspace, others)
+    if dry_run or not steps or not (json and yes):
+        plan_report(steps, home, json, done=False)
+    if dry_run or not steps:
+        return
+    if not yes and (json or not sys.stdin.isatty() or not typer.confirm("Upgrade now?")):
+        raise ValueError("nothing was upgraded; add --yes to upgrade")
+    plan_report(upgrade(workspace, others), home, json, done=True)
 
 
 def backup_command(

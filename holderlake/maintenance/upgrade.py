@@ -1,0 +1,179 @@
+"""Upgrade of a home that an earlier version wrote: a plan that changes nothing, then one step for each part.
+
+Each step is complete or not done, and may be repeated. So an upgrade that was killed continues at its next start.
+New nullable columns need no step in the lake: older files read as null.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from holderlake import console
+from holderlake.archive.segments import FORMAT as ARCHIVE_FORMAT
+from holderlake.engine.catalog.catalog import is_current
+from holderlake.engine.catalog.catalog_copy import CATALOG
+from holderlake.engine.store.store import Store
+from holderlake.lake.lake import Lake, LakeError
+from holderlake.provider.ledger.statements import FORMAT as LEDGER_FORMAT
+from holderlake.storage.formats import FORMAT_FILE, too_new, write_format
+from holderlake.storage.locks import locked
+from holderlake.storage.sqlite import DatabaseError, explained, format_of
+from holderlake.workspace import Workspace
+
+_BYTES_A_SECOND: Final = 20_000_000
+"""Bytes that an upgrade reads and writes in a second, for the estimate in the plan."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an upgrade: the part of the home, what is done, and the numbers of its files and bytes.
+
+    ``disk`` is the additional space in bytes that the step needs while it runs.
+    """
+
+    part: str
+    what: str
+    files: int
+    bytes: int
+    disk: int
+    run: Callable[[], object]
+
+    @property
+    def seconds(self) -> int:
+        """An estimate of the time that the step takes."""
+        return 1 + self.bytes // _BYTES_A_SECOND
+
+
+FindSteps = Callable[[], Iterable[Step]]
+
+
+def plan(workspace: Workspace, *others: FindSteps) -> list[Step]:
+    """Return the steps that the home needs; ``others`` find those of parts that this library does not know.
+
+    Nothing is changed. Raises the error of a part whose format is later than this version knows.
+    """
+    found = [_ledger(workspace), _archive(workspace), _lake(workspace), _store(workspace), _warehouse(workspace)]
+    return [step for steps in (*found, *(find() for find in others)) for step in steps]
+
+
+def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
+    """Take all steps that the home needs, and return them.
+
+    Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a step has no effect.
+    """
+    home = workspace.settings.home
+    with locked(home / "upgrade.lock", LakeError(f"another process upgrades {home}; wait until it ends")):
+        steps = plan(workspace, *others)
+        needed, free = most_disk(steps), shutil.disk_usage(home).free
+        if needed > free:
+            raise LakeError(f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}")
+        with console.progress("upgrading", len(steps)) as bar:
+            for step in steps:
+                bar.update(bar.task_ids[0], note=step.part)
+                step.run()
+                bar.advance(bar.task_ids[0])
+        left = plan(workspace, *others)
+    (home / "upgrade.lock").unlink(missing_ok=True)
+    if left:
+        raise LakeError(f"{left[0].part} still has an older format after its upgrade; run 'holderlake doctor'")
+    return steps
+
+
+def most_disk(steps: Sequence[Step]) -> int:
+    """Return the bytes of additional disk space that the steps need, one after the other."""
+    return max((step.disk for step in steps), default=0)
+
+
+def _ledger(workspace: Workspace) -> Iterator[Step]:
+    path = workspace.settings.ledger
+    if not path.exists():
+        return
+    number = sqlite_format(path)
+    if number > LEDGER_FORMAT:
+        raise DatabaseError(too_new(path, number, LEDGER_FORMAT))
+    if number < LEDGER_FORMAT:
+        size = path.stat().st_size
+
+        def run() -> None:
+            _ = workspace.ledger  # opening it adds them
+            workspace.close()
+
+        yield Step("ledger", "add the format, and columns that are missing", 1, size, size, run)
+
+
+def _archive(workspace: Workspace) -> Iterator[Step]:
+    root = workspace.settings.archive
+    workspace.archive.check_format()
+    if not root.exists() or (root / FORMAT_FILE).exists():
+        return
+
+    def run() -> None:
+        workspace.archive.size()  # opens the index, and adds segments that it lacks
+        write_format(root, ARCHIVE_FORMAT)
+
+    yield Step("archive", "add the format; answers stay unchanged", 1, 0, 0, run)
+
+
+def _lake(workspace: Workspace) -> Iterator[Step]:
+    """Yield no step: this version reads all earlier formats. Raises ``LakeError`` for a later one."""
+    for _ in Lake(workspace.settings.lake_folder).manifests():
+        pass
+    yield from ()
+
+
+def _store(workspace: Workspace) -> Iterator[Step]:
+    root = workspace.settings.engine_store
+    if not (root / CATALOG).exists() or is_current(root):
+        return
+    files = [path for path in root.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    yield Step("engine's store", "update the catalogue", len(files), size, size, lambda: Store(root).close())
+
+
+def _warehouse(workspace: Workspace) -> Iterator[Step]:
+    warehouse = workspace.warehouse
+    if not warehouse.path.exists():
+        return
+    what = warehouse.outdated()
+    if what:
+        size = warehouse.path.stat().st_size
+        yield Step("warehouse", what, 1, size, 2 * size, lambda: warehouse.load(workspace.lake))
+
+
+def sqlite_format(path: Path) -> int:
+    """Return the format of a SQLite file, without changing it; 0 if it names none. Raises ``DatabaseError``."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+            return format_of(db)
+    except sqlite3.DatabaseError as error:
+        raise explained(path, error, "'holderlake doctor' says how to repair it") from error
+
+
+def plan_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
+    """Print the steps with their files, bytes and seconds, and the disk space that they need."""
+    free = shutil.disk_usage(home).free
+    if as_json:
+        plain = [
+            {name: value for name, value in asdict(step).items() if name != "run"} | {"seconds": step.seconds}
+            for step in steps
+        ]
+        console.as_json({"steps": plain, "disk": most_disk(steps), "free": free, "done": done})
+        return
+    if not steps:
+        console.out.print(f"{home} has the formats of this version; there is nothing to upgrade.", soft_wrap=True)
+        return
+    lines = [(step.part, step.what, step.files, f"{step.bytes / 1e6:,.1f}", step.seconds) for step in steps]
+    console.rows(f"{'Upgraded' if done else 'Upgrade of'} {home}", ("part", "step", "files", "MB", "about s"), lines)
+    if not done:
+        console.out.print(
+            f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
+            f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
+            "make a copy: 'holderlake backup FOLDER'.",
+            soft_wrap=True,
+        )

@@ -1,0 +1,191 @@
+"""The upgrade of a home of version 0.2.0: a plan first, equal figures afterwards, also after kills at any point.
+
+``home-0.2.0.tar.xz`` was made by version 0.2.0 with the sample world over HTTP (``provider.direct = false``,
+``addresses.top = 0``, a token of eth, one of solana, an unknown one, an address set): ``import`` of three transfers,
+``backfill --from 2026-05-01 --to 2026-05-02``, ``ingest --at 2026-05-03``, ``ingest --at 2026-05-01 --chain solana
+--refresh``. Only the last run is left in Dagster's history, and the sample world's own store is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import sqlite3
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pytest
+from dagster import AssetKey
+from typer.testing import CliRunner
+
+from holderlake.archive.archive import AnswerArchive
+from holderlake.contract.tables import TABLES
+from holderlake.engine.store.store import Store
+from holderlake.lake.damage import damages
+from holderlake.lake.lake import LakeError
+from holderlake.maintenance.rebuild import rebuild
+from holderlake.maintenance.upgrade import plan, upgrade
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.storage.formats import write_format
+from holderlake.storage.sqlite import DatabaseError
+from pipelines.cli.main import app
+from pipelines.runs import dagster_instance
+from pipelines.upkeep import history_steps
+from tests import processes
+from tests.killing import kill_everywhere
+from tests.maintenance.killed_work import upgraded, workspace_of
+
+ARCHIVE: Final = Path(__file__).with_name("home-0.2.0.tar.xz")
+PARTS: Final = ["ledger", "archive", "warehouse", "Dagster's history"]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home as version 0.2.0 left it; tests copy it."""
+    folder = tmp_path_factory.mktemp("original")
+    with tarfile.open(ARCHIVE) as tar:
+        tar.extractall(folder, filter="data")
+    return folder / "home-0.2.0"
+
+
+@pytest.fixture
+def home(original: Path, tmp_path: Path) -> Path:
+    shutil.copytree(original, tmp_path / "home")
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="module")
+def figures_before(original: Path) -> dict[str, Any]:
+    """The figures of the home, read without Holderlake."""
+    with closing(sqlite3.connect(original / "ledger.sqlite")) as db:
+        calls = "SELECT endpoint, count(*), sum(cost) FROM entries WHERE state <> 'released' GROUP BY 1 ORDER BY 1"
+        spent = db.execute(calls).fetchall()
+    with closing(sqlite3.connect(original / "archive" / "index.sqlite")) as db:
+        answers = db.execute("SELECT count(*), sum(superseded) FROM pieces").fetchone()
+    with duckdb.connect(str(original / "warehouse.duckdb"), read_only=True) as connection:
+        return {"spent": spent, "answers": answers} | dict(_rows(connection))
+
+
+def figures(home: Path) -> dict[str, Any]:
+    """Return the same figures of a home, and compare the lake with the warehouse."""
+    workspace = workspace_of(home)
+    with CreditLedger(home / "ledger.sqlite") as ledger:
+        spent = sorted((row.name, row.calls, row.spent) for row in ledger.report("endpoint"))
+    stored = list(AnswerArchive(home / "archive").stored())
+    assert list(damages(workspace.lake, every_byte=True)) == []
+    with workspace.warehouse.connect() as connection:
+        found = dict(_rows(connection))
+        for table in TABLES:
+            assert len(found[table]) == workspace.lake.read(table).num_rows
+    answers = len(stored), sum(one.superseded for one in stored)
+    return {"spent": spent, "answers": answers} | found
+
+
+def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Any]]:
+    for name in (*TABLES, "latest_holders", "concentration_history", "cluster_lineage", "partitions"):
+        yield name, connection.sql(f"FROM {name} ORDER BY ALL").fetchall()
+
+
+def test_the_plan_names_all_parts_and_changes_nothing(home: Path) -> None:
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    workspace = workspace_of(home)
+    steps = plan(workspace, lambda: history_steps(workspace.settings.dagster_home))
+    assert [step.part for step in steps] == PARTS
+    assert all(step.files and step.seconds and step.disk >= 0 for step in steps)
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and path in before} == before
+
+
+def test_a_home_of_version_0_2_0_has_equal_figures_afterwards(home: Path, figures_before: dict[str, Any]) -> None:
+    upgraded(home)
+    assert figures(home) == figures_before
+    assert (
+        figures_before["spent"] == [("addresses_metadata", 2, 400)]
+        or sum(row[2] for row in figures_before["spent"]) == 113702
+    )
+    workspace = workspace_of(home)
+    assert plan(workspace, lambda: history_steps(workspace.settings.dagster_home)) == []
+    with dagster_instance(home / "dagster") as instance:
+        assert len(instance.get_runs()) == 1
+        assert instance.get_latest_materialization_event(AssetKey("holders")) is not None
+    with Store(home / "engine") as store:
+        assert [history.transfers for history in store.histories()] == [3]
+    rebuild(workspace)
+    assert {name: rows for name, rows in figures(home).items() if name != "partitions"} == {
+        name: rows for name, rows in figures_before.items() if name != "partitions"
+    }
+
+
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_an_upgrade_that_is_killed_anywhere_resumes(
+    original: Path, tmp_path: Path, figures_before: dict[str, Any], kills: int
+) -> None:
+    homes = [tmp_path / f"home-{number}" for number in range(1 + kills)]
+    for home in homes:
+        shutil.copytree(original, home)
+    kill_everywhere("tests.maintenance.killed_work:upgraded", homes)
+    for home in homes[1:]:
+        upgraded(home)
+        workspace = workspace_of(home)
+        assert plan(workspace, lambda w=workspace: history_steps(w.settings.dagster_home)) == []
+        assert figures(home) == figures_before, home
+        left = {path.name for path in (home / "dagster").iterdir()} | {path.name for path in home.iterdir()}
+        assert not any("before-upgrade" in name for name in left)
+
+
+def test_a_new_column_is_a_step_of_the_warehouse(home: Path, figures_before: dict[str, Any], new_column: str) -> None:
+    workspace = workspace_of(home)
+    (step,) = [one for one in plan(workspace) if one.part == "warehouse"]
+    assert step.what.startswith("write the tables again with the columns of this version")
+    upgrade(workspace)
+    rows = workspace.warehouse.query(f"SELECT count(*) AS n, count({new_column}) AS known FROM holders").to_pylist()
+    assert rows == [{"n": len(figures_before["holders"]), "known": 0}]
+
+
+def test_a_part_of_a_later_version_stops_the_upgrade_before_it_begins(home: Path) -> None:
+    write_format(home / "dagster", 99)
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    with pytest.raises(DatabaseError, match="has format 99, and this version of Holderlake knows 1"):
+        upgraded(home)
+    assert {path: path.read_bytes() for path in home.rglob("*") if path in before} == before
+
+
+def test_a_full_disk_stops_the_upgrade_before_it_begins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(home)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=1_000))
+    with pytest.raises(LakeError, match="has 1,000 bytes free, and the upgrade needs"):
+        upgraded(home)
+    assert sqlite3.connect(home / "ledger.sqlite").execute("PRAGMA user_version").fetchone() == (0,)
+
+
+def test_the_command_shows_its_plan_and_upgrades_only_with_consent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
+    run = CliRunner().invoke
+    shown = run(app, ["upgrade"])
+    assert all(part in shown.output for part in PARTS)
+    assert str(shown.exception) == "nothing was upgraded; add --yes to upgrade"
+    planned = json.loads(run(app, ["upgrade", "--dry-run", "--json"]).stdout)
+    assert ([step["part"] for step in planned["steps"]], planned["done"]) == (PARTS, False)
+    done = json.loads(run(app, ["upgrade", "--yes", "--json"]).stdout)
+    assert ([step["part"] for step in done["steps"]], done["done"]) == (PARTS, True)
+    assert "there is nothing to upgrade" in run(app, ["upgrade"]).output
+
+
+def test_the_command_asks_at_a_terminal(home: Path) -> None:
+    main, terminal = pty.openpty()
+    env = os.environ | {"HOLDERLAKE_HOME": str(home)}
+    with os.fdopen(main, "w") as keyboard, os.fdopen(terminal) as stdin:
+        process = processes.start(
+            processes.HOLDERLAKE, "upgrade", env=env, stdin=stdin, stdout=processes.PIPE, stderr=processes.PIPE
+        )
+        keyboard.write("n\n")
+        keyboard.flush()
+        output, errors = process.communicate(timeout=120)
+    assert "Upgrade now?" in output
+    assert (process.returncode, "nothing was upgraded" in errors) == (2, True)
+    assert plan(workspace_of(home))
