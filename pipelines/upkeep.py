@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.maintenance.upgrade import Step
+from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.formats import write_format
 from pipelines.dagster_history import FORMAT, check_history, dagster_release, is_current
 from pipelines.runs import dagster_instance
@@ -46,7 +46,7 @@ def _upgrade(folder: Path) -> None:
         for path in _databases(folder):
             _copy(path, partial / path.relative_to(folder))
         partial.mkdir(exist_ok=True)
-        os.sync()
+        sync_files(partial.rglob("*.db"))
         partial.rename(before)
     with dagster_instance(folder) as instance, redirect_stdout(sys.stderr):  # standard output may be JSON
         instance.upgrade(lambda _: None)

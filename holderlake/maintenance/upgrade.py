@@ -32,7 +32,7 @@ _BYTES_A_SECOND: Final = 20_000_000
 
 @dataclass(frozen=True)
 class Step:
-    """A step of an upgrade: the part of the home, what is done, and the numbers of its files and bytes.
+    """A step of an upgrade: the part of the home, a description, and the numbers of its files and bytes.
 
     ``disk`` is the additional space in bytes that the step needs while it runs.
     """

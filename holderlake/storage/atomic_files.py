@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -83,9 +83,19 @@ def set_aside(path: Path, root: Path, folder: str) -> Path:
     return moved
 
 
-def _sync(folder: Path) -> None:
-    """Sync a folder to disk, so that new file names in it survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync_files(paths: Iterable[Path]) -> None:
+    """Sync files to disk that were written without it, and then their folders."""
+    folders = set()
+    for path in paths:
+        _sync(path)
+        folders.add(path.parent)
+    for folder in folders:
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    """Sync a file to disk, or a folder, so that new file names in it survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

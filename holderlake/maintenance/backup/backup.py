@@ -5,7 +5,6 @@ A backup gets its name when it is complete. Each is complete in itself, so any o
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from contextlib import suppress
@@ -21,6 +20,7 @@ from holderlake.lake.lake import LakeError
 from holderlake.maintenance.backup.files import LIST, Copier, Listing, damaged, read_listing
 from holderlake.maintenance.backup.home import copy_home
 from holderlake.maintenance.swap import only_rebuild, recover
+from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
 
@@ -68,7 +68,7 @@ def backup(workspace: Workspace, folder: Path) -> BackupReport:
         copy_home(workspace, copier)
         listing = Listing(now.isoformat(), str(home), copier.files, copier.problems)
         (partial / LIST).write_bytes(msgspec.json.encode(listing, order="sorted"))
-        os.sync()
+        sync_files([*copier.written, partial / LIST])
         final = _free_name(folder, partition_text(now))
         partial.rename(final)
     size = sum(entry.bytes for entry in copier.files.values())

@@ -70,6 +70,8 @@ class Copier:
         self.files: dict[str, Entry] = {}
         self.problems: list[str] = []
         self.copied_bytes = 0
+        self.written: set[Path] = set()
+        """The files that are not links, and not synced to disk yet."""
         self._base, self._known = before[0] if before else folder, before[1].files if before else {}
 
     def add(self, source: Path, name: str, sha256: str | None = None) -> bool:
@@ -91,6 +93,7 @@ class Copier:
                 size += len(chunk)
         if sha256 not in (None, digest.hexdigest()):
             target.unlink()
+            self.written.discard(target)
             return False
         _keep(target, stat)
         self.files[name] = Entry(size, digest.hexdigest(), stat.st_mtime_ns)
@@ -132,6 +135,7 @@ class Copier:
         """Remove a file from the backup, if it was added."""
         if self.files.pop(name, None):
             (self.folder / name).unlink()
+        self.written.discard(self.folder / name)
 
     def _link(self, name: str, entry: Entry) -> bool:
         """Link a file of the earlier backup into this one. Return False if that file is gone or has another size."""
@@ -142,6 +146,7 @@ class Copier:
             target = self._target(name)
             try:
                 target.hardlink_to(base)
+                self.written.discard(target)
             except OSError:  # a file system without links
                 shutil.copy2(base, target)
                 self.copied_bytes += entry.bytes
@@ -154,6 +159,7 @@ class Copier:
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # it may be a link to a file of another backup
+        self.written.add(target)
         return target
 
 

@@ -7,7 +7,6 @@ its content is moved to its places. A restore that was killed is repeated by the
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import time
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from holderlake.lake.lake import LakeError
 from holderlake.maintenance.backup.backup import backups
 from holderlake.maintenance.backup.files import LIST, Entry, read_listing
 from holderlake.maintenance.backup.home import STORE
+from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
 
@@ -62,7 +62,7 @@ def restore(workspace: Workspace, folder: Path, name: str | None = None) -> Rest
         else:
             _copy(chosen, listing.files, home / _COPYING)
             shutil.copy(chosen / LIST, home / _COPYING)
-            os.sync()
+            sync_files(home / _COPYING / name for name in [*listing.files, LIST])
             (home / _COPYING).rename(home / _COMPLETE)
         _move(home, outside)
     (home / _LOCK).unlink(missing_ok=True)
@@ -143,7 +143,7 @@ def _move_store(restored: Path, outside: Path) -> None:
         if building.exists():
             shutil.rmtree(building)
         shutil.copytree(restored, building)
-        os.sync()
+        sync_files(path for path in building.rglob("*") if path.is_file())
         if outside.exists():
             outside.rmdir()
         building.rename(outside)
