@@ -92,8 +92,9 @@ class HomeMetrics:
         """
         lake, watched = self._workspace.lake, self._workspace.settings.watchlist
         instants: dict[tuple[str, str], datetime] = {}
-        for path in lake.manifest_paths():  # names only: reading each manifest of several years takes minutes
-            family, chain, timestamp = place_of(path)
+        # in a folder by names only: reading each manifest of several years takes minutes
+        every = map(place_of, lake.manifest_paths()) if lake.is_local else (one.place for one in lake.manifests())
+        for family, chain, timestamp in every:
             if chain in watched and family in FAMILY_TABLES:
                 as_of = parse_partition(timestamp)
                 instants[family, chain] = max(instants.get((family, chain), as_of), as_of)

@@ -26,14 +26,14 @@ def run_metrics(instance: DagsterInstance) -> Iterator[Metric]:
     counts = gauge("runs", "Runs in Dagster's history, by status", ["status"])
     for status in (*_IN_PROGRESS, *_ENDED):
         counts.add_metric([status.value.lower()], instance.get_runs_count(RunsFilter(statuses=[status])))
-    oldest = gauge("oldest_run_timestamp_seconds", "Creation of a job's oldest run that has not ended", ["job"])
+    oldest = gauge("oldest_run_timestamp_seconds", "Creation of a job's oldest run that has not ended", ["dagster_job"])
     created: dict[str, float] = {}
     for record in instance.get_run_records(RunsFilter(statuses=[*_IN_PROGRESS]), limit=_RECENT, ascending=True):
         created.setdefault(record.dagster_run.job_name, record.create_timestamp.timestamp())
     for job, timestamp in sorted(created.items()):
         oldest.add_metric([job], timestamp)
-    ended = gauge("last_run_timestamp_seconds", "End of a job's newest run, by its status", ["job", "status"])
-    seconds = gauge("last_run_seconds", "Duration of a job's newest run, by its status", ["job", "status"])
+    ended = gauge("last_run_timestamp_seconds", "End of a job's newest run, by its status", ["dagster_job", "status"])
+    seconds = gauge("last_run_seconds", "Duration of a job's newest run, by its status", ["dagster_job", "status"])
     seen: set[tuple[str, str]] = set()
     for record in instance.get_run_records(RunsFilter(statuses=[*_ENDED]), limit=_RECENT):
         place = record.dagster_run.job_name, record.dagster_run.status.value.lower()

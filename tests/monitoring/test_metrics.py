@@ -117,8 +117,8 @@ def test_runs_are_counted_by_status_with_the_duration_of_the_last(instance: Dags
     instance.create_run_for_job(good)  # a run whose process never started
     read = reader(all_metrics({"runs": lambda: run_metrics(instance)}))
     assert [read("runs", status=status) for status in ("success", "failure", "not_started")] == [2, 1, None]
-    assert 0 < (read("last_run_seconds", job="bad", status="failure") or 0) < 60
-    ended = read("last_run_timestamp_seconds", job="good", status="success")
+    assert 0 < (read("last_run_seconds", dagster_job="bad", status="failure") or 0) < 60
+    ended = read("last_run_timestamp_seconds", dagster_job="good", status="success")
     assert abs(seconds(utc_now()) - (ended or 0)) < 600
 
 
