@@ -27,8 +27,8 @@ test: $(TOOLS) ## the test suite without its long tests
 test-long: $(TOOLS) ## the long tests: Spark, large scale, load, repeated kills, real data
 	@HOLDERLAKE_ALL_EXAMPLES=1 $(PYTEST) -m long
 
-extras: $(TOOLS) ## Spark, object storage and notebooks, which are optional, with what their tests need (700 MB)
-	@$(INSTALL) -r requirements-extras.lock -r requirements-notebook.lock
+extras: $(TOOLS) ## all optional parts: Spark, object storage, notebooks, Dagster in PostgreSQL, and what their tests need (900 MB)
+	@$(INSTALL) -r requirements-extras.lock -r requirements-notebook.lock -r requirements-production.lock
 
 notebook: $(READY) ## the analyst's notebook in the browser, over your data (200 MB more)
 	@$(INSTALL) -r requirements-notebook.lock
@@ -52,6 +52,9 @@ lock: $(TOOLS) ## makes the locks again from pyproject.toml
 		--output-file requirements-extras.lock
 	@$(LOCK) --group notebook --constraint requirements.lock --constraint requirements-dev.lock \
 		--constraint requirements-extras.lock --output-file requirements-notebook.lock
+	@$(LOCK) --group production --constraint requirements.lock --constraint requirements-dev.lock \
+		--constraint requirements-extras.lock --constraint requirements-notebook.lock \
+		--output-file requirements-production.lock
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -33,6 +33,7 @@ from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.times import parse_when
+from holderlake.dagster.assets import POOL
 from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.failures import step_errors
@@ -75,7 +76,11 @@ def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace:
     context.add_output_metadata({"plan": MetadataValue.md(plan_markdown(plan)), "credits": credits_text(plan.credits)})
 
 
-@op(description="Fills the lake at each instant that it lacks, and loads the warehouse.", tags={"kind": "parquet"})
+@op(
+    description="Fills the lake at each instant that it lacks, and loads the warehouse.",
+    tags={"kind": "parquet"},
+    pool=POOL,
+)
 def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
     """Run the backfill. Partitions that it filled are logged as materialised, even after an error."""
     if config.refresh and not config.refresh_since:

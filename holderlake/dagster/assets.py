@@ -39,6 +39,8 @@ from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
 
 OWNERS: Final = ["team:holderlake"]
+POOL: Final = "provider"
+"""The concurrency pool of all steps that fetch with the API key of the settings."""
 
 
 class IngestConfig(Config):
@@ -58,10 +60,12 @@ def stream_asset(
     *,
     key_prefix: Sequence[str] = (),
     partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
+    pool: str = POOL,
 ) -> AssetsDefinition:
     """Return the assets of a stream's tables. They need the resource ``workspace``.
 
-    ``deps`` are tables that are fetched before, and ``key_prefix`` comes before the name of each table.
+    ``deps`` are tables that are fetched before, and ``key_prefix`` comes before the name of each table. ``pool`` is
+    Dagster's concurrency pool of the steps: one for each API key, so that ``dagster.yaml`` can limit the runs of a key.
     """
 
     @multi_asset(
@@ -69,6 +73,7 @@ def stream_asset(
         specs=[_table_spec(stream, table, description, deps, key_prefix) for table in stream.tables],
         partitions_def=partitions_def,
         backfill_policy=BackfillPolicy.single_run(),
+        pool=pool,
     )
     def materialise(
         context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]

@@ -1,0 +1,164 @@
+"""Dagster as separate processes over PostgreSQL, with the settings of deploy/dagster."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from dagster import AssetKey, DagsterInstance, StaticPartitionsDefinition, asset, materialize
+from sqlalchemy import make_url
+
+from holderlake.lake.lake import Lake
+from tests.processes import ROOT
+from tests.real import missing
+
+SETTINGS: Final = ROOT / "deploy" / "dagster"
+TOKEN: Final = "0x6e292a54492fcbc538ad4ccd9429d76f4847531e"
+WITHOUT_OUR_EVENT_LOG: Final = "import sys; sys.modules['holderlake.dagster.event_log'] = None"
+"""A sitecustomize.py that makes importing the only module with a private class of Dagster fail."""
+
+LAUNCH: Final = """
+mutation($parameters: ExecutionParams!) {
+  launchRun(executionParams: $parameters) { ... on LaunchRunSuccess { run { runId } } }
+}
+"""
+STATUS: Final = "query($run: ID!) { runOrError(runId: $run) { ... on Run { status } } }"
+JOB: Final = {"repositoryLocationName": "holderlake", "repositoryName": "__repository__", "jobName": "ingest"}
+
+
+@pytest.fixture
+def environment(postgres_url: str) -> dict[str, str]:
+    """The variables of deploy/dagster for a new database."""
+    if importlib.util.find_spec("dagster_postgres") is None:
+        missing("dagster-postgres is not installed: run 'make extras'")
+    url = make_url(postgres_url)
+    parts = {"HOST": url.host, "PORT": url.port, "USER": url.username, "PASSWORD": url.password, "DB": url.database}
+    return {f"DAGSTER_POSTGRES_{name}": str(value) for name, value in parts.items()}
+
+
+@asset(partitions_def=StaticPartitionsDefinition(["eth"]))
+def counted() -> None:
+    pass
+
+
+@pytest.fixture
+def dagster_home(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for DAGSTER_HOME with the settings for one host."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    folder = tmp_path / "dagster"
+    folder.mkdir()
+    shutil.copy(SETTINGS / "local" / "dagster.yaml", folder)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:.*logging configuration:dagster.BetaWarning")
+def test_history_is_in_postgresql(dagster_home: Path) -> None:
+    for _ in range(2):  # the second time with existing tables
+        with DagsterInstance.from_config(str(dagster_home)) as instance:
+            assert materialize([counted], instance=instance, partition_key="eth").success
+            assert instance.get_materialized_partitions(AssetKey("counted")) == {"eth"}
+            stores = (instance.event_log_storage, instance.run_storage, instance.schedule_storage)
+            assert {type(one).__module__.partition(".")[0] for one in stores} == {"dagster_postgres"}
+
+
+@pytest.mark.long
+def test_webserver_daemon_and_code_server_run_a_job(
+    environment: dict[str, str], dagster_home: Path, tmp_path: Path
+) -> None:
+    with DagsterInstance.from_config(str(dagster_home)) as instance:
+        instance.add_dynamic_partitions("chain", ["eth"])
+    with stack(environment | {"DAGSTER_HOME": str(dagster_home)}, tmp_path) as port:
+        day = {"dagster/partition": "eth|2026-05-01", "dagster/partition/chain": "eth"}
+        tags = [{"key": key, "value": value} for key, value in (day | {"dagster/partition/date": "2026-05-01"}).items()]
+        parameters = {"selector": JOB, "executionMetadata": {"tags": tags}}
+        run = graphql(port, LAUNCH, parameters=parameters)["launchRun"]["run"]["runId"]
+        wait_for(lambda: graphql(port, STATUS, run=run)["runOrError"]["status"] in ("SUCCESS", "FAILURE"))
+        status = graphql(port, STATUS, run=run)["runOrError"]["status"]
+        assert status == "SUCCESS", (tmp_path / "code.out").read_text()[-4_000:]
+    assert Lake(tmp_path / "home" / "lake").read("holders", "eth").num_rows > 0
+    assert '"partition": "eth|2026-05-01"' in (tmp_path / "code.out").read_text()
+
+
+@contextmanager
+def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
+    """Run a code server, a webserver and a daemon without our event log; yield the webserver's port."""
+    code, web = free_port(), free_port()
+    (folder / "sitecustomize.py").write_text(WITHOUT_OUR_EVENT_LOG)
+    workspace = (SETTINGS / "workspace.yaml").read_text().replace("4000", str(code))
+    (folder / "workspace.yaml").write_text(workspace)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
+    own |= environment | {
+        "HOLDERLAKE_HOME": str(folder / "home"),
+        "HOLDERLAKE_WATCHLIST": f'{{"eth": ["{TOKEN}"]}}',
+        "HOLDERLAKE_CODE_HOST": "127.0.0.1",
+        "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
+    }
+    with ExitStack() as running:
+
+        def start(name: str, program: str, *arguments: str) -> None:
+            output = running.enter_context((folder / f"{name}.out").open("wb"))
+            process = subprocess.Popen(
+                [Path(sys.executable).with_name(program), *arguments, "--log-format", "json"],
+                cwd=folder,
+                env=own,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            running.callback(end, process)
+
+        location = ("-m", "pipelines.definitions", "--location-name", "holderlake")
+        start("code", "dagster", "code-server", "start", "-h", "127.0.0.1", "-p", str(code), *location)
+        wait_for(lambda: "Started Dagster code proxy server" in (folder / "code.out").read_text())
+        start("daemon", "dagster-daemon", "run")
+        start("webserver", "dagster-webserver", "-h", "127.0.0.1", "-p", str(web))
+        wait_for(lambda: answers(f"http://127.0.0.1:{web}/server_info"))
+        yield web
+
+
+def graphql(port: int, query: str, **variables: Any) -> dict[str, Any]:
+    answer = httpx.post(f"http://127.0.0.1:{port}/graphql", json={"query": query, "variables": variables}).json()
+    assert "errors" not in answer, answer
+    return dict(answer["data"])
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a server, and kill all processes of its session if it takes too long."""
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.TransportError:
+        return False
+
+
+def wait_for(is_so: Callable[[], bool], seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
