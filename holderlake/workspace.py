@@ -20,7 +20,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
 from holderlake.http.client import MEGABYTE
 from holderlake.lake.lake import Lake
-from holderlake.lake.object_store import BucketStore
+from holderlake.lake.object_store import ARCHIVE, BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider
@@ -31,7 +31,7 @@ from holderlake.provider.local_engine import Engine
 from holderlake.provider.node_imports import DayReport
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.settings import Settings
-from holderlake.storage.objects import open_objects
+from holderlake.storage.objects import Below, Objects, open_objects
 from holderlake.storage.postgresql import Postgres
 from holderlake.storage.state import Where
 from holderlake.warehouse.warehouse import Warehouse
@@ -100,7 +100,7 @@ class Workspace:
 
     @cached_property
     def archive(self) -> AnswerArchive:
-        return AnswerArchive(self.settings.archive)
+        return open_archive(self.settings, self.lake)
 
     def state(self, file: Path) -> Where:
         """Return the place of a part of the state: a SQLite ``file`` of the home, or the shared PostgreSQL."""
@@ -152,15 +152,31 @@ class Workspace:
 
 def open_lake(settings: Settings) -> Lake:
     """Open the lake of the settings: in the home folder, or in a bucket."""
-    chosen = settings.lake
-    if chosen.url is None:
+    url = settings.lake.url
+    if url is None:
         return Lake(settings.lake_folder)
-    objects = open_objects(chosen.url, chosen.endpoint, chosen.region)
-    folder = settings.bucket_folder(chosen.url)
-    store = BucketStore(objects, folder, chosen.cache_bytes)
-    if settings.state.url is None:  # hosts with separate ledgers could pay for the same answer
-        store.check_writer = WriterLease(objects, folder).hold
-    return Lake(folder, store)
+    objects = open_objects(url, settings.lake.endpoint, settings.lake.region)
+    folder = settings.bucket_folder(url)
+    return Lake(folder, BucketStore(objects, folder, settings.lake.cache_bytes, _may_be_old(settings, objects)))
+
+
+def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
+    """Open the archive of the settings: in the home folder, or in the bucket of the lake."""
+    store = lake.store
+    if not isinstance(store, BucketStore):
+        return AnswerArchive(settings.archive)
+    objects = Below(store.objects, ARCHIVE)
+    return AnswerArchive(store.folder / "archive", objects, _may_be_old(settings, store.objects), store.records)
+
+
+def _may_be_old(settings: Settings, objects: Objects) -> Callable[[], bool]:
+    """Return a function that checks before a write to a bucket that this home may write.
+
+    It returns True if another host may have written to the bucket since the last check.
+    """
+    if settings.state.url is not None:
+        return lambda: True  # the hosts share one ledger, which grants the claims of answers
+    return WriterLease(objects, settings.bucket_folder(settings.lake.url or "")).hold
 
 
 @contextmanager

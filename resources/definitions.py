@@ -26,7 +26,7 @@ def all_resources(settings: Settings) -> dict[str, Any]:
         local=settings.provider.local,
         api_key=EnvVar(_KEY_VARIABLE) if os.environ.get(_KEY_VARIABLE) else None,
     )
-    lake = LakeResource(path=str(settings.lake_folder))
+    lake = LakeResource(path=str(settings.lake_folder), url=settings.lake.url)
     warehouse = WarehouseResource(path=str(settings.warehouse))
     engine = EngineResource(store=str(settings.engine_store), direct=settings.provider.direct)
     return {

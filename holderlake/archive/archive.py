@@ -6,27 +6,40 @@ A superseded answer, which a later one of the same name replaced, is kept too: p
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
-from holderlake.archive.segments import DamagedPiece, Piece, Place, Segments
+from holderlake.archive.bucket_segments import BucketSegments
+from holderlake.archive.pieces import DamagedPiece, Piece
+from holderlake.archive.segments import Place, Segments
 from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text
 from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.batches import Batches
+from holderlake.storage.objects import Objects
 from holderlake.storage.sqlite import DatabaseError
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
 _LOST: Final = "lost.txt"
 """Name of the file next to a damaged segment that lists the digests of its unreadable answers, one a line."""
+
+
+PartitionName: TypeAlias = tuple[str, str, str]
+"""Family, chain and timestamp of a partition of the lake."""
+OtherRecords: TypeAlias = Callable[[PartitionName | None], Iterable[tuple[PartitionName, Sequence[bytes]]]]
+"""Function that returns the records of commits of one partition, or of all (None), by partition."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +96,31 @@ class StoredAnswer:
 
 
 class AnswerArchive:
-    """The archive in the folder ``root``, for any number of threads and processes."""
+    """The archive in the folder ``root``, for any number of threads and processes.
 
-    def __init__(self, root: Path | str) -> None:
+    If it lies in a bucket (``objects``), ``root`` is the folder of this host's index. ``may_be_old`` is called before
+    each paid call, and returns True if another host may have archived answers since the last one; it raises if this
+    host may not write. ``other_records`` returns the records of commits that lie elsewhere: see ``provenance``.
+    """
+
+    def __init__(
+        self,
+        root: Path | str,
+        objects: Objects | None = None,
+        may_be_old: Callable[[], bool] = lambda: True,
+        other_records: OtherRecords = lambda place: (),
+    ) -> None:
         self.root = Path(root)
-        self._segments = Segments(self.root)
+        self.other_records = other_records
+        self._shared = None if objects is None else BucketSegments(self.root, objects)
+        self._segments = self._shared or Segments(self.root)
+        self._may_be_old = may_be_old
+        self._refreshes: WeakKeyDictionary[AbstractEventLoop, Batches[None, None]] = WeakKeyDictionary()
+
+    @property
+    def is_local(self) -> bool:
+        """True if the answers lie in the folder ``root``."""
+        return self._shared is None
 
     def check_format(self) -> None:
         """Raise ``DatabaseError`` for an archive of a later format than this version knows."""
@@ -126,12 +159,33 @@ class AnswerArchive:
         The segment of a damaged answer is moved away with a warning.
         """
         place = self._segments.find(key)
-        return self._at(place) if place and _is_since(place, since) else None
+        answer = self._at(place) if place and _is_since(place, since) else None
+        if answer is None and place is not None and self._shared is not None:  # another host has moved it
+            place = self._segments.find(key)
+            answer = self._at(place) if place and _is_since(place, since) else None
+        return answer
 
     def holds(self, key: str, since: datetime | None = None) -> bool:
         """Return whether the archive has an answer of a key, fetched at or after ``since`` (naive UTC)."""
         place = self._segments.find(key)
         return place is not None and _is_since(place, since)
+
+    async def holds_now(self, key: str, since: datetime | None = None) -> bool:
+        """Return what ``holds`` returns, with the answers that other hosts have archived until now.
+
+        Fetches of one event loop share a refresh of the index that begins after their calls.
+        """
+        if self._shared is not None and self._may_be_old():
+            loop = asyncio.get_running_loop()
+            if loop not in self._refreshes:
+                self._refreshes[loop] = Batches(self._refresh, None)
+            await self._refreshes[loop].submit(None)
+        return self.holds(key, since)
+
+    def _refresh(self, callers: Sequence[None]) -> Sequence[None]:
+        if self._shared is not None:
+            self._shared.refresh()
+        return callers
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
         """Return the answer of a key with this hash (and fetch time, naive UTC), superseded or not; None if missing."""
@@ -177,8 +231,11 @@ class AnswerArchive:
         except (DamagedPiece, KeyError, ValueError, TypeError) as error:
             self._set_aside(place, error)
         except FileNotFoundError:
-            _log.warning("the archived answer %s is lost: %s is missing", place.name, self.root / place.segment)
-            self._segments.forget(place)
+            if self._shared is not None:
+                self._shared.refresh(all_segments=True)
+            if place in self._segments.all_of(place.name):
+                _log.warning("the archived answer %s is lost: %s is missing", place.name, self.root / place.segment)
+                self._segments.forget(place)
         return None
 
     def _set_aside(self, place: Place, error: Exception) -> None:

@@ -6,6 +6,7 @@ before the commit. If the process is killed in between, the commit is made again
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,18 +132,22 @@ def group_of(
     return Group(tuple(subjects), tuple(asked), failed)
 
 
+def encoded(commit: Commit) -> bytes:
+    """Return the record of a commit as bytes."""
+    return zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(msgspec.json.encode(commit, order="sorted"))
+
+
 def note(archive: AnswerArchive, commit: Commit) -> None:
     """Write the file that records a commit. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
     archive.check_format()
-    folder = _folder(archive).joinpath(*_place(commit))
     name = f"{commit.at:%Y%m%dT%H%M%S.%fZ}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
-    text = msgspec.json.encode(commit, order="sorted")
-    write_whole(folder / name, zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(text))
+    write_whole(_folder(archive).joinpath(*_place(commit)) / name, encoded(commit))
 
 
 def records(archive: AnswerArchive) -> list[Path]:
     """Return the files that record all commits, sorted by chain, timestamp, family and time of the commit."""
     archive.check_format()
+    _copy_other_records(archive, None)
     return sorted(path for path in _folder(archive).glob(f"chain=*/timestamp=*/*/*{_SUFFIX}") if path.name[0] != ".")
 
 
@@ -151,7 +156,18 @@ def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path
     archive.check_format()
     family, chain, timestamp = place
     folder = _folder(archive) / f"chain={chain_name(chain)}" / f"timestamp={timestamp_name(timestamp)}"
+    _copy_other_records(archive, place)
     return sorted(path for path in (folder / family_name(family)).glob(f"*{_SUFFIX}") if path.name[0] != ".")
+
+
+def _copy_other_records(archive: AnswerArchive, place: tuple[str, str, str] | None) -> None:
+    """Copy records that lie in manifests of a lake in a bucket into files of this host, with equal names each time."""
+    for (family, chain, timestamp), found in archive.other_records(place):
+        folder = _folder(archive) / f"chain={chain}" / f"timestamp={timestamp}" / family
+        for number, record in enumerate(found):
+            path = folder / f"{number:06d}-{hashlib.sha256(record).hexdigest()[:16]}{_SUFFIX}"
+            if not path.exists():
+                write_whole(path, record)
 
 
 def read(path: Path) -> Commit | None:

@@ -13,19 +13,19 @@ import re
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import zstandard
 
+from holderlake.archive.pieces import DamagedPiece, Entry, Piece, about_of, decompressed, encoded, entries_in, rows_of
 from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.formats import FORMAT_FILE, read_format, too_new, write_format
 from holderlake.storage.locks import locked
-from holderlake.storage.names import BadName, digest_name
 from holderlake.storage.sqlite import DamagedDatabase, Database, DatabaseError
 
 SUFFIX: Final = ".zst"
@@ -42,7 +42,7 @@ _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD_BYTES: Final = 4_096
 _TICK: Final = 2_000_000_000
 """Nanoseconds. Two changes of a folder within this time may have the same time stamp."""
-_SEGMENT: Final = re.compile(r"(packs/[0-9-]{10}|[0-9a-f]{2}|superseded/[0-9a-f]{2})/[0-9a-f-]+\.zst")
+SEGMENT: Final = re.compile(r"(packs/[0-9-]{10}|[0-9a-f]{2}|superseded/[0-9a-f]{2})/[0-9a-f-]+\.zst")
 _FOLDERS: Final = ("packs/*", "[0-9a-f][0-9a-f]", "superseded/??")
 """Folders of segments. In the last two, version 0.1.0 kept each piece in a file named after the piece."""
 
@@ -89,21 +89,6 @@ _INSERT: Final = """
 """
 
 
-class DamagedPiece(Exception):
-    """The bytes of a piece differ from those that were written."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece of a segment: an answer's bytes (``raw``), and its metadata ``about``.
-
-    ``about`` has at least ``digest`` (the piece's name), ``sha256`` of ``raw``, and ``fetched_at`` (ISO 8601, UTC).
-    """
-
-    about: Mapping[str, Any]
-    raw: bytes = field(repr=False)
-
-
 @dataclass(frozen=True)
 class Place:
     """The location of a piece: segment, start and length in bytes. ``superseded`` is 1 if a later one replaced it."""
@@ -125,14 +110,30 @@ class Segments:
         self.root = root
         self._inode: int | None = None
 
+    def _write(self, frames: Sequence[bytes], entries: Sequence[Entry]) -> str:
+        """Write a new segment, and return its name."""
+        segment = f"packs/{entries[0][2][:10]}/{uuid.uuid4().hex}{SUFFIX}"
+        write_whole(self.root / segment, b"".join(frames))
+        return segment
+
+    def _read(self, segment: str) -> bytes:
+        """Return the bytes of a segment. Raises ``FileNotFoundError``."""
+        return (self.root / segment).read_bytes()
+
+    def _delete(self, segment: str) -> None:
+        (self.root / segment).unlink(missing_ok=True)
+
+    def _move(self, segment: str, folder: Path) -> None:
+        """Move a damaged segment into ``folder``."""
+        (self.root / segment).replace(folder / Path(segment).name)
+
     def add(self, pieces: Sequence[Piece]) -> None:
         """Write pieces to one new segment. Earlier pieces of the same names become superseded. Raises ``OSError``."""
-        compressor = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
-        frames = [compressor.compress(_line(piece.about) + piece.raw) for piece in pieces]
-        segment = self._new_segment(pieces[0].about["fetched_at"])
-        write_whole(self.root / segment, b"".join(frames))
+        frames = encoded(pieces)
+        entries = list(rows_of((piece.about for piece in pieces), frames))
+        segment = self._write(frames, entries)
         try:
-            self._changed(lambda db: _enter(db, segment, _rows_of((piece.about for piece in pieces), frames)))
+            self._changed(lambda db: enter(db, segment, entries))
         except DatabaseError as error:  # the segment exists: the index adds it when it is opened again
             raise OSError(str(error)) from error
 
@@ -181,15 +182,15 @@ class Segments:
         try:
             while b"\n" not in head and (more := reader.read(_HEAD_BYTES)):
                 head += more
-            return _about_of(head)
+            return about_of(head)
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
 
     def read(self, place: Place) -> Piece:
         """Read and return a piece, without checking its hash. Raises ``DamagedPiece`` and ``FileNotFoundError``."""
         try:
-            text, _ = _decompressed(self.stored(place))
-            return Piece(_about_of(text), text.partition(b"\n")[2])
+            text, _ = decompressed(self.stored(place))
+            return Piece(about_of(text), text.partition(b"\n")[2])
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
 
@@ -206,8 +207,8 @@ class Segments:
                 db.executemany("DELETE FROM pieces WHERE id = ?", gone)
                 left = _places(db.execute, "WHERE pack = ? ORDER BY start", segment)
                 if left:
-                    self._move(db, left)
-            (self.root / segment).unlink(missing_ok=True)
+                    self._copy(db, left)
+            self._delete(segment)
 
     def set_aside(self, segment: str, folder: Path) -> list[str]:
         """Move a damaged segment into ``folder``, copy its readable pieces to a new segment, and return the lost names.
@@ -217,36 +218,33 @@ class Segments:
         folder.mkdir(parents=True, exist_ok=True)
         with self._index.transaction() as db:
             listed = {place.name for place in _places(db.execute, "WHERE pack = ?", segment)}
-            stored, entries = (self.root / segment).read_bytes(), list(_entries(self.root / segment))
+            stored = self._read(segment)
+            entries = list(entries_in(stored, segment))
             db.execute("DELETE FROM pieces WHERE pack = ?", (segment,))
             if entries and not segment.startswith("packs/"):  # named after its only piece, which is readable
-                _enter(db, segment, entries)
+                enter(db, segment, entries)
                 return []
             if entries:
                 self._enter_readable(db, stored, entries)
-            (self.root / segment).replace(folder / Path(segment).name)
+            self._move(segment, folder)
         return sorted(listed - {entry[0] for entry in entries})
 
-    def _enter_readable(self, db: sqlite3.Connection, stored: bytes, entries: Sequence[tuple[Any, ...]]) -> None:
+    def _enter_readable(self, db: sqlite3.Connection, stored: bytes, entries: Sequence[Entry]) -> None:
         """Write the readable frames of a segment to a new segment. Of each name, the piece fetched last is current."""
-        segment = self._new_segment(entries[0][2])
         frames = [stored[start : start + length] for _, _, _, start, length in entries]
-        write_whole(self.root / segment, b"".join(frames))
         abouts = ({"digest": name, "sha256": sha, "fetched_at": at} for name, sha, at, _, _ in entries)
-        _enter(db, segment, _rows_of(abouts, frames))
-        for name in {entry[0] for entry in entries}:
-            db.execute("UPDATE pieces SET superseded = 1 WHERE name = ?", (name,))
-            db.execute(_LATEST, (name,))
+        moved = list(rows_of(abouts, frames))
+        enter(db, self._write(frames, moved), moved)
+        supersede(db, {entry[0] for entry in entries})
 
-    def _move(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
+    def _copy(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
         """Copy pieces to one new segment, and point the index to it."""
-        segment = self._new_segment(places[0].fetched_at)
         frames = [self.stored(place) for place in places]
-        write_whole(self.root / segment, b"".join(frames))
-        start = 0
-        for place, frame in zip(places, frames, strict=True):
-            db.execute("UPDATE pieces SET pack = ?, start = ? WHERE id = ?", (segment, start, place.id))
-            start += len(frame)
+        abouts = ({"digest": place.name, "sha256": place.sha256, "fetched_at": place.fetched_at} for place in places)
+        moved = list(rows_of(abouts, frames))
+        segment = self._write(frames, moved)
+        for place, entry in zip(places, moved, strict=True):
+            db.execute("UPDATE pieces SET pack = ?, start = ? WHERE id = ?", (segment, entry[3], place.id))
 
     @cached_property
     def _index(self) -> Database:
@@ -310,7 +308,7 @@ class Segments:
     def _add_unknown(self, db: sqlite3.Connection) -> None:
         """Add segments that the index lacks, oldest pieces first, and remove entries of segments that are gone."""
         known = dict(db.execute("SELECT name, changed FROM folders").fetchall())
-        found: list[tuple[str, str, int, tuple[Any, ...]]] = []
+        found: list[tuple[str, str, int, Entry]] = []
         for folder in (folder for pattern in _FOLDERS for folder in self.root.glob(pattern)):
             name, changed = folder.relative_to(self.root).as_posix(), folder.stat().st_mtime_ns
             if known.get(name) == changed:
@@ -322,11 +320,11 @@ class Segments:
             }
             db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in listed - there])
             for segment in there - listed:
-                found += [(entry[2], segment, entry[3], entry) for entry in _entries(self.root / segment)]
+                found += [(entry[2], segment, entry[3], entry) for entry in entries_in(self._read(segment), segment)]
             if time.time_ns() - changed > _TICK:
                 db.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (name, changed))
         for _, segment, _, entry in sorted(found):
-            _enter(db, segment, [entry])
+            enter(db, segment, [entry])
 
     def _select(self, clauses: str, *values: str) -> list[Place]:
         if not self._exists():
@@ -337,10 +335,6 @@ class Segments:
         """Return whether the archive may have pieces, without creating an index."""
         return "_index" in vars(self) or self.root.exists()
 
-    @staticmethod
-    def _new_segment(fetched_at: str) -> str:
-        return f"packs/{fetched_at[:10]}/{uuid.uuid4().hex}{SUFFIX}"
-
 
 def _check(index: Database, path: Path) -> None:
     """Raise ``DamagedDatabase`` if SQLite's integrity check of the index fails."""
@@ -349,50 +343,8 @@ def _check(index: Database, path: Path) -> None:
         raise DamagedDatabase(f"{path} is damaged ({found}); {_REMEDY}")
 
 
-def _line(about: Mapping[str, Any]) -> bytes:
-    return json.dumps(about, separators=(",", ":")).encode() + b"\n"
-
-
-def _about_of(text: bytes) -> dict[str, Any]:
-    line, end, _ = text.partition(b"\n")
-    about = json.loads(line)
-    if not end or not isinstance(about, dict):
-        raise ValueError("the line about it is incomplete")
-    return about
-
-
-def _decompressed(stored: bytes) -> tuple[bytes, int]:
-    """Return the decompressed first frame, and its compressed length in bytes. Raises ``ZstdError``, ``ValueError``."""
-    reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
-    text = reader.decompress(stored)
-    if not reader.eof:
-        raise ValueError("the compressed text ends too early")
-    return text, len(stored) - len(reader.unused_data)
-
-
-def _rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
-    """Yield (name, SHA-256, fetch time, start, length) of the consecutive pieces of a segment."""
-    start = 0
-    for about, frame in zip(abouts, frames, strict=True):
-        yield about["digest"], about["sha256"], about["fetched_at"], start, len(frame)
-        start += len(frame)
-
-
-def _entries(path: Path) -> Iterator[tuple[Any, ...]]:
-    """Yield (name, SHA-256, fetch time, start, length) of the readable pieces in a segment's file."""
-    stored, start = path.read_bytes(), 0
-    default = {"digest": path.stem.partition("-")[0]}  # a file of a single piece is named after it
-    while 0 <= start < len(stored):
-        length = 0
-        with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError, BadName):
-            text, length = _decompressed(stored[start:])
-            about = default | _about_of(text)
-            yield digest_name(about["digest"]), digest_name(about["sha256"]), about["fetched_at"], start, length
-        start = start + length if length else stored.find(_MAGIC, start + 1)
-
-
-def _enter(db: sqlite3.Connection, segment: str, entries: Iterable[tuple[Any, ...]]) -> None:
-    """Add the pieces of a segment to the index, unless it has them. For ``entries`` see ``_entries``."""
+def enter(db: sqlite3.Connection, segment: str, entries: Iterable[Entry]) -> None:
+    """Add the pieces of a segment to the index, unless it has them. For ``entries`` see ``entries_in``."""
     (known,) = db.execute(_KNOWN, (segment,)).fetchone()
     there = set(json.loads(known))
     fresh = [entry for entry in entries if entry[3] not in there]
@@ -402,7 +354,14 @@ def _enter(db: sqlite3.Connection, segment: str, entries: Iterable[tuple[Any, ..
     db.execute(_INSERT, (segment, rows))
 
 
+def supersede(db: sqlite3.Connection, names: Iterable[str]) -> None:
+    """Make the piece of each name that was fetched last its current one."""
+    for name in names:
+        db.execute("UPDATE pieces SET superseded = 1 WHERE name = ?", (name,))
+        db.execute(_LATEST, (name,))
+
+
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
     """Return locations of pieces, without rows whose path is no segment's: such files must never be removed."""
     found = (Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
-    return [place for place in found if _SEGMENT.fullmatch(place.segment)]
+    return [place for place in found if SEGMENT.fullmatch(place.segment)]

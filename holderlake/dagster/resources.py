@@ -18,7 +18,7 @@ from holderlake.lake.lake import Lake
 from holderlake.local.embedded import make_workspace
 from holderlake.settings import Settings, load_settings
 from holderlake.warehouse.warehouse import Warehouse
-from holderlake.workspace import Workspace
+from holderlake.workspace import Workspace, open_lake
 
 
 class ProviderResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
@@ -37,10 +37,16 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg] # its value 
     """The Parquet lake: one folder per table, one file per chain and instant."""
 
     path: str = Field(description="Folder of the lake")
+    url: str | None = Field(default=None, description="Bucket of lake and archive, such as s3://bucket/lake, if any")
 
     def open(self) -> Lake:
         """Return the lake; `open().read("holders", chain, as_of)` is an Arrow table."""
-        return Lake(Path(self.path))
+        return open_lake(self.settings()) if self.url else Lake(Path(self.path))
+
+    def settings(self, settings: Settings | None = None) -> Settings:
+        """Return the settings (by default those of file and environment) with the bucket of this resource."""
+        settings = settings or load_settings()
+        return settings.model_copy(update={"lake": settings.lake.model_copy(update={"url": self.url})})
 
 
 class WarehouseResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
@@ -86,12 +92,13 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
     def open(self) -> Workspace:
         """Return the workspace of the settings, with the values of the four resources. The caller must close it."""
         workspace = make_workspace(self._settings())
-        workspace.lake = self.lake.open()
+        if not self.lake.url:
+            workspace.lake = self.lake.open()
         workspace.warehouse = self.warehouse.open()
         return workspace
 
     def _settings(self) -> Settings:
-        settings = load_settings(Path(self.settings_file) if self.settings_file else None)
+        settings = self.lake.settings(load_settings(Path(self.settings_file) if self.settings_file else None))
         provider = {"url": self.provider.url, "local": self.provider.local, "direct": self.engine.direct}
         store = Path(self.engine.store)
         # the store of the home keeps its name as the source of answers

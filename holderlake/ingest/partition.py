@@ -294,8 +294,9 @@ def _write(
 ) -> None:
     """Record in the archive from which answers the commit is made, then write its tables to the lake."""
     at = utc_now() if context.replay is None else context.replay.at
+    lake, record = context.workspace.lake, None
     if context.replay is None:
-        record = provenance.Commit(
+        made_from = provenance.Commit(
             stream.name,
             partition.chain,
             partition_text(partition.as_of),
@@ -306,9 +307,12 @@ def _write(
             dict(missing.options),
             rules,
         )
-        provenance.note(context.workspace.archive, record)
+        if lake.store.keeps_records:
+            record = provenance.encoded(made_from)
+        else:
+            provenance.note(context.workspace.archive, made_from)
     tables = {name: _concatenated(name, batch.tables.get(name, ())) for name in stream.tables}
-    context.workspace.lake.write(
+    lake.write(
         stream.name,
         partition.chain,
         partition.as_of,
@@ -320,6 +324,7 @@ def _write(
         failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
         final=stream.historic,
         options=missing.options,
+        record=record,
     )
 
 

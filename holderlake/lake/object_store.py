@@ -53,6 +53,8 @@ _WRITERS: Final = 8
 _CHUNK: Final = 500
 _CACHE_BYTES: Final = 2_000_000_000
 _PROBED: Final = "probed"
+ARCHIVE: Final = "_archive"
+"""The folder of the bucket with the archive of answers."""
 _SWEPT: Final = re.compile(r"\w+/chain=[^/]+/timestamp=[^/]+/part(-\w+)?-[0-9a-f]{24}\.parquet")
 """Names of the objects that ``sweep`` may delete."""
 
@@ -106,7 +108,7 @@ class BucketStore:
         objects: Objects,
         folder: Path,
         cache_bytes: int = _CACHE_BYTES,
-        check_writer: Callable[[], None] = lambda: None,
+        check_writer: Callable[[], object] = lambda: None,
     ) -> None:
         self.objects = objects
         self.name = objects.url

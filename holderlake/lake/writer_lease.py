@@ -42,17 +42,17 @@ class WriterLease:
         self._renew_at = 0.0
         self._lock = Lock()
 
-    def hold(self) -> None:
-        """Take the lease, or renew it if half of its time has passed.
+    def hold(self) -> bool:
+        """Take the lease, or renew it if half of its time has passed. Return True if it was taken or renewed.
 
         Raises ``LakeError`` if another home has it.
         """
         with self._lock:
             if time.time() < self._renew_at:
-                return
+                return False
             for _ in range(_ATTEMPTS):  # another process of this home may renew it at the same time
                 if self._renewed():
-                    return
+                    return True
         raise LakeError(f"the lease {self._objects.url}/{WRITER} changes all the time; try again")
 
     def _renewed(self) -> bool:

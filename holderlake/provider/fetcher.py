@@ -246,7 +246,9 @@ class Provider:
             reserved = cast(Reservation | Claimed, await asyncio.shield(reserving))
             if isinstance(reserved, Claimed):
                 return None
-            is_archived = not fetch.refresh and self._archive.holds(fetch.key, fetch.since)  # since we looked last
+            is_archived = not fetch.refresh and await self._archive.holds_now(
+                fetch.key, fetch.since
+            )  # since we looked last
             if not is_archived:
                 await _wait_for_turn(reserved.wait)
                 if not isinstance(self._stop_of(request), BudgetExceeded):  # this call is within the budget

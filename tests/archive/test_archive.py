@@ -349,7 +349,7 @@ def test_a_segment_of_a_killed_writer_is_added_to_the_index(tmp_path: Path, monk
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(segments, "_enter", killed)
+    monkeypatch.setattr(segments, "enter", killed)
     with pytest.raises(KeyboardInterrupt):
         kept_together(archive, b"two")
     monkeypatch.undo()
@@ -364,7 +364,7 @@ def test_an_unwritable_index_loses_no_answer(tmp_path: Path, monkeypatch: pytest
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(segments, "_enter", full)
+    monkeypatch.setattr(segments, "enter", full)
     with pytest.raises(OSError, match=r"index\.sqlite cannot be written: the disk is full"):
         kept_together(archive, b"one")
     monkeypatch.undo()

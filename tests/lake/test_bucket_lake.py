@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import timedelta
@@ -19,7 +17,6 @@ from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.object_store import BucketStore
 from holderlake.lake.writer_lease import WriterLease
-from holderlake.storage import objects as storage
 from holderlake.storage.objects import Bucket, Folder, Objects, ObjectsError, Version
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import DAYS, MAP_TABLES, count, failures, map_tables, write, write_holders, write_maps
@@ -27,38 +24,10 @@ from tests.s3 import require_s3
 
 require_s3()
 
-from obstore.store import MemoryStore  # noqa: E402 - only if it is installed
+from tests.buckets import Counted  # noqa: E402 - only with obstore
 
 OLD = {"0xa": [["0x1", "0x2"]]}
 NEW = {"0xa": [["0x1", "0x2", "0x9"], ["0x7", "0x8"]]}
-
-
-class Counted(Bucket):
-    """A bucket in memory that counts requests by kind, and the names of its puts."""
-
-    def __init__(self) -> None:
-        super().__init__(MemoryStore(), "memory://lake")
-        self.requests: Counter[str] = Counter()
-        self.puts: list[str] = []
-        self.before_put: Callable[[str], None] = lambda name: None
-
-    def get(self, name: str) -> tuple[bytes, Version] | None:
-        self.requests["get"] += 1
-        return super().get(name)
-
-    def put(self, name: str, data: bytes) -> None:
-        self.before_put(name)
-        self.puts.append(name)
-        super().put(name, data)
-
-    def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
-        self.before_put(name)
-        self.puts.append(name)
-        return super().put_if(name, data, version)
-
-    def list(self, prefix: str, after: str = "") -> Iterator[storage.Listed]:
-        self.requests["list"] += 1
-        return super().list(prefix, after)
 
 
 class Host:
