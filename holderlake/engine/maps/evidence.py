@@ -143,8 +143,8 @@ def cluster_evidence(
 
 def _unknown_cluster(token: TokenInfo, as_of: datetime, cluster_id: int, clusters: int) -> UnknownCluster:
     return UnknownCluster(
-        f"the map of {token.name} ({token.address} on {token.chain}) has {clusters} clusters at "
-        f"{as_of.isoformat()}Z, numbered from 1; it has no cluster {cluster_id}"
+        f"the map of {token.name} ({token.address} on {token.chain}) has no cluster {cluster_id} at "
+        f"{as_of.isoformat()}Z; clusters are numbered from 1, and their number is {clusters}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Size and period of a token's stored transfers."""
+"""Number and period of a token's stored transfers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holderlake.engine.records import Key
 
 @dataclass(frozen=True)
 class History:
-    """The number of a token's stored transfers, and unix seconds of the first and the last."""
+    """Summary of a token's stored transfers: their number, and the unix seconds of the first and the last."""
 
     chain: str
     token_address: str
@@ -21,7 +21,10 @@ class History:
 
 
 def history_of(key: Key, parts: Sequence[PartFile]) -> History | None:
-    """Return the history that the parts hold; None if they hold no transfers, as opening balances are none."""
+    """Return the summary of the transfers in the parts of the token ``key``; None if there are none.
+
+    Opening balances are not transfers, so their parts do not count.
+    """
     found = [part for part in parts if part.kind != OPENING]
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Tokens, labels and marks of indexed tokens: the part of a store that is in its catalogue alone.
+"""Tokens, labels and marks of indexed tokens in a store. They are in its catalogue only.
 
 Rules are in ``catalog.rules``, transfers and their arrays in ``store``.
 """
@@ -24,17 +24,18 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _MOST_TOKENS: Final = 100_000
-"""Tokens whose metadata is kept in memory."""
+"""The most tokens whose metadata is kept in memory."""
 
 
 class KeyedCache(Generic[K, T]):
-    """Values by key, and the keys that are known to have none."""
+    """A cache of values by key, which also remembers keys without a value."""
 
     def __init__(self) -> None:
         self._values: dict[K, T | None] = {}
 
     def get(self, keys: Sequence[K], read: Callable[[Sequence[K]], Mapping[K, T]]) -> dict[K, T]:
-        """Return the values of those keys that have one. ``read`` is called once, for the keys that are new."""
+        """Return the values of the keys that have one. ``read`` is called at most once, with the keys that are not
+        cached."""
         new = [key for key in keys if key not in self._values]
         if new:
             found = read(new)
@@ -43,9 +44,9 @@ class KeyedCache(Generic[K, T]):
 
 
 class MetadataCache:
-    """Tokens and labels that were read since ``generation`` of the store.
+    """A cache of tokens and labels, for reading many tokens in a row.
 
-    Nothing expires: for one pass over many tokens.
+    ``generation`` is the store's latest change when the cache was made. Cached values never expire.
     """
 
     def __init__(self, generation: int) -> None:
@@ -54,12 +55,15 @@ class MetadataCache:
         self._labels: dict[str | None, KeyedCache[str, AddressLabel]] = {}
 
     def labels(self, chain: str | None) -> KeyedCache[str, AddressLabel]:
-        """Return the cache of merged labels by address, as the maps of ``chain`` show them; None: of all chains."""
+        """Return the cache of merged labels by address, for maps of ``chain``; None means no particular chain."""
         return self._labels.setdefault(chain, KeyedCache())
 
 
 class Metadata:
-    """Reads and writes metadata of the store in ``root``. Each method is one transaction of the catalogue."""
+    """Reads and writes metadata of the store in ``root``. Each method is one transaction of the catalogue.
+
+    ``changes`` is the change log.
+    """
 
     def __init__(self, root: Path, changes: ChangeLog) -> None:
         self.root = root
@@ -71,35 +75,40 @@ class Metadata:
         return catalogue.transaction(self.root)
 
     def add_tokens(self, infos: Iterable[TokenInfo]) -> int:
-        """Store metadata of tokens, replacing older metadata. Return the number of rows."""
+        """Store metadata of tokens, which replaces older metadata. Return the number of given tokens."""
         listed = list(infos)
         self._write(lambda catalog: tokens.save_tokens(catalog, listed))
         return len(listed)
 
     def index_tokens(self, keys: Iterable[Key], source: str, is_indexed: bool = True) -> None:
-        """Mark tokens as indexed or not, for one of ``indexed_tokens.SOURCES``. They may have no transfers yet."""
+        """Mark tokens as indexed or not indexed, for a source of ``indexed_tokens.SOURCES``. They may have no transfers
+        yet."""
         self._write(lambda catalog: indexed_tokens.mark(catalog, keys, source, is_indexed))
 
     def add_labels(self, added: Iterable[Label]) -> int:
-        """Store labels, replacing those of the same address, chain and source. Return the number of rows."""
+        """Store labels, which replace those of the same address, chain and source. Return the number of given
+        labels."""
         listed = list(added)
         self._write(lambda catalog: labels.save_labels(catalog, listed))
         return len(listed)
 
     def _write(self, save: Callable[[sqlite3.Connection], bool]) -> None:
-        """Save metadata in one transaction, and note a change if ``save`` made one."""
+        """Call ``save`` in a transaction, and record a change if it returns True."""
         with self._catalog() as catalog:
             catalog.execute("BEGIN IMMEDIATE")
             if save(catalog):
                 note_change(catalog, EVERY_PAST)
 
     def metadata_generation(self) -> int:
-        """Return the present generation (number of the latest change); of a cached snapshot, the generation at its
-        start."""
+        """Return the generation (number of the latest change) of the metadata.
+
+        For a cached snapshot, this is the generation when the snapshot was made.
+        """
         return self._metadata.generation if self._metadata else self._changes.generation()
 
     def cached(self, name: str, key: object, compute: Callable[[], T]) -> T:
-        """Return what ``compute`` returned when it was last called for this name, if the key is the same."""
+        """Return the result of ``compute``, which is called again only if ``key`` differs from the last call with this
+        name."""
         entry = self._cached.get(name)
         if entry is None or entry[0] != key:
             entry = self._cached[name] = key, compute()
@@ -111,7 +120,7 @@ class Metadata:
         return self.tokens([(chain, token_address)]).get((chain, token_address))
 
     def tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
-        """Return the metadata, by chain and address, of those tokens of which the store has any."""
+        """Return the stored metadata of tokens, by chain and address. Tokens without metadata are left out."""
         if self._metadata:
             return self._metadata.tokens.get(keys, self._read_tokens)
         known: dict[Key, TokenInfo] = self.cached("tokens", self.metadata_generation(), dict)
@@ -129,7 +138,7 @@ class Metadata:
             return tokens.read_tokens(catalog, keys)
 
     def indexed_tokens(self) -> list[Key]:
-        """Return the tokens whose transfers count on every map, by chain and address."""
+        """Return the tokens whose transfers count on every map, sorted by chain and address."""
         return self.cached("indexed tokens", self.metadata_generation(), self._read_indexed_tokens)
 
     def _read_indexed_tokens(self) -> list[Key]:
@@ -137,12 +146,12 @@ class Metadata:
             return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1 ORDER BY 1, 2"))
 
     def index(self) -> list[IndexedToken]:
-        """Return all tokens that are marked as indexed, also those without transfers, with the deciding source."""
+        """Return all indexed tokens, also those without transfers, with the source whose mark decides."""
         with self._catalog() as catalog:
             return indexed_tokens.indexed_tokens(catalog)
 
     def search(self, text: str, limit: int) -> list[TokenInfo]:
-        """Return tokens by address, symbol or name, the best first; see ``search.search``."""
+        """Return at most ``limit`` tokens by address, symbol or name, the best first; see ``catalog.search``."""
         with self._catalog() as catalog:
             return search(catalog, text, limit)
 
@@ -152,7 +161,7 @@ class Metadata:
             return tokens.read_chains(catalog)
 
     def labels(self, addresses: Sequence[str], chain: str | None = None) -> dict[str, AddressLabel]:
-        """Return one merged label for each address that has any; see ``labels.merged_labels``."""
+        """Return the merged label of each address that has labels; see ``labels.merged_labels``."""
         read = partial(self._read_labels, chain)
         return self._metadata.labels(chain).get(addresses, read) if self._metadata else read(addresses)
 
@@ -161,11 +170,11 @@ class Metadata:
             return labels.merged_labels(catalog, addresses, chain)
 
     def marked_addresses(self) -> dict[str, AddressLabel]:
-        """Return the kinds of all addresses that have any; see ``labels.marked_addresses``."""
+        """Return the kinds of all addresses that have any, by address; see ``labels.marked_addresses``."""
         with self._catalog() as catalog:
             return labels.marked_addresses(catalog)
 
     def labels_of(self, address: str) -> list[Label]:
-        """Return the stored labels of an address by falling precedence, then chain and source."""
+        """Return the stored labels of an address by descending precedence, then chain and source."""
         with self._catalog() as catalog:
             return labels.labels_of(catalog, address)

@@ -1,6 +1,6 @@
-"""Repair a store: its catalogue from the copy or the files, derived files from the transfers.
+"""Repair a store: restore its catalogue from the copy or the files, and make derived files again from the transfers.
 
-Nothing is deleted: damaged and replaced files are moved to the store's quarantine.
+Nothing is deleted. Damaged and replaced files are moved to the store's quarantine folder.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ SELECT path FROM parts JOIN listed ON path LIKE '%/' || file || '.pa%' WHERE {_B
 _DROP: Final = f"DELETE FROM parts WHERE {_BY_NUMBER}"
 
 Say = Callable[[str], None]
+"""A function that is called with a message about each step."""
 
 
 @dataclass
 class Rebuilt:
     """Result of a rebuild.
 
-    ``catalog``: ``kept``, or made from its ``copy`` or the ``files``; ``remade``: derived files; ``added``: rows of
-    files that the catalogue did not list; ``set_aside``: files moved to quarantine; ``lost``: chain and address of
-    tokens whose transfers must be imported again.
+    ``catalog`` is ``kept``, or ``copy`` or ``files`` if it was made from these. ``remade`` has the derived files that
+    were made again. ``added`` is the number of rows from files that the catalogue did not list. ``set_aside`` has the
+    files that were moved to quarantine. ``lost`` has the tokens (chain, address) whose transfers must be imported
+    again.
     """
 
     catalog: str = "kept"
@@ -56,11 +58,11 @@ class Rebuilt:
 
 
 def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None) -> Rebuilt:
-    """Repair a store in place, step by step; interrupted, it can be repeated.
+    """Repair a store in place. If the repair is interrupted, it can be repeated.
 
-    A catalogue that is lost, damaged or older than the files is restored from its copy. Without a copy it is made from
-    the files of transfers; then labels, token lists and marks of indexed tokens must be imported again. ``say`` gets
-    each step. Raises ``UnusableStore`` if the disk or another process prevents it.
+    A catalogue that is lost, damaged or older than its copy is restored from the copy. Without a copy, it is made from
+    the files of transfers; then labels, token lists and marks of indexed tokens must be imported again. ``say`` is
+    called with a message about each step. Raises ``UnusableStore`` if the disk or another process prevents the repair.
     """
     done = Rebuilt()
     _restore_catalog(root, done, say)
@@ -86,7 +88,7 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
 
 @contextmanager
 def _writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """A transaction that changes answers as of any second."""
+    """Context manager of a transaction that records a change of answers as of any second."""
     with catalogue.transaction(root) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         yield catalog
@@ -158,7 +160,11 @@ def _can_be_read(path: Path) -> bool:
 
 
 def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> None:
-    """Remove the histories that lack a file of transfers, because the rest of them would give wrong figures."""
+    """Remove all parts of the tokens ``lost``, because each of them has lost a file of transfers or opening balances.
+
+    The token's other files alone would give wrong balances. They are moved to quarantine. So is the file of
+    checkpoints, because ``import-rpc`` would otherwise not read the lost blocks again.
+    """
     if not lost:
         return
     with _writing(root) as catalog:
@@ -175,14 +181,14 @@ def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> No
 
 
 def _drop_all(root: Path) -> None:
-    """Remove all histories from the catalogue, because the dictionary of their addresses is lost."""
+    """Remove all files from the catalogue, because the dictionary of their addresses is lost."""
     with _writing(root) as catalog:
         for statement in _DROP_ALL:
             catalog.execute(statement)
 
 
 def _remake(store: Store, derived: Sequence[str], done: Rebuilt) -> None:
-    """Make parts again from their rows, and runs from the parts."""
+    """Make the damaged parts again from their rows, and the runs from the parts. ``derived`` are the damaged files."""
     with store.change() as (_, change):
         parts = [part for of_token in change.manifest.parts.values() for part in of_token]
         for part in parts:

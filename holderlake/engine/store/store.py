@@ -1,9 +1,9 @@
-"""The store: complete transfer histories on disk, the arrays derived from them, and a SQLite catalogue.
+"""The store: complete transfers on disk, the arrays derived from them, and a SQLite catalogue.
 
-Transfers are kept unchanged, as Parquet, and as arrays that answers are computed from. A new file becomes
-part of the store when the catalogue lists it, in one transaction for a complete import: readers see all of an import
-or none of it, and a reader that has started keeps its files. ``importing`` turns rows into files; ``queries`` and
-``maps`` compute balances and relationships.
+Transfers are stored unchanged as Parquet, and as arrays from which results are computed. A new file belongs to the
+store when the catalogue lists it. A complete import is one transaction, so readers see all of an import or none of it,
+and a reader keeps the files with which it started. ``importing`` turns rows into files; ``queries`` and ``maps``
+compute balances and relationships.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ T = TypeVar("T")
 
 
 class Store(Metadata):
-    """The store in a folder, which is made if it is missing. Reads are safe from many threads; imports queue.
+    """The store in a folder, which is made if it is missing. Many threads can read at once; imports wait for each
+    other.
 
-    ``rules``: thresholds of classification, stored for later openings; None takes the stored ones. ``changed_rules``
-    holds old and new value, by name, of those that differ from the stored ones.
-    ``memory_limit`` (such as ``2GB``): the memory that an import of any size aims at; it spills to the folder.
-    ``index``: the tokens (chain, address) that the settings mark as indexed; None keeps those of the last opening.
-    ``refuse_unlisted=False`` opens a store with files of transfers that the catalogue does not list, to repair it.
+    - ``rules``: thresholds of classification, which are stored; None uses the stored ones. ``changed_rules`` has (old
+      value, new value) by name of the rules that differ from the stored ones.
+    - ``memory_limit`` (for example ``2GB``): the memory that an import should use. Larger data are written to temporary
+      files in the folder.
+    - ``index``: the tokens (chain, address) that the settings mark as indexed; None keeps those of the last opening.
+    - ``refuse_unlisted``: False opens a store with files of transfers that the catalogue does not list, to repair it.
 
-    Raises ``BadSource`` for a store of an unknown format (format 1 is updated), ``UnusableStore`` where the store can't
-    be read or written.
+    Raises ``BadSource`` for a store of an unknown format (format 1 is updated), and ``UnusableStore`` if the store
+    can't be read or written.
     """
 
     def __init__(
@@ -108,12 +110,12 @@ class Store(Metadata):
     def add_transfers(self, transfers: pa.Table | pa.RecordBatchReader, source: str) -> ImportReport:
         """Import transfers (schema ``records.TRANSFERS``), all or none. Known transfers are skipped.
 
-        The rows of a reader are never in memory all at once. A token without metadata gets assumed metadata: 18
-        decimals for ERC-20, none for NFTs, those of the chain for its own coin.
+        ``source`` is the name in the report. The rows of a reader are never in memory all at once. A token without
+        metadata gets assumed metadata: 18 decimals for ERC-20, 0 for NFTs, and the chain's decimals for its own coin.
         """
         missing = [name for name in TRANSFERS.names if name not in transfers.schema.names]
         if missing:
-            raise KeyError(f"transfers have no column {', '.join(missing)}")
+            raise KeyError(f"transfers have no column {', '.join(missing)}; give all columns of records.TRANSFERS")
         if isinstance(transfers, pa.Table):
             refuse_if_too_large(self.root, transfers.num_rows, self._manifest())
         with self.change() as (catalog, change):
@@ -134,12 +136,13 @@ class Store(Metadata):
         )
 
     def add_opening_balances(self, balances: pa.Table, source: str = "opening balances") -> ImportReport:
-        """Store balances of addresses where a partial history begins (schema ``opening_balances.OPENING_BALANCES``).
+        """Store opening balances: what addresses hold before the first stored transfer of a token.
 
-        With them, holders and supply are exact from their ``block_time`` on, although earlier transfers are missing.
-        They are no transfers: they make no relationship, age or count. Known ones (chain, token, address, item) are
-        skipped. Raises ``BadSource`` for balances that contradict each other or the stored ones, or if the store holds
-        transfers of the token that are not later.
+        The schema is ``opening_balances.OPENING_BALANCES``. With these balances, holders and supply are exact from
+        their ``block_time`` on, although earlier transfers are missing. They are not transfers: they add no
+        relationships, no age and no counts. Known balances (same chain, token, address and token id) are skipped.
+        Raises ``BadSource`` for balances that contradict each other or stored ones, or if the store has transfers of
+        the token that are not later.
         """
         with self.change() as (catalog, change):
             found = []
@@ -157,7 +160,7 @@ class Store(Metadata):
         return ImportReport(source, balances.num_rows, added, sum(one.duplicates for one in found), 0, tuple(names))
 
     def remove_opening_balances(self, chain: str, token_address: str) -> int:
-        """Remove all opening balances of a token. Return how many there were."""
+        """Remove all opening balances of a token. Return the number of removed balances."""
         with self.change() as (catalog, change):
             removed = change.remove_openings((chain, token_address))
             if removed:
@@ -168,7 +171,7 @@ class Store(Metadata):
     def roll_back(self, chain: str, after_block: int) -> int:
         """Remove the chain's transfers and opening balances of blocks after ``after_block``, all or none.
 
-        For a reorganised chain, whose new blocks are imported afterwards. Return the number of rows removed.
+        It is for reorganised chains, whose new blocks are imported afterwards. Return the number of removed rows.
         """
         with self.change() as (catalog, change):
             rows, first_time = change.roll_back(chain, after_block)
@@ -179,9 +182,9 @@ class Store(Metadata):
 
     @contextmanager
     def change(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
-        """Open a transaction that changes the stored histories, all or nothing.
+        """Context manager of a transaction that changes the stored files, all or none.
 
-        Yield the catalogue and the ``Change``.
+        Yield the catalogue's connection and the ``Change``.
         """
         with disk_failures(self.root), ImportFolder(self.root).opened() as folder:
             try:
@@ -206,7 +209,7 @@ class Store(Metadata):
         return Change(folder, catalog, self._duckdb.cursor, self._checks, self._memory)
 
     def _migrate_histories(self, catalog: sqlite3.Connection, files: Sequence[tuple[str, str, str]]) -> None:
-        """Make the arrays of a store of format 1, from chain, address and Parquet file of each history."""
+        """Make the arrays of a store of format 1. ``files`` has chain, address and Parquet file of each token."""
         with (
             disk_failures(self.root),
             ImportFolder(self.root).opened() as folder,
@@ -221,9 +224,9 @@ class Store(Metadata):
     def query(
         self, sql: str, parameters: Mapping[str, Any] | None = None, tables: Mapping[str, pa.Table] | None = None
     ) -> pa.Table:
-        """Run SQL in its own cursor, with Arrow ``tables`` registered by name.
+        """Run SQL in a new cursor. ``tables`` are Arrow tables by the name that the SQL uses.
 
-        ``$files`` in the SQL means the Parquet files of all stored transfers, unless ``parameters`` has it.
+        ``$files`` in the SQL means the Parquet files of all stored transfers, unless ``parameters`` has ``files``.
         """
         bound = dict(parameters or {})
         if "$files" in sql and "files" not in bound:
@@ -234,27 +237,27 @@ class Store(Metadata):
             return cursor.sql(sql, params=bound or None).to_arrow_table()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return a DuckDB cursor, which the caller closes."""
+        """Return a DuckDB cursor, which the caller must close."""
         return self._duckdb.cursor()
 
     def snapshot(self) -> Store:
-        """Return the store with its present histories and generation, for an answer that needs several queries.
+        """Return a store with the present transfers and generation, for a result that needs several queries.
 
-        Tokens and labels stay current, so an answer may contain newer ones than its generation. A cache then takes the
-        answer for older than it is, never for newer.
+        Tokens and labels stay current, so a result may contain newer ones than those of its generation. A cache then
+        treats the result as older than it is, which is safe.
         """
         pinned = copy.copy(self)
         pinned._pinned = self._pinned or self._current()
         return pinned
 
     def cached_snapshot(self) -> Store:
-        """Return a snapshot that also reads each token and label only once: for very many answers in a row."""
+        """Return a snapshot that reads each token and label only once, for many results in a row."""
         pinned = self.snapshot()
         pinned._metadata = MetadataCache(self._changes.generation())
         return pinned
 
     def view(self) -> View:
-        """Return the present arrays of the store; of a snapshot, those at its start."""
+        """Return the arrays of the store; for a snapshot, those when it was made."""
         return (self._pinned or self._current())[1]
 
     def _current(self) -> tuple[int, View]:
@@ -269,26 +272,27 @@ class Store(Metadata):
         return self._current()[1].manifest
 
     def generation(self) -> int:
-        """Return the number of imports, of any process, that have changed something; of a snapshot, at its start.
-
-        Costs microseconds.
-        """
+        """Return the number of the latest change by any process; for a snapshot, when it was made. This takes
+        microseconds."""
         return self._pinned[0] if self._pinned else self._changes.generation()
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return ``first_change_since`` as of the last look at the catalogue, without a new look."""
+        """Return the result of ``first_change_since`` from memory, without reading the catalogue."""
         return self._changes.known_change_since(generation)
 
     def first_change_since(self, generation: int) -> int | None:
-        """Return the earliest second (unix) that imports after ``generation`` changed; None if there were none.
+        """Return the earliest unix second whose answers changed after ``generation``; None if nothing changed.
 
-        An answer of that generation as of an earlier second is still right. 0 if metadata or labels changed, because
-        they count at every instant. Of a snapshot too, later imports count. Costs microseconds.
+        An answer of that generation as of an earlier second is still right. The result is 0 if metadata or labels
+        changed, because they count at every instant. Later imports count for a snapshot too. This takes microseconds.
         """
         return self._changes.first_change_since(generation)
 
     def files(self, keys: Iterable[Key] | None = None) -> list[str]:
-        """Return the Parquet files of all stored transfers, or of some tokens'; an empty file if there are none."""
+        """Return the Parquet files of the transfers of the tokens ``keys``, or of all tokens if None.
+
+        If there are none, return a file without rows.
+        """
         manifest = self.view().manifest
         names = manifest.transfer_files()
         if keys is not None:
@@ -298,10 +302,8 @@ class Store(Metadata):
         return found or [str(self._empty_file())]
 
     def read_all_files(self) -> list[DamagedFile]:
-        """Compare all files with their checksums.
-
-        Return an error for each damaged file, which is refused from then on.
-        """
+        """Compare all files with their checksums. Return an error for each damaged file, which can no longer be
+        read."""
         return self._checks.read_all(self.view().manifest.sums)
 
     def _empty_file(self) -> Path:
@@ -311,11 +313,11 @@ class Store(Metadata):
         return path
 
     def history(self, chain: str, token_address: str) -> History | None:
-        """Return size and period of a token's stored transfers, None if there are none."""
+        """Return the number and period of a token's stored transfers; None if there are none."""
         return history_of((chain, token_address), self._manifest().parts_of((chain, token_address)))
 
     def histories(self) -> list[History]:
-        """Return the size and period of every token's transfers, sorted by chain and token."""
+        """Return the number and period of every token's transfers, sorted by chain and token."""
         manifest = self._manifest()
         found = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
         return [history for history in found if history]

@@ -1,6 +1,6 @@
-"""Files in a store's folder that the catalogue does not list. Only files that it records as replaced are deleted.
+"""Files in a store's folder that the catalogue does not list. Only files that were recorded as replaced are deleted.
 
-Unlisted transfers that the stored histories do not cover mean that the catalogue was emptied, or replaced by an older
+If there are unlisted transfers that the listed files do not cover, the catalogue was emptied, or replaced by an older
 one. Such a store is refused. Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there
 until ``holderlake store clean``.
 """
@@ -39,18 +39,20 @@ _EXPIRED: Final = "SELECT path FROM files WHERE replaced_at < ?"
 
 
 def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
-    """Raise ``DamagedCatalog`` if the folder holds transfers that the catalogue does not list."""
+    """Raise ``DamagedCatalog`` if the folder has files of transfers that neither the catalogue lists nor its files
+    cover."""
     unlisted = [path for path in unlisted_files(catalog, root) if not path.startswith("arrays/")]
     unknown = [path for path in unlisted if not _is_covered(catalog, root, path)]
     if unknown:
         raise DamagedCatalog(
-            f"{root / CATALOG} does not list {len(unknown)} of the files of transfers in {root}, such as "
-            f"{unknown[0]}; it was emptied, or it is older than the files; {REBUILD} to add them"
+            f"{root / CATALOG} was emptied or is older than the files in {root}: it does not list {unknown[0]} "
+            f"(unlisted files of transfers: {len(unknown)}); {REBUILD} to add them"
         )
 
 
 def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
-    """Return paths within the store of files that are not listed, not replaced, and not of a running import."""
+    """Return the files that are not listed, not replaced, and not of a running import, as paths relative to the
+    store."""
     found = sorted(_files(root))  # before the catalogue is read: an import in between adds no unlisted file
     running = imports_under_way(root)
     known = {path for (path,) in catalog.execute(_KNOWN)}
@@ -62,9 +64,9 @@ def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
 
 
 def tidy(catalog: sqlite3.Connection, root: Path, listed: Collection[str]) -> None:
-    """Remove files that were replaced longer than the grace ago, and move unlisted ones of that age to quarantine.
+    """Delete files that were replaced over an hour ago, and move unlisted files that are older than that to quarantine.
 
-    The caller has to hold the write transaction.
+    ``listed`` are the paths that the catalogue lists. The caller must hold the write transaction.
     """
     for (path,) in catalog.execute(_EXPIRED, (int(time.time()) - GRACE_SECONDS,)).fetchall():
         if path not in listed:
@@ -78,7 +80,7 @@ def tidy(catalog: sqlite3.Connection, root: Path, listed: Collection[str]) -> No
 
 
 def set_aside(root: Path, paths: Sequence[str], reason: str) -> None:
-    """Move files of the store to its quarantine, where they keep their folder and name."""
+    """Move files of the store to its quarantine folder, where they keep their path and name. ``reason`` is logged."""
     for path in paths:
         target = _free(root / QUARANTINE / path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +94,7 @@ def set_aside(root: Path, paths: Sequence[str], reason: str) -> None:
 
 
 def quarantined(root: Path) -> list[Path]:
-    """Return the files in quarantine."""
+    """Return the files in the quarantine folder, sorted."""
     return sorted(path for path in (root / QUARANTINE).rglob("*") if path.is_file())
 
 
@@ -112,7 +114,11 @@ def _files(root: Path) -> Iterator[str]:
 
 
 def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
-    """Return whether stored histories span the rows of an unlisted Parquet file. An unreadable file has no rows."""
+    """Return whether the catalogue's files of the same token have as many rows and the blocks of an unlisted Parquet
+    file.
+
+    A file that cannot be read counts as covered.
+    """
     try:
         metadata = pq.read_metadata(root / path)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -129,7 +135,10 @@ def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
 
 
 def _statistics(group: pq.RowGroupMetaData, side: str) -> dict[str, Any]:
-    """Return the least or greatest value of each column of a row group that has statistics."""
+    """Return the least (``side="min"``) or greatest (``"max"``) value of each column in a Parquet row group.
+
+    Columns without statistics are left out.
+    """
     columns = [group.column(number) for number in range(group.num_columns)]
     return {
         column.path_in_schema: getattr(column.statistics, side)
@@ -139,7 +148,7 @@ def _statistics(group: pq.RowGroupMetaData, side: str) -> dict[str, Any]:
 
 
 def _age(path: Path) -> float:
-    """Return the seconds since a file was last written, 0 if it is missing."""
+    """Return the seconds since a file was last written; 0 if it is missing."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:

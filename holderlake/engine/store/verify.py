@@ -20,7 +20,7 @@ from holderlake.engine.store.unlisted import QUARANTINE, quarantined, refuse_unl
 
 CATALOG: Final = catalog_copy.CATALOG
 DERIVED: Final = "arrays/"
-"""Folder of the files that can be made again from transfers."""
+"""Folder of the files that can be made again from the transfers."""
 
 _HISTORY: Final = """
 SELECT chain, token_address, transfers, first_block, last_block
@@ -32,8 +32,10 @@ _DISTRUST: Final = "UPDATE files SET signature = NULL WHERE path = ? AND signatu
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file: its path within the store, the problem and the remedy. ``token``: chain and address of the token
-    whose transfers it holds."""
+    """A damaged file: its path within the store, the problem and the remedy.
+
+    ``token`` is the chain and address of the token whose rows the file has; None for other files.
+    """
 
     path: str
     problem: str
@@ -43,7 +45,11 @@ class Damage:
 
 @dataclass
 class Verified:
-    """Result of a check: files and bytes compared, damage, and files that the catalogue does not list."""
+    """Result of a check.
+
+    ``files`` and ``bytes`` were compared. ``damaged`` has the damaged files, ``unlisted`` the files that the catalogue
+    does not list, and ``quarantined`` is the number of files in quarantine.
+    """
 
     files: int = 0
     bytes: int = 0
@@ -53,21 +59,21 @@ class Verified:
 
     @property
     def is_fine(self) -> bool:
-        """Return whether nothing is damaged."""
+        """True if no file is damaged."""
         return not self.damaged
 
 
 def _ignore(size: int) -> None:
-    """Show no progress."""
+    """Do nothing, if the caller shows no progress."""
 
 
 def verify(
     root: Path, begin: Callable[[int], None] = _ignore, step: Callable[[int], None] = _ignore, reads: bool = True
 ) -> Verified:
-    """Compare every file of a store with its recorded size and checksum; with ``reads=False``, sizes alone.
+    """Compare every file of a store with its recorded size and checksum. With ``reads=False``, compare only sizes.
 
-    ``begin`` gets the number of bytes to read, ``step`` those of each file that was read. Files of a store of version
-    0.1.0 have no checksums yet, and get them here.
+    ``begin`` is called with the number of bytes to read, and ``step`` with the size of each file that was read. Files
+    of a store of version 0.1.0 have no checksums, and get them here.
     """
     found = Verified(quarantined=len(quarantined(root)))
     sums = _check_catalog(root, found, reads)
@@ -87,13 +93,13 @@ def verify(
 
 
 def _distrust(root: Path, paths: list[str]) -> None:
-    """Remove the signatures of damaged files, so that each process compares these before it uses them."""
+    """Remove the signatures of damaged files, so that each process compares these files before it uses them."""
     with suppress(DamagedCatalog), catalogue.transaction(root) as catalog:
         catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
 
 def _check_catalog(root: Path, found: Verified, reads: bool) -> Sums:
-    """Check the catalogue and its copy. Return the sums of the files that it lists."""
+    """Check the catalogue and its copy. Return the recorded ``Sum`` of each file that it lists."""
     try:
         with catalogue.transaction(root) as catalog:
             catalog_copy.check(catalog, root, again=True)
@@ -122,7 +128,7 @@ def _check_listing(catalog: sqlite3.Connection, root: Path, found: Verified) -> 
 def _check_pages(catalog: sqlite3.Connection) -> None:
     (answer,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
-        raise DamagedCatalog(f"{CATALOG} is damaged: {answer}; {REBUILD}")
+        raise DamagedCatalog(f"{CATALOG} is damaged: {answer}; {REBUILD} to restore it from its copy")
 
 
 def _problem(root: Path, path: str, expected: Sum, reads: bool) -> str | None:
@@ -158,7 +164,7 @@ def describe_quarantine(root: Path) -> tuple[int, int]:
 
 
 def empty_quarantine(root: Path) -> int:
-    """Delete the files in quarantine for good. Return how many there were."""
+    """Delete the files in quarantine permanently. Return their number."""
     files = quarantined(root)
     for path in files:
         path.unlink()
