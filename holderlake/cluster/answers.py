@@ -1,7 +1,7 @@
-"""Bulk answers from the derived tables: maps and holders of many tokens at many instants, as the lake's tables.
+"""Compute maps and holders of many tokens at many instants from the derived tables, as the lake's tables.
 
-The rows equal those of ``engine.maps.batch`` on the embedded store, one partition (chain and instant) after another.
-Tokens, labels and rules come from an embedded store, which needs no transfers.
+The rows equal those of ``engine.maps.batch``, one partition (chain and instant) after another. Tokens, labels and rules
+come from a store of the engine, which needs no transfers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LABELS: Final = pa.schema(
     [*((name, pa.string()) for name in ("chain", "address", "name", "entity_id")), ("kinds", pa.int64())]
 )
 _KEPT: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
-"""Statements that are computed once and kept, because several others use them or because they end a long chain of
+"""Statements whose results are stored, because several others use them or because they end a long chain of
 statements."""
 
 
 class Engine(Protocol):
-    """An engine that runs the SQL statements: ``duckdb_engine.DuckDbEngine`` or ``spark_engine.SparkEngine``."""
+    """A database that runs the SQL statements: ``duckdb_engine.DuckDbEngine`` or ``spark_engine.SparkEngine``."""
 
     def read(self, name: str, locations: Sequence[str]) -> None: ...
 
@@ -63,8 +63,8 @@ class Engine(Protocol):
 class BulkRequest:
     """A request for maps and lists of holders, for tokens (chain, address) at instants.
 
-    ``maps`` are the options of the maps, None for no maps. ``holders`` is the length of the lists of holders, None for
-    no lists; ``details`` adds address details.
+    ``maps`` are the options of the maps; None requests no maps. ``holders`` is the number of holders in a list; None
+    requests no lists. ``details`` adds address details to the lists.
     """
 
     tokens: Sequence[tuple[str, str]]
@@ -76,7 +76,8 @@ class BulkRequest:
 
 @dataclass(frozen=True)
 class Partition:
-    """The rows of a chain as of an instant by table, ordered by token; tokens without holders have none."""
+    """The rows of a chain as of an instant: tables by name, each sorted by token. Tokens without holders have no
+    rows."""
 
     chain: str
     as_of: datetime
@@ -93,8 +94,9 @@ def answers(
 ) -> Iterator[Partition]:
     """Yield the lake's tables of every token at every instant, one partition at a time, in any order of partitions.
 
-    ``derived`` is the location of the derived tables of ``build``; ``on_statement`` is called with the name of each
-    statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs.
+    ``derived`` is the location of the derived tables (``Build.location``). ``store`` has the tokens, labels and rules.
+    ``computed_at`` is the time in the column ``dt_update``; None is the present. ``on_statement`` is called with the
+    name of each statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs.
     """
     job = _map_job(store, request, computed_at or utc_now())
     for name in BUILD:
@@ -127,7 +129,7 @@ def _map_job(store: Store, request: BulkRequest, computed_at: datetime) -> MapJo
 
 
 def _parameters(store: Store, request: BulkRequest) -> Values:
-    """Return the parameters of the statements."""
+    """Return the values of the statements' parameters, by name."""
     rules, maps = store.rules, request.maps
     limit = maps.limit if maps else 0
     return {

@@ -1,7 +1,7 @@
-"""The build of the derived tables on the cluster, as Parquet, from raw transfers.
+"""Build the derived tables on the cluster, as Parquet, from raw transfers.
 
-Each build writes a new folder, with a folder a table, and finally a row of ``builds`` that names it. A build that was
-killed has no such row, and its folder can be removed.
+Each build writes a new folder, with a folder for each table, and at the end a row in the table ``builds``. A build that
+was killed has no such row, and its folder can be removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BUILDS: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Build:
-    """The location of a finished build, and the number of files of raw transfers that it read.
+    """A finished build: its location, its time, and the number of files of raw transfers that it read.
 
     ``digest`` identifies these files (see ``digest_of``); it is empty for files outside the store.
     """
@@ -41,9 +41,10 @@ class Build:
 def build(
     engine: Engine, raw: Sequence[str], root: str, digest: str = "", on_table: Callable[[str], None] = lambda _: None
 ) -> Build:
-    """Write the derived tables below ``root``, from Parquet files of raw transfers (``engine.records.TRANSFERS``).
+    """Write the derived tables to a new folder in ``root``. ``raw`` are Parquet files of transfers
+    (``records.TRANSFERS``).
 
-    ``on_table`` is called with the name of each finished table.
+    ``digest`` is recorded in the result. ``on_table`` is called with the name of each finished table.
     """
     name = f"build-{uuid4().hex}"
     engine.read("raw", raw)
@@ -59,7 +60,7 @@ def build(
 
 
 def latest_build(engine: Engine, root: str) -> Build | None:
-    """Return the last finished build, or None."""
+    """Return the last finished build in ``root``; None if there is none."""
     try:
         engine.read("builds", [f"{root}/builds/*/*.parquet"])
     except FileNotFoundError:
@@ -69,5 +70,5 @@ def latest_build(engine: Engine, root: str) -> Build | None:
 
 
 def digest_of(raw: Sequence[str]) -> str:
-    """Return a digest of the names of a store's files, whose content never changes."""
+    """Return a digest of the file names ``raw`` of a store. The content of a name never changes."""
     return hashlib.sha256("\n".join(sorted(PurePath(one).name for one in raw)).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The SQL of the cluster on DuckDB in this process, for small data and to check the results of Spark."""
+"""The cluster's SQL on DuckDB in this process, for small data and to check the results of Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holderlake.cluster.statements import Values, statement
 
 
 class DuckDbEngine:
-    """``Engine`` of the cluster on DuckDB. Locations are folders of this machine."""
+    """The ``Engine`` of ``answers`` on DuckDB. Locations are folders of this machine."""
 
     def __init__(self, memory_limit: str = "2GB") -> None:
         self._connection = duckdb.connect()
@@ -25,7 +25,7 @@ class DuckDbEngine:
         self._connection.execute("SET temp_directory = $folder", {"folder": self._spill.name})
 
     def close(self) -> None:
-        """Close the connection and delete all results."""
+        """Close the connection and delete all intermediate results."""
         self._connection.close()
         self._spill.cleanup()
 
@@ -36,24 +36,27 @@ class DuckDbEngine:
         self.close()
 
     def read(self, name: str, locations: Sequence[str]) -> None:
-        """Make a view of the Parquet files at the locations, files or folders. Raises ``FileNotFoundError``."""
+        """Make a view ``name`` of Parquet files. ``locations`` are files or folders.
+
+        Raises ``FileNotFoundError`` if there is no file.
+        """
         found = [f"{place}/*.parquet" if Path(place).is_dir() else place for place in locations]
         listed = ", ".join("'" + place.replace("'", "''") + "'" for place in found)
         try:
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS FROM read_parquet([{listed}])")
         except duckdb.IOException as error:
-            raise FileNotFoundError(f"there is no Parquet file at {listed}") from error
+            raise FileNotFoundError(f"there is no Parquet file at {listed}; check the path") from error
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Make a table named ``name`` from rows in this process."""
+        """Make a table ``name`` from an Arrow table."""
         self._connection.register("registered", rows)
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM registered")
         self._connection.unregister("registered")
 
     def run(self, name: str, values: Values, keep: bool = False) -> None:
-        """Run the statement ``name`` and store its result as a table of the same name.
+        """Run the statement ``name``, and store its result as a table of the same name.
 
-        ``values`` are its parameters. ``keep`` has no effect, because all results are kept.
+        ``values`` has the values of its parameters. ``keep`` has no effect, because all results are stored.
         """
         query = statement(name)
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql}", query.chosen(values) or None)
@@ -79,7 +82,12 @@ class DuckDbEngine:
         schema: pa.Schema,
         together: Sequence[str],
     ) -> Iterator[dict[str, Any]]:
-        """Yield the rows that ``compute`` returns for each group of the two tables, ordered by the keys."""
+        """Call ``compute`` for each group of rows of the tables ``left`` and ``right`` with equal ``keys``. Yield its
+        rows.
+
+        ``compute`` gets the values of the keys and the group's rows of both tables, and returns a table of the given
+        schema. Groups are sorted by the keys. ``together`` has no effect.
+        """
         listed = ", ".join(keys)
         ordered = {"left_groups": left, "right_groups": right}
         for name, source in ordered.items():  # sorted, so that DuckDB finds a group without reading all rows

@@ -1,4 +1,4 @@
-"""The lake's tables of one map, computed from the rows of the cluster's SQL with the engine's own functions.
+"""Compute the lake's tables of one map, from the rows of the cluster's SQL, with the engine's own functions.
 
 The functions run in this process or on a worker of the cluster.
 """
@@ -38,7 +38,7 @@ MAP_ROWS: Final = pa.schema(
         ("rows", pa.binary()),
     ]
 )
-"""Columns of a result: chain, unix second, token, name of one of a map's tables, and that table's rows as an Arrow
+"""Columns of a result: chain, unix second, token address, name of a table of the map, and that table as an Arrow
 stream."""
 
 
@@ -49,14 +49,18 @@ class TokenMetadata:
     known: Mapping[tuple[str, str], TokenInfo]
 
     def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
-        """Return the metadata of the known tokens among the keys."""
+        """Return the metadata of those of the tokens that are known, by (chain, address)."""
         return {key: self.known[key] for key in keys if key in self.known}
 
 
 @dataclass(frozen=True)
 class MapJob:
-    """Settings of the tables: ``limit`` top holders of a map (None for no maps), and ``holders`` of a list (None for no
-    lists), with address ``details`` or without."""
+    """Settings for the tables of all maps. An instance is sent to the workers.
+
+    ``limit`` is the number of top holders of a map (None for no maps), and ``scored`` computes its service score.
+    ``holders`` is the length of a list of holders (None for no lists), and ``details`` adds address details to it.
+    ``computed_at`` is the time in the column ``dt_update``.
+    """
 
     metadata: TokenMetadata
     rules: Rules
@@ -67,9 +71,10 @@ class MapJob:
     computed_at: datetime
 
     def rows(self, key: tuple[str, int, str], holders: pa.Table, parts: pa.Table) -> pa.Table:
-        """Return all tables of one map as ``MAP_ROWS``; no rows if the token has no holders.
+        """Return all tables of one map as rows of ``MAP_ROWS``. There are no rows if the token has no holders.
 
-        ``key`` is chain, unix second and token address. ``holders`` and ``parts`` are the rows of the SQL for this map.
+        ``key`` is chain, unix second and token address. ``holders`` and ``parts`` are this map's rows of the statements
+        with these names (``parts``: ``map_parts``).
         """
         tables = self._tables(key, holders, parts)
         return pa.table(
@@ -116,8 +121,12 @@ class MapJob:
 
 @dataclass(frozen=True)
 class _MapRows:
-    """The rows of one map: arrays of its holders by rank, and the other rows (``parts``) by kind: facts of addresses,
-    magic nodes, links and time windows."""
+    """The rows of one map.
+
+    ``texts``, ``balances`` (limbs), ``kinds``, ``is_free`` and ``is_fresh`` have one value for each holder, by rank.
+    ``supply`` is raw. ``parts`` has the other rows by kind: ``fact`` (addresses), ``magic`` (magic nodes), ``link`` and
+    ``window`` (time nodes).
+    """
 
     supply: int
     texts: list[str]
@@ -150,15 +159,17 @@ class _MapRows:
         return len(self.texts)
 
     def held(self, mask: Array | None = None) -> Rows:
-        """Return the balances of the holders at the one instant of the map; with a mask, only of the holders for which
-        it is true."""
+        """Return the balances of the holders at the one instant of the map; with ``mask``, only of those for which it
+        is True."""
         once = np.zeros(self.count, np.int32)
         rows = Rows(np.arange(self.count), self.balances, once, once + np.int32(1))
         return rows if mask is None else rows.at(mask)
 
     def activity(self, texts: Sequence[str]) -> Activity:
-        """Return the activity of the addresses. The numbers of transfers are 0, because the SQL has already found the
-        hypernodes."""
+        """Return the activity of the addresses.
+
+        The numbers of transfers are 0, because the SQL has already found the hypernodes.
+        """
         facts = {row["one"]: row for row in self.parts["fact"]}
         rows = [facts[text] for text in texts]
         relations = np.array([(row["degree"], row["inward"], row["outward"]) for row in rows], np.int64)
@@ -166,12 +177,12 @@ class _MapRows:
         return Activity(relations.reshape(-1, 3), np.zeros(len(rows), np.int64), np.array(begun, np.int64))
 
     def labels(self, texts: Sequence[str]) -> list[AddressLabel]:
-        """Return the labels of the addresses."""
+        """Return the label of each address; ``UNLABELLED`` if it has none."""
         facts = {row["one"]: row for row in self.parts["fact"]}
         return [_label(facts[text]) if text in facts else UNLABELLED for text in texts]
 
     def graphs(self, limit: int) -> tuple[Graphs, Top, dict[int, tuple[str, str]]]:
-        """Return the graph of the map, its top holders (at most ``limit``), and the token keys of the links by
+        """Return the graph of the map, its top holders (at most ``limit``), and the tokens (chain, address) by
         number."""
         addresses = self.texts[:limit]
         magic = [row["one"] for row in sorted(self.parts["magic"], key=lambda row: row["place"])]

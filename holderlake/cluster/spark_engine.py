@@ -1,7 +1,7 @@
-"""The SQL of the cluster on Apache Spark, in a session with the settings that exact answers need.
+"""The cluster's SQL on Apache Spark, in a session with the settings that exact results need.
 
-An overflow of a decimal is an error (ANSI mode) and times are UTC, independent of the cluster's defaults. The workers
-need the same Python packages as this process, including Holderlake.
+These settings override the cluster's defaults: an overflow of a decimal is an error (ANSI mode), and times are UTC. The
+workers need the same Python packages as this process, including Holderlake.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _DEFAULTS: Final = {
 }
 
 _SMALL_BYTES: Final = 8 << 20
-"""The largest size in bytes of a table of this process that is broadcast to all workers."""
+"""The largest size in bytes at which a table from this process is broadcast to all workers."""
 
 
 @contextmanager
 def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """Open a Spark session on the cluster of a master (``spark://host:port``, or ``local[2]``).
+    """Context manager of a Spark session on the cluster of ``master`` (``spark://host:port``, or ``local[2]``).
 
-    ``options`` are further settings of Spark; they cannot change those that exact answers need. Raises
+    ``options`` are other settings of Spark. They cannot change the settings that exact results need. Raises
     ``ConnectionError`` if no master answers.
     """
     _check_reachable(master)
@@ -63,14 +63,14 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
 
 @contextmanager
 def _arrow_only() -> Iterator[None]:
-    """Hide PySpark's warnings about pandas 3, which this module does not use."""
+    """Context manager that hides PySpark's warnings about pandas 3, which this module does not use."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         yield
 
 
 def _check_reachable(master: str) -> None:
-    """Raise ``ConnectionError`` if no master answers; Spark itself needs a minute and prints a hundred lines."""
+    """Raise ``ConnectionError`` if no master answers. Spark itself would need a minute and print a hundred lines."""
     places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
     if not master.startswith("spark://"):
         return
@@ -80,14 +80,16 @@ def _check_reachable(master: str) -> None:
         except (OSError, ValueError):
             continue
         return
-    raise ConnectionError(f"no Spark master answers at {master}; 'deploy/spark.sh master' starts one")
+    raise ConnectionError(
+        f"no Spark master answers at {master}; check the address, or start one: deploy/spark.sh master"
+    )
 
 
 class SparkEngine:
-    """``Engine`` of the cluster on Spark. All workers must reach the locations: shared folders, or ``s3a://``.
+    """The ``Engine`` of ``answers`` on Spark. All workers must reach the locations: shared folders, or ``s3a://``.
 
-    Intermediate results are written below ``work`` until the engine is closed. This keeps the plans short, and a lost
-    worker does not cause Spark to compute them again.
+    Intermediate results are written to a folder in ``work`` until the engine is closed. This keeps Spark's plans short,
+    and Spark does not compute results again when a worker is lost.
     """
 
     def __init__(self, session: Any, work: str) -> None:
@@ -95,7 +97,7 @@ class SparkEngine:
         self._work = f"{work}/work-{uuid4().hex}"
 
     def close(self) -> None:
-        """Remove the intermediate results from ``work``."""
+        """Delete the intermediate results."""
         machine = self._session.sparkContext._jvm
         path = machine.org.apache.hadoop.fs.Path(self._work)
         path.getFileSystem(self._session.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
@@ -107,16 +109,19 @@ class SparkEngine:
         self.close()
 
     def read(self, name: str, locations: Sequence[str]) -> None:
-        """Make a view of the Parquet files at the locations, files or folders. Raises ``FileNotFoundError``."""
+        """Make a view ``name`` of Parquet files. ``locations`` are files or folders.
+
+        Raises ``FileNotFoundError`` if there is no file.
+        """
         try:
             self._session.read.parquet(*locations).createOrReplaceTempView(name)
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
-            raise FileNotFoundError(f"there is no Parquet file at {', '.join(locations)}") from error
+            raise FileNotFoundError(f"there is no Parquet file at {', '.join(locations)}; check the path") from error
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Make a view named ``name`` from rows in this process."""
+        """Make a view ``name`` from an Arrow table."""
         with _arrow_only():
             frame = self._session.createDataFrame(rows)
         small = rows.nbytes < _SMALL_BYTES  # Spark does not know their size
@@ -125,7 +130,7 @@ class SparkEngine:
     def run(self, name: str, values: Values, keep: bool = False) -> None:
         """Make a view of the statement ``name`` with the parameters ``values``.
 
-        Spark computes the view for each use; with ``keep`` it is computed once, now, and the result is stored.
+        Spark computes the view again for each use. With ``keep``, it is computed once, now, and the result is stored.
         """
         query = statement(name, "spark")
         frame = self._session.sql(query.sql, args=query.chosen(values))
@@ -136,7 +141,7 @@ class SparkEngine:
             self.read(name, [location])
 
     def save(self, name: str, location: str) -> None:
-        """Write the view ``name`` as Parquet into a new folder, which is complete once it has Spark's file
+        """Write the view ``name`` as Parquet into a new folder. The folder is complete once it has Spark's file
         ``_SUCCESS``."""
         self._session.table(name).write.option("compression", "zstd").parquet(location)
 
@@ -153,9 +158,11 @@ class SparkEngine:
         schema: pa.Schema,
         together: Sequence[str],
     ) -> Iterator[dict[str, Any]]:
-        """Yield the rows that ``compute`` returns on the workers for each group of the two views.
+        """Call ``compute`` on the workers for each group of rows of both views with equal ``keys``. Yield its rows.
 
-        Rows that are equal in the columns ``together`` follow each other, sorted by the columns of ``schema``.
+        ``compute`` gets the values of the keys and the group's rows of both views, and returns a table of the given
+        schema. Rows with equal values in the columns ``together`` follow each other, sorted by the columns of
+        ``schema``.
         """
 
         def of_arrow(key: tuple[pa.Scalar, ...], left_rows: pa.Table, right_rows: pa.Table) -> pa.Table:

@@ -1,7 +1,7 @@
-"""The SQL of the cluster, written in DuckDB's dialect in ``sql/`` and transpiled to that of the engine that runs it.
+"""Load the cluster's SQL from ``sql/``, where it is written for DuckDB, in the dialect of the database that runs it.
 
-A statement is a SELECT over named views; its result is a view with the name of the statement. ``$names`` are bound
-parameters. ``{carried}`` is replaced by the common table expressions of ``sql/carried.sql``.
+A statement is a SELECT over named views, and its result is a view with the name of the statement. ``$name`` is a
+parameter. ``{carried}`` is replaced by the common table expressions in ``sql/carried.sql``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 BUILD: Final = ("transfers", "balance_intervals", "daily_edges", "acquaintances", "addresses")
-"""The statements of the derived tables, each after the ones that it needs."""
+"""The statements of the derived tables, in an order in which each comes after those that it uses."""
 
 ANSWERS: Final = (
     "hypernodes",
@@ -36,14 +36,15 @@ ANSWERS: Final = (
     "address_facts",
     "map_parts",
 )
-"""The statements of bulk answers, each after the ones that it needs."""
+"""The statements of ``answers``, in an order in which each comes after those that it uses."""
 
 Values = Mapping[str, int | str]
+"""Values of parameters by name."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """The SQL of a statement and the names of its parameters."""
+    """The SQL of a statement, and the names of its parameters."""
 
     sql: str
     parameters: frozenset[str]
@@ -56,11 +57,15 @@ class Statement:
 
 @cache
 def statement(name: str, dialect: str = "duckdb") -> Statement:
-    """Return the statement ``name`` in the SQL dialect ``dialect`` (``duckdb`` or ``spark``)."""
+    """Return the statement ``name`` in the SQL dialect ``duckdb`` or ``spark``.
+
+    It is read from ``sql/build/NAME.sql`` or ``sql/answers/NAME.sql``.
+    """
     folder = files("holderlake.cluster").joinpath("sql")
     text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()
     (tree,) = sqlglot.parse(text.replace("{carried}", folder.joinpath("carried.sql").read_text()), read="duckdb")
     if tree is None:
-        raise ValueError(f"the statement {name} is empty")
+        path = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql")
+        raise ValueError(f"{path} has no SQL statement; write one SELECT into it")
     parameters = frozenset(parameter.name for parameter in tree.find_all(exp.Parameter, exp.Placeholder))
     return Statement(tree.sql(dialect=dialect, comments=False), parameters)

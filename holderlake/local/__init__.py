@@ -1,5 +1,8 @@
-"""The provider in this process, and the user's own store: the embedded service, the local engine, imports.
+"""The provider in this process, and commands on the user's own store.
 
-Computations are in ``holderlake.engine`` and HTTP in ``holderlake.service``; this package
-connects both to the settings.
+``embedded`` starts the service over the sample world or the user's store, and ``engine`` computes without HTTP.
+``store`` opens a store, ``accounts`` the database of API keys. ``serve`` runs ``holderlake serve``; ``imports``,
+``nodes``, ``opening_balances``, ``indexed_tokens``, ``negative_balances`` and ``store_care`` run the commands on the
+store. Computations are in ``holderlake.engine`` and HTTP in ``holderlake.service``; this package connects both to the
+settings.
 """

@@ -1,4 +1,4 @@
-"""Open the service's store of API keys from the settings, and parse prefixes of keys."""
+"""Open the database of API keys from the settings, and parse prefixes of keys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from holderlake.settings import Settings
 
 
 def open_keys(settings: Settings) -> KeyStore:
-    """Open the database of API keys and their charges of the settings, by default a SQLite file in the home folder.
+    """Open the database of API keys and their charges. By default it is a SQLite file in the home folder.
 
-    Raises ``KeysError``, and ``ValueError`` for an invalid URL.
+    Raises ``KeysError``, and ``ValueError`` for an invalid URL of the database.
     """
     database, secret = settings.service.database, settings.service.secret
     return KeyStore(
@@ -19,5 +19,5 @@ def open_keys(settings: Settings) -> KeyStore:
 
 
 def prefix_of(text: str) -> str:
-    """Return the prefix of an API key from ``PREFIX``, ``hl_PREFIX`` or the full key."""
+    """Return the prefix of an API key, given as ``PREFIX``, ``hl_PREFIX`` or the complete key."""
     return text.strip().removeprefix("hl_").split("_")[0]

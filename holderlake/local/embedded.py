@@ -1,6 +1,6 @@
-"""The provider in this process: the service on loopback over the sample world or the user's own store.
+"""The provider in this process: a service on the loopback interface over the sample world or the user's own store.
 
-The pipeline gets an ``Endpoint`` and uses it like any other provider. Unless the settings forbid it, the pipeline also
+The pipeline uses the service's ``Endpoint`` like any other provider. Unless the settings forbid it, the pipeline also
 gets the ``LocalEngine`` over the same store, which computes many answers without HTTP.
 """
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from holderlake.provider.local_engine import Engine
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
-"""The allowance of the embedded service's API key, in hundredths of a credit. No one pays, but the ledger counts."""
+"""The credits of the embedded service's API key, in hundredths. No one pays them, but the ledger counts them."""
 
 
 @dataclass(frozen=True)
 class _Local:
-    """A provider in this process: the folder of its store (``root``), its id, and how the store is opened.
+    """A provider in this process: the folder of its store (``root``), its id, and how its store is opened.
 
-    ``accounts`` is the SQLite file of its keys and charges. ``rules`` and ``index`` (indexed tokens as pairs of chain
-    and address) are None for those that the store has itself.
+    ``accounts`` is the SQLite file of its API keys and charges. ``rules`` and ``index`` (indexed tokens as pairs of
+    chain and address) are None if the store's recorded ones apply.
     """
 
     root: Path
@@ -54,7 +54,7 @@ class _Local:
 
 
 def make_workspace(settings: Settings) -> Workspace:
-    """Return the workspace of the settings, with the provider of ``provider.url``, else one in this process."""
+    """Return the workspace of the settings: with the provider at ``provider.url``, or else with one in this process."""
     if settings.provider.url:
         workspace = Workspace(settings, lambda: _remote(settings))
     else:
@@ -66,14 +66,14 @@ def make_workspace(settings: Settings) -> Workspace:
 
 
 def reading_workspace(settings: Settings) -> Workspace:
-    """Return a workspace for commands that only read the home folder. The sample world's watchlist is not added."""
+    """Return a workspace for commands that only read the home folder. It has no tokens of the sample world."""
     workspace = Workspace(settings, lambda: _remote(settings))
     workspace.engine = _engine(settings)
     return workspace
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
-    """Return the settings with the sample world's tokens and address sets, unless the settings name others."""
+    """Return the settings with the tokens and address sets of the sample world, unless the settings name others."""
     world = _world()
     watchlist: dict[str, list[str]] = {}
     for token in world.tokens:
@@ -94,20 +94,20 @@ def _world() -> World:
 
 
 def sample_period() -> tuple[datetime, datetime]:
-    """Return the first and the last instant of the sample world (naive UTC)."""
+    """Return the first and the last instant of the sample world (UTC, without time zone)."""
     world = _world()
     return world.start, world.end
 
 
 def sample_rules() -> Rules:
-    """Return the rules of the sample world, whose thresholds fit its few addresses."""
+    """Return the rules of the sample world. Their thresholds fit its small number of addresses."""
     return _world().rules
 
 
 def sample_store(home: Path) -> Path:
-    """Return the folder of the sample world's store; build the store if it is missing.
+    """Return the folder of the sample world's store, which is built if it is missing.
 
-    The folder gets its name by one rename at the end, so it is complete or absent.
+    The folder gets its name by one rename at the end, so it is either complete or missing.
     """
     from holderlake.engine.store.store import Store
 
@@ -129,7 +129,7 @@ def sample_store(home: Path) -> Path:
 
 @cache
 def _world_version() -> str:
-    """Return a digest of the sample world, which differs between versions of its generator."""
+    """Return a digest of the sample world. It changes when the code that makes the world changes."""
     world = _world()
     rows = zip(*(column.to_pylist() for column in world.transfers.columns), strict=True)
     rules = {**asdict(world.rules), "time_allowed": sorted(world.rules.time_allowed)}
@@ -147,14 +147,14 @@ def _remote(settings: Settings) -> Endpoint:
     url, key = settings.provider.url, settings.key()
     if url is None or key is None:
         raise SettingsError(
-            "a provider is configured but no API key; set HOLDERLAKE_API_KEY, or HOLDERLAKE_API_KEY_FILE to a file "
-            "that holds it"
+            "provider.url is set, but no API key; set HOLDERLAKE_API_KEY, or set HOLDERLAKE_API_KEY_FILE to the path "
+            "of a file with the key"
         )
     return Endpoint(url, key, url.rstrip("/"))
 
 
 def _engine(settings: Settings) -> Engine | None:
-    """Return the local engine of a provider in this process; None if the settings use HTTP instead."""
+    """Return the local engine of a provider in this process; None if the settings require HTTP."""
     from holderlake.local.engine import LocalEngine
 
     if settings.provider.url or not settings.provider.direct:
@@ -163,7 +163,7 @@ def _engine(settings: Settings) -> Engine | None:
 
 
 def _local(settings: Settings) -> _Local:
-    """Return the provider in this process that the settings choose: the sample world or the user's own store."""
+    """Return the provider in this process that the settings choose: over the sample world or the user's own store."""
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
         return _Local(sample_store(settings.home), f"{SAMPLE_PROVIDER}{_world_version()}", folder / "accounts.sqlite")
@@ -179,19 +179,20 @@ def _local(settings: Settings) -> _Local:
 
 
 def own_store_id(settings: Settings) -> str:
-    """Return the provider id of the user's own store, as recorded in lake and archive."""
+    """Return the provider id of the user's own store, which the lake and the archive record."""
     return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
 
 
 @cache
 def _store(local: _Local) -> Store:
-    """Open a provider's store, once in a process, and close it when the process ends.
+    """Open a provider's store, once in each process. It is closed when the process ends.
 
     Raises ``SettingsError`` if the store is missing.
     """
     if not local.root.exists():
         raise SettingsError(
-            f"provider.local is 'store', but {local.root} is missing; 'holderlake import' and 'import-rpc' create it"
+            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import' or "
+            "'holderlake import-rpc'"
         )
     store = open_store(local.root, local.rules, local.memory_limit, local.index)
     atexit.register(store.close)
@@ -200,7 +201,7 @@ def _store(local: _Local) -> Store:
 
 @cache
 def _served(local: _Local) -> Endpoint:
-    """Start the embedded service, once in a process, and return its endpoint.
+    """Start the embedded service, once in each process, and return its endpoint.
 
     The service ends with the process, before its store is closed.
     """

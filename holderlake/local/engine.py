@@ -1,7 +1,7 @@
 """The engine in this process: maps and holders of many tokens at many instants as Arrow tables, without HTTP and JSON.
 
-The rows equal those of the embedded service. Heavy modules are imported at the first use, because most commands do not
-need them.
+The rows equal those of the embedded service. Heavy modules are imported at their first use, because most commands do
+not need them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 
 
 class LocalEngine:
-    """The implementation of ``holderlake.provider.local_engine.Engine`` over a store.
+    """The local engine over a store; it implements ``holderlake.provider.local_engine.Engine``.
 
     ``store`` and ``provider_id`` are functions, which are called when the value is needed.
     """
@@ -43,16 +43,19 @@ class LocalEngine:
 
     @property
     def provider_id(self) -> str:
+        """The id of the provider whose store the engine reads."""
         return self._provider_id()
 
     @property
     def rules(self) -> Mapping[str, Any]:
+        """The store's rules as plain data."""
         from holderlake.engine.catalog.rules import rules_in_force
 
         return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
-        """Compute maps of tokens at instants, see ``Engine.maps``. Raises ``EngineError`` for an unreadable store."""
+        """Compute maps of tokens at instants, see ``Engine.maps``. Raises ``EngineError`` if the store can't be
+        read."""
         from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
@@ -66,7 +69,8 @@ class LocalEngine:
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
-        """Compute holders at instants, see ``Engine.holders``. Raises ``EngineError`` for an unreadable store."""
+        """Compute holders of tokens at instants, see ``Engine.holders``. Raises ``EngineError`` if the store can't be
+        read."""
         from holderlake.engine.maps.batch import holder_batches
 
         known, refused = self._known(chain, tokens, instants)
@@ -80,7 +84,7 @@ class LocalEngine:
     def _known(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
-        """Return the supported tokens by address, and for each other token a missing answer at each instant."""
+        """Return the supported tokens by address, and a missing answer for each other token and instant."""
         from holderlake.engine.queries.balances import supported_token
 
         known, refused = {}, []
@@ -100,7 +104,8 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
 def _without_holders(
     answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]
 ) -> list[MissingAnswer]:
-    """Return a missing answer for each token and instant without a row in ``answered``: it has no holders then."""
+    """Return a missing answer for each token and instant without a row in ``answered``, because it has no holders
+    then."""
     from holderlake.engine.queries.balances import no_holders
 
     keys = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))

@@ -1,4 +1,4 @@
-"""``holderlake import`` and ``labels``: import files into the engine's store and print a report."""
+"""``holderlake import`` and ``holderlake labels``: import files into the engine's store, and print a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holderlake.settings import Settings
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("passed over", "rejected", "wrong checksums", "error")
-"""Columns that the report has only if a file has such rows."""
+"""Columns that the report has only if a file has a value for them."""
 
 _NO_INDEX = (
     "No token is indexed, so only a token's own transfers connect its holders. 'holderlake index CHAIN TOKEN' makes "
@@ -37,9 +37,10 @@ _NO_INDEX = (
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading transfer files. ``blocks``: files with the times of blocks.
+    """Options for reading transfer files.
 
-    ``rejected``: a new file for invalid rows; None if invalid rows prevent the import of their file.
+    ``blocks`` are files with the times of blocks. ``rejected`` is a new file for invalid rows; None means that a file
+    with an invalid row is not imported.
     """
 
     options: FileOptions = field(default_factory=FileOptions)
@@ -48,16 +49,17 @@ class Reading:
 
     @property
     def is_chosen(self) -> bool:
-        """True if an option shows that the files contain transfers, so that none is read as a token list."""
+        """True if an option shows that the files contain transfers. Then no file is read as a token list."""
         options = self.options
         return bool(options.format or options.column_map or options.rows_at)
 
 
 def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool) -> None:
-    """Import transfer files and token lists, each file completely or not at all.
+    """Import transfer files and token lists, each file completely or not at all, and print a report.
 
-    With ``reading.rejected`` invalid rows go to that file and the others are imported; without it, a file with an
-    invalid row is not imported. Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if some were.
+    With ``reading.rejected``, invalid rows are written to that file and the others are imported. Without it, a file
+    with an invalid row is not imported. Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if some were
+    not.
     """
     if reading.rejected is not None and reading.rejected.exists():
         raise ValueError(f"--rejected {reading.rejected} exists already; use a new file, or remove it")
@@ -116,7 +118,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:
-    """Import files of address labels, each completely or not at all.
+    """Import files of address labels, each completely or not at all, and print a report.
 
     Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if some were not.
     """
@@ -135,7 +137,7 @@ def _each_file(
 ) -> tuple[list[dict[str, Any]], list[BadSource]]:
     """Call ``imported`` for each file with the user's own store.
 
-    Returns a line of the report for each file, and the errors of files that were not imported.
+    Return a line of the report for each file, and the errors of files that were not imported.
     """
     lines: list[dict[str, Any]] = []
     errors: list[BadSource] = []
@@ -172,7 +174,7 @@ def _raise_failed(errors: list[BadSource], files: int) -> None:
 
 
 def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
-    """Write the invalid rows of all files read so far to ``path`` as JSON lines; it is complete or unchanged."""
+    """Write the invalid rows of all files so far to ``path`` as JSON lines. The file is replaced atomically."""
     building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with building.open("w", encoding="utf-8") as file:

@@ -1,4 +1,5 @@
-"""``holderlake index``: list and change the tokens whose transfers count on every map of the user's own store."""
+"""``holderlake index``: list and change the indexed tokens of the user's own store, whose transfers count on all
+maps."""
 
 from __future__ import annotations
 
@@ -14,15 +15,16 @@ from holderlake.settings import Settings, SettingsError
 
 
 def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: bool, as_json: bool) -> None:
-    """Mark tokens as indexed, or remove the mark, and list the chain's indexed tokens.
+    """Mark tokens as indexed, or with ``remove`` as not indexed, and print the chain's indexed tokens.
 
-    Raises ``ValueError`` for an address that is invalid on the chain, and ``SettingsError`` for the removal of a token
-    that the settings index.
+    Raises ``ValueError`` for an invalid address, and ``SettingsError`` for removing a token that the settings index.
     """
     keys = [(chain, typed_token(chain, token)) for token in tokens]
     named = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
     if named:
-        raise SettingsError(f"{named[0][1]} on {chain} is indexed by the settings; remove it from [engine.indexed]")
+        raise SettingsError(
+            f"the settings index {named[0][1]} on {chain}; remove it from the settings' section [engine.indexed]"
+        )
     with open_own_store(settings) as store:
         store.index_tokens(keys, COMMAND, not remove)
         _list(store, chain, as_json)
@@ -34,7 +36,7 @@ def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: 
 
 
 def list_index(settings: Settings, chain: str | None, as_json: bool) -> None:
-    """Print the indexed tokens of all chains or one, with the origin of the mark and the number of transfers."""
+    """Print the indexed tokens of all chains or of one, with the source of the mark and the number of transfers."""
     with open_own_store(settings) as store:
         _list(store, chain, as_json)
 

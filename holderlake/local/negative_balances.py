@@ -26,12 +26,13 @@ _MEANING: Final = (
 def report_negative_balances(
     settings: Settings, chain: str | None, token: str | None, as_of: datetime, as_json: bool
 ) -> None:
-    """Print the addresses with negative balances of all tokens, or of one.
+    """Print the addresses with negative balances of all tokens, or of the token ``token`` on ``chain``.
 
-    Raises ``ValueError`` for a token without a chain, or a chain without a token.
+    Raises ``ValueError`` if only one of ``chain`` and ``token`` is given.
     """
     if (chain is None) != (token is None):
-        raise ValueError("--chain and --token need each other; leave both out for all tokens")
+        given, missing = ("--chain", "--token") if token is None else ("--token", "--chain")
+        raise ValueError(f"{given} needs {missing}; add it, or leave both out for all tokens")
     with open_own_store(settings) as store:
         found = (
             negative_balances(store, chain, typed_token(chain, token), as_of)
@@ -45,15 +46,16 @@ def report_negative_balances(
 
 
 def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
-    """Return the addresses with negative balances of several tokens, in the schema ``NEGATIVE_BALANCES``.
+    """Return the addresses with negative balances of several tokens (chain, address), in the schema
+    ``NEGATIVE_BALANCES``.
 
-    ``keys`` are pairs of chain and address. Rows are in the order of ``keys``, then the lowest balance first.
+    Rows are in the order of ``keys``, then by ascending balance.
     """
     return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
 
 
 def print_some(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the first ten addresses with negative balances, their meaning, and the command that lists all of them."""
+    """Print the first ten addresses with negative balances, their meaning, and the command that lists all."""
     if not rows:
         return
     console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))

@@ -1,4 +1,4 @@
-"""Import a chain's transfers from blockchain nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
+"""Import a chain's transfers from nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from holderlake.settings.sections.nodes import NodeSettings
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options of ``holderlake import-rpc``; None takes the value of the settings.
+    """Options of ``holderlake import-rpc``. An option that is None is taken from the settings.
 
-    ``traces`` reads transfers of the chain's coin inside contract calls too.
+    ``traces`` also imports transfers of the chain's coin inside contract calls.
     """
 
     chain: str | None = None
@@ -51,8 +51,8 @@ class ImportOptions:
 def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
     """Import transfers from nodes into the user's own store, and print a report.
 
-    ``urls`` are addresses of nodes; without any, those of the settings are used. Raises ``SettingsError`` if
-    no node or token is named, ``RpcError`` if the nodes fail.
+    ``urls`` are addresses of nodes; if empty, those of the settings are used. Raises ``SettingsError`` if no node or
+    token is named, and ``RpcError`` if the nodes fail.
     """
     with open_own_store(settings) as store, console.progress("importing", 0) as bar:
 
@@ -69,9 +69,9 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOpti
 
 
 def import_day(settings: Settings, chain: str, day: str) -> DayReport:
-    """Import the final blocks of a chain's ``day`` (YYYY-MM-DD, UTC) with the options of the settings.
+    """Import the final blocks of the day ``day`` (YYYY-MM-DD, UTC) of a chain, with the options of the settings.
 
-    Raises ``SettingsError`` for permanent failures, ``RpcError`` for those that a retry may solve.
+    Raises ``SettingsError`` for permanent failures, and ``RpcError`` for failures that a retry may solve.
     """
     with open_own_store(settings) as store:
         try:
@@ -94,7 +94,7 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
 async def newest_block(settings: Settings, chain: str) -> int:
     """Return the number of the chain's newest block.
 
-    Raises ``SettingsError`` without a node, ``RpcError`` if all nodes fail.
+    Raises ``SettingsError`` if no node is set, and ``RpcError`` if all nodes fail.
     """
     async with _node(settings, _endpoints(settings, chain), settings.node(chain), chain) as node:
         return await node.head()
@@ -126,7 +126,9 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
 
 def _endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
     if chain is None:
-        raise SettingsError("neither a node's address nor a chain is set; write the address, or --chain")
+        raise SettingsError(
+            "neither a node's address nor a chain is set; give the address, or a chain of the settings with --chain"
+        )
     found = settings.node_endpoints(chain)
     if not found:
         raise SettingsError(
@@ -167,7 +169,8 @@ def _selection(settings: Settings, chain: str, asked: ImportOptions) -> Selectio
         named = [NATIVE]
     if not named and not every:
         raise SettingsError(
-            f"no token of chain {chain} is chosen; add --token, --native or --all-tokens, or set tokens in the settings"
+            f"no token of chain {chain} is chosen; add --token, --native or --all-tokens, or set "
+            f"sources.rpc.{chain}.tokens in the settings"
         )
     return Selection(
         tokens=None if every else tuple(named),

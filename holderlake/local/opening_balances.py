@@ -23,9 +23,8 @@ def import_balances(
 ) -> None:
     """Import opening balances from files, all files or none, and print a report.
 
-    ``blocks`` are files with the times of blocks.
-
-    Raises ``BadSource`` for invalid files, and for files that contradict each other or the store.
+    ``blocks`` are files with the times of blocks. Raises ``BadSource`` for invalid files, and for balances that
+    contradict each other or the store.
     """
     read = replace(options, block_times=read_block_times(blocks))
     balances = pa.concat_tables([OPENING_BALANCES.empty_table(), *(read_balances(path, read) for path in paths)])
@@ -46,7 +45,7 @@ def import_balances(
 
 
 def remove_balances(settings: Settings, chain: str, token: str, as_json: bool) -> None:
-    """Remove the opening balances of a token and print their number.
+    """Remove the opening balances of a token, and print their number.
 
     Raises ``ValueError`` for an address that is invalid on the chain.
     """

@@ -1,4 +1,4 @@
-"""``holderlake serve``: run the HTTP service from the settings, in this process or in several."""
+"""``holderlake serve``: run the HTTP service from the settings, in one process or in several."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.settings import Settings, load_settings
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
-"""Environment variable that passes the sample world's folder to the service's processes; not a user's setting."""
+"""Environment variable with the folder of the sample world's store, set for the service's processes. It is not a
+setting."""
 
 _log = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, sample: bool) -> int:
-    """Run the HTTP service until SIGTERM or Ctrl-C, and return the exit code. ``sample`` serves the sample world.
+    """Run the HTTP service until SIGTERM or Ctrl-C, and return the exit code. With ``sample``, serve the sample world.
 
     Raises the error that prevents the start.
     """
@@ -54,7 +55,8 @@ def serve(settings: Settings, sample: bool) -> int:
 
 
 def app() -> ASGIApp:
-    """Return the ASGI app for one of several processes. The app closes its store and keys when it shuts down."""
+    """Return the ASGI app for one of several processes. It closes its store and its database of keys when it shuts
+    down."""
     follow_supervisor()
     settings = load_settings()
     sample = os.environ.get(SAMPLE_VARIABLE)
@@ -65,7 +67,11 @@ def app() -> ASGIApp:
 
 @contextmanager
 def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> Iterator[tuple[Store, KeyStore]]:
-    """Open the engine's store and the store of API keys. ``sample``: folder of the sample world's store, or None."""
+    """Context manager that opens the engine's store and the database of API keys.
+
+    ``sample`` is the folder of the sample world's store; None opens the user's own store. ``say`` reports changed
+    rules.
+    """
     store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
     with store, open_keys(settings) as keys:
         threading.Thread(target=_read_files, args=(store,), name="checksums", daemon=True).start()
@@ -73,7 +79,7 @@ def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> 
 
 
 def _read_files(store: Store) -> None:
-    """Log each damaged file of the store. Requests that need one get a 503 from then on."""
+    """Log each damaged file of the store. Requests that need such a file get status 503 from then on."""
     try:
         for damage in store.read_all_files():
             _log.error("%s", damage)
@@ -95,7 +101,7 @@ def _message(settings: Settings, store: Store) -> str:
 
 
 def _say(message: str, log: Log) -> None:
-    """Print a message on standard error, or log it as a JSON line if ``log`` is "json"."""
+    """Print a message on standard error, or log it as a line of JSON if ``log`` is "json"."""
     if log == "json":
         logging.config.dictConfig(log_config(log))
         _log.info(message)
@@ -104,7 +110,7 @@ def _say(message: str, log: Log) -> None:
 
 
 def _export_options(settings: Settings, sample: Path | None) -> None:
-    """Pass the command line's options to processes that load the settings themselves."""
+    """Pass options of the command line to processes that load the settings themselves, by environment variables."""
     os.environ["HOLDERLAKE_SERVICE__PROCESSES"] = str(settings.service.processes)
     os.environ.pop(SAMPLE_VARIABLE, None)
     if sample is not None:
@@ -112,7 +118,10 @@ def _export_options(settings: Settings, sample: Path | None) -> None:
 
 
 def _closing(app: ASGIApp, held: ExitStack) -> ASGIApp:
-    """Return the app, and close ``held`` right after the app's shutdown, because a signal ends the process then."""
+    """Return the app with a wrapper that closes ``held`` right after the app's shutdown.
+
+    This cannot happen later, because a signal then ends the process.
+    """
 
     async def closing(scope: Scope, receive: Receive, send: Send) -> None:
         async def last(message: Message) -> None:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from holderlake.engine.store.store import Store
 
 Say = Callable[[str], None]
+"""A function that shows a message."""
 
 
 def engine_rules(settings: Settings) -> Rules:
-    """Return the engine's rules: the thresholds that the settings name, and the defaults for all others."""
+    """Return the engine's rules: the thresholds of the settings, and defaults for the others."""
     from holderlake.engine.records import Rules
 
     chosen = settings.engine.thresholds.chosen()
@@ -26,7 +27,8 @@ def engine_rules(settings: Settings) -> Rules:
 
 
 def open_own_store(settings: Settings, say: Say | None = None) -> Store:
-    """Open the user's own store, which holds imported transfers, with the rules of the settings (``open_store``)."""
+    """Open the user's own store, which has the imported transfers, with the rules of the settings; see
+    ``open_store``."""
     root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
     return open_store(root, rules, limit, settings.engine.index_keys, say)
 
@@ -38,10 +40,9 @@ def open_store(
     index: Collection[tuple[str, str]] | None = None,
     say: Say | None = None,
 ) -> Store:
-    """Open a store with rules and indexed tokens; None uses those that the store has recorded.
+    """Open a store with rules and indexed tokens (chain, address). If one is None, the store's recorded ones apply.
 
-    ``index`` are pairs of chain and address. Rules that changed since the last opening are reported by ``say``, by
-    default on standard error.
+    Rules that changed since the last opening are reported by ``say``, by default on standard error.
     """
     from holderlake.engine.store.store import Store
 
@@ -52,9 +53,9 @@ def open_store(
 
 
 def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
-    """Return a sentence with the changed rules, their effect and the remedy for older maps.
+    """Return a sentence with the changed rules, their effect, and the remedy for older maps.
 
-    ``changed`` has the old and the new value by rule.
+    ``changed`` has (old value, new value) by rule.
     """
     listed = ", ".join(f"{name} from {_text(old)} to {_text(new)}" for name, (old, new) in changed.items())
     return (

@@ -28,7 +28,9 @@ def verify_store(settings: Settings, as_json: bool) -> None:
             lines = ((one.path, one.problem, one.remedy) for one in found.damaged)
             console.rows("Damaged", ("file", "problem", "what to do"), lines)
     if found.damaged:
-        raise SomeFailed(f"{len(found.damaged)} files of {root} are damaged; run 'holderlake store rebuild'")
+        raise SomeFailed(
+            f"damaged files in {root}: {len(found.damaged)}; run 'holderlake store rebuild' to repair them"
+        )
 
 
 def rebuild_store(settings: Settings, as_json: bool) -> None:
@@ -52,11 +54,11 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
             )
     if done.lost:
         named = ", ".join(f"{address} on {chain}" for chain, address in done.lost)
-        raise SomeFailed(f"the transfers of {len(done.lost)} tokens are damaged; import them again: {named}")
+        raise SomeFailed(f"damaged transfers were removed from the store; import these tokens again: {named}")
 
 
 def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
-    """Delete the quarantined files of the user's own store if ``yes`` is True, else only count them."""
+    """Delete the quarantined files of the user's own store if ``yes`` is true, else only count them."""
     root = _existing(settings)
     files, size = describe_quarantine(root)
     if yes:
@@ -72,7 +74,7 @@ def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
 def _existing(settings: Settings) -> Path:
     root = settings.engine_store
     if not (root / "transfers").is_dir() and not (root / CATALOG).exists():
-        raise SettingsError(f"{root} has no store; 'holderlake import' and 'import-rpc' create it")
+        raise SettingsError(f"{root} has no store; create it with 'holderlake import' or 'holderlake import-rpc'")
     return root
 
 

@@ -80,7 +80,7 @@ def test_a_damaged_file_of_transfers_names_what_to_import_again(root: Path) -> N
     (root / history.paths[0]).write_bytes(b"")
     rebuilt = run("store", "rebuild")
     assert exit_code(rebuilt.exception) == 3
-    assert f"import them again: {address} on {chain}" in str(rebuilt.exception)
+    assert f"import these tokens again: {address} on {chain}" in str(rebuilt.exception)
     assert run("store", "verify").exit_code == 0
 
 
