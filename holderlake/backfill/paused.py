@@ -1,7 +1,8 @@
 """Parked (paused) backfills: they ran out of credits, and each is stored with the date on which it can resume.
 
-Each one is a small JSON file in the home's folder ``parked``. ``holderlake backfill --parked`` resumes them, and so
-does Dagster's sensor if the settings enable it. Partitions that are complete cost nothing again.
+Each one is a small JSON file in the home's folder ``parked``, or a row in the PostgreSQL that hosts share. ``holderlake
+backfill --parked`` resumes them, and so does Dagster's sensor if the settings enable it. Partitions that are complete
+cost nothing again.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from pathlib import Path
 
 import msgspec
 
 from holderlake.contract.times import parse_when
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, RateLimitPersists
-from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.documents import Documents
 from holderlake.workspace import Workspace
 
 COMMAND = "holderlake backfill --parked"
@@ -89,19 +89,19 @@ def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked
         return None
     asked = error.asked if isinstance(error, BudgetExceeded) else None
     parked = Parked(selection, str(error), _resume_on(workspace, error), asked)
-    write_whole(_path(workspace, selection), msgspec.json.encode(parked))
+    _documents(workspace).put(selection.id, msgspec.json.encode(parked))
     return parked
 
 
 def parked_backfills(workspace: Workspace) -> list[Parked]:
     """Return all parked backfills: first those that can resume at once, then by the day on which they can resume."""
-    found = [msgspec.json.decode(path.read_bytes(), type=Parked) for path in _folder(workspace).glob("*.json")]
+    found = [msgspec.json.decode(content, type=Parked) for content in _documents(workspace).all()]
     return sorted(found, key=lambda one: (one.resume_on or date.min, one.of.id))
 
 
 def unpark(workspace: Workspace, selection: Selection) -> None:
-    """Delete the file of a parked backfill, if there is one."""
-    _path(workspace, selection).unlink(missing_ok=True)
+    """Delete the record of a parked backfill, if there is one."""
+    _documents(workspace).remove(selection.id)
 
 
 def _resume_on(workspace: Workspace, error: BudgetExceeded | CreditsExhausted | RateLimitPersists) -> date | None:
@@ -112,9 +112,5 @@ def _resume_on(workspace: Workspace, error: BudgetExceeded | CreditsExhausted | 
     return workspace.ledger.totals().renewal
 
 
-def _folder(workspace: Workspace) -> Path:
-    return workspace.settings.home / "parked"
-
-
-def _path(workspace: Workspace, selection: Selection) -> Path:
-    return _folder(workspace) / f"{selection.id}.json"
+def _documents(workspace: Workspace) -> Documents:
+    return Documents(workspace.state(workspace.settings.home / "parked"))

@@ -10,14 +10,14 @@ import platform
 import re
 import secrets
 import threading
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock
 
-from holderlake.storage.locks import try_lock
+from holderlake.storage.locks import locked, try_lock
 from holderlake.storage.postgresql import NOW, PostgresDatabase
 from holderlake.storage.sqlite import DatabaseError, explained
 from holderlake.storage.state import State, StateConnection, Where
@@ -27,6 +27,10 @@ OWNERS: Final = ("CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, seen
 _BEAT: Final = f"""
     INSERT INTO owners VALUES (?, {NOW}) ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at
 """
+_LEASES: Final = (*OWNERS, "CREATE TABLE IF NOT EXISTS leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL)")
+_HOLDER: Final = "SELECT owner FROM leases WHERE name = ?"
+_TAKE: Final = "INSERT INTO leases VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET owner = excluded.owner"
+_GIVE_BACK: Final = "DELETE FROM leases WHERE name = ? AND owner = ?"
 _SEEN: Final = f"SELECT name, {NOW} - seen_at FROM owners"
 _BEATS: Final = 6
 """Heartbeats in the time after which an owner counts as ended."""
@@ -112,3 +116,33 @@ class Owner:
 
     def _path(self, name: str) -> Path:
         return self._base.with_name(f"{self._base.name}.{name}.running")
+
+
+@contextmanager
+def leased(where: Where, name: str, if_held: Exception) -> Iterator[None]:
+    """Hold a lease during the ``with`` block, or raise ``if_held`` while another process holds it.
+
+    The lease is a locked file next to the path ``where``, or a row in PostgreSQL, for processes of all hosts.
+    """
+    if isinstance(where, Path):
+        with locked(where.with_name(f"{where.name}.lock"), if_held):
+            yield
+        return
+    with closing(PostgresDatabase(where, _LEASES)) as database:
+        owner = Owner(database, where)
+
+        def take(db: StateConnection) -> bool:
+            owner.join(db)
+            holders = {holder for (holder,) in db.execute(_HOLDER, (name,)).fetchall()}
+            if holders - owner.ended(db, holders) - {owner.name}:
+                return False
+            db.execute(_TAKE, (name, owner.name))
+            return True
+
+        try:
+            if not database.run(take):
+                raise if_held
+            yield
+        finally:
+            database.run(lambda db: db.execute(_GIVE_BACK, (name, owner.name)))
+            owner.close()

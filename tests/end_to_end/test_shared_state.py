@@ -9,17 +9,28 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from holderlake.provider.errors import BudgetExceeded
+from holderlake.backfill.paused import Selection, park, parked_backfills, unpark
+from holderlake.provider.errors import BudgetExceeded, CreditsExhausted
 from holderlake.provider.ledger.entries import Reservation, Reserve, Settle
 from holderlake.settings import Settings
 from holderlake.settings.sections.schedule import Budget
 from holderlake.settings.sections.state import StateSettings
+from holderlake.storage.owners import leased
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.doctor.file_checks import check_files
-from tests.processes import holderlake
+from tests.processes import PIPE, holderlake, start
+from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 
 Hosts = Callable[[str], Workspace]
+HOLD = """
+import sys, time
+from holderlake.storage.owners import leased
+from tests.provider.conftest import place_of
+with leased(place_of(sys.argv[1]), "alerts", RuntimeError("busy")):
+    print("held", flush=True)
+    time.sleep(600)
+"""
 UNREACHABLE = "postgresql://keeper:s3cret-word@127.0.0.1:1/absent"
 
 
@@ -61,6 +72,41 @@ def test_hosts_share_one_ceiling(hosts: Hosts) -> None:
     (refused,) = other.apply([Reserve("another run", "map", None, 500)])
     assert isinstance(refused, BudgetExceeded)
     assert (refused.ceiling, refused.spent) == ("per_day", 600)
+
+
+def test_a_parked_backfill_is_seen_by_all_hosts(hosts: Hosts) -> None:
+    error, selection = CreditsExhausted("used up"), Selection.of(["2026-05-01"], ["eth"], [], [])
+    parked = [park(hosts("one"), error, selection) for _ in range(2)][1]
+    other = hosts("other")
+    assert parked_backfills(other) == [parked]
+    unpark(other, selection)
+    assert parked_backfills(hosts("one")) == []
+    assert not (hosts("one").settings.home / "parked").exists()
+
+
+def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:
+    class Held(Exception):
+        pass
+
+    one, other = (hosts(name).state(hosts(name).settings.alerts_book) for name in ("one", "other"))
+    with leased(one, "alerts", Held()), leased(other, "another name", Held()):
+        for where in (one, other):
+            with pytest.raises(Held), leased(where, "alerts", Held()):
+                pass
+    with leased(other, "alerts", Held()):
+        pass
+
+
+def test_a_lease_ends_with_its_process(hosts: Hosts) -> None:
+    where = hosts("one").state(hosts("one").settings.alerts_book)
+    with start(HOLD, as_text(where), stdout=PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(RuntimeError, match="busy"), leased(where, "alerts", RuntimeError("busy")):
+            pass
+        holder.kill()
+    with leased(where, "alerts", RuntimeError("busy")):
+        pass
 
 
 def test_plan_limits_are_shared(hosts: Hosts) -> None:
