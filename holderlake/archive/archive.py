@@ -98,9 +98,10 @@ class StoredAnswer:
 class AnswerArchive:
     """The archive in the folder ``root``, for any number of threads and processes.
 
-    If it lies in a bucket (``objects``), ``root`` is the folder of this host's index. ``may_be_old`` is called before
-    each paid call, and returns True if another host may have archived answers since the last one; it raises if this
-    host may not write. ``other_records`` returns the records of commits that lie elsewhere: see ``provenance``.
+    ``name`` is its folder or URL. If it lies in a bucket (``objects``), ``root`` is the folder of this host's index.
+    ``may_be_old`` is called before each paid call, and returns True if another host may have archived answers since
+    the last one; it raises if this host may not write. ``other_records`` returns the records of commits that lie
+    elsewhere: see ``provenance``.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class AnswerArchive:
     ) -> None:
         self.root = Path(root)
         self.other_records = other_records
+        self.name = str(root) if objects is None else objects.url
         self._shared = None if objects is None else BucketSegments(self.root, objects)
         self._segments = self._shared or Segments(self.root)
         self._may_be_old = may_be_old

@@ -58,14 +58,26 @@ def damages(
     """
     if lake.provider_damage:
         yield Damage(f"{lake.store.name}/{PROVIDER}", lake.provider_damage, None)
-    selection = product([None] if chains is None else chains, [None] if timestamps is None else timestamps)
-    for path, text in chain.from_iterable(lake.store.texts(*one) for one in selection):
+    for path, text in _texts(lake, chains, timestamps):
         try:
             manifest = parsed_manifest(text, path)
         except DamagedManifest as error:
             yield Damage(path, str(error).removeprefix(f"{path} "), place_of(path))
             continue
         yield from damaged_files(lake, manifest, every_byte=every_byte)
+
+
+def _texts(
+    lake: Lake, chains: Collection[str] | None, timestamps: Collection[str] | None
+) -> Iterator[tuple[PurePath, bytes]]:
+    """Yield path and bytes of the manifests of some chains and timestamps, or of all (None)."""
+    own = [None] if chains is None else chains
+    if timestamps is None or not lake.is_local:  # a bucket lists a chain faster than each timestamp
+        texts = chain.from_iterable(lake.store.texts(one) for one in own)
+        yield from ((path, text) for path, text in texts if timestamps is None or place_of(path)[2] in timestamps)
+        return
+    for one, timestamp in product(own, timestamps):
+        yield from lake.store.texts(one, timestamp)
 
 
 def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterator[Damage]:

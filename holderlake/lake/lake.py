@@ -30,6 +30,7 @@ from holderlake.lake.manifests import (
     NO_FILE,
     REVISIONS,
     SIDE_TABLES,
+    DamagedFile,
     DamagedManifest,
     LakeError,
     Manifest,
@@ -46,6 +47,7 @@ from holderlake.lake.rows import (
     empty,
     from_parquet,
     lacking,
+    options_after_write,
     rows_after_write,
     to_parquet,
 )
@@ -173,6 +175,15 @@ class Lake:
             rows[name] = from_parquet(name, data)
         return rows
 
+    def files(self, manifest: Manifest) -> dict[str, bytes]:
+        """Return the bytes of a partition's files by table. Raises ``DamagedFile``."""
+        files = {name: self._intact_bytes(manifest, name) for name, file in manifest.tables.items() if file != NO_FILE}
+        for name, data in files.items():
+            if data is None:
+                where = self.store.where(manifest, name)
+                raise DamagedFile(f"{where} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
+        return {name: data for name, data in files.items() if data is not None}
+
     def link_files(
         self, manifest: Manifest, folder: Path, tables: Collection[str] | None = None
     ) -> dict[str, Path] | None:
@@ -266,7 +277,7 @@ class Lake:
                     name: table_file(some.num_rows, data[name]) if name in data else NO_FILE
                     for name, some in rows.items()
                 }
-                chosen = _options(old, options, covered)
+                chosen = options_after_write(old, options, covered)
                 if old and ({REVISIONS: NO_FILE} | old.tables, old.covered, old.options) == (files, kept, chosen):
                     return old
                 manifest = Manifest(*place, provider, utc_now(), uuid4().hex, files, kept, chosen, FORMAT)
@@ -291,7 +302,7 @@ class Lake:
                 return False
             if aside:
                 self.store.set_aside(manifest.place)
-            return self.store.commit(manifest, files, latest)
+            return self.store.commit(manifest, files, latest._replace(manifest=None))
 
     def _before(self, place: Place) -> tuple[Latest, dict[str, pa.Table]]:
         """Return a partition's manifest and rows by table. If a file is damaged, quarantine all its files."""
@@ -356,14 +367,6 @@ def _link(path: Path, link: Path) -> None:
         raise
     except OSError:
         shutil.copyfile(path, link)
-
-
-def _options(old: Manifest | None, given: Mapping[str, Any] | None, covered: Collection[str]) -> dict[str, Any] | None:
-    """Return the request options of all covered subjects; None if those of older rows that are kept are unknown."""
-    if given is None:
-        return None if old is None else old.options
-    is_known = old is None or old.options is not None or old.answered <= frozenset(covered)
-    return dict(given) if is_known else None
 
 
 def _known(table: str) -> str:

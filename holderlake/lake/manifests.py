@@ -39,6 +39,10 @@ class DamagedManifest(LakeError):
     """A manifest cannot be read, or contains an invalid name. The message names the file and the fault."""
 
 
+class DamagedFile(LakeError):
+    """A partition cannot be copied, because a file does not match its manifest."""
+
+
 @dataclass(frozen=True)
 class TableFile:
     """A table's file in a partition: its number of rows, size in bytes, and SHA-256 in hexadecimal.
@@ -102,6 +106,11 @@ class Manifest:
     def revisions(self) -> int:
         """The number of rows of the table ``revisions``: changes found when the same instant was fetched again."""
         return self.tables.get(REVISIONS, NO_FILE).rows
+
+
+def content(manifest: Manifest) -> tuple[object, ...]:
+    """Return what two manifests of a partition have in common if the partition has the same rows in two lakes."""
+    return manifest.provider, manifest.tables, manifest.covered
 
 
 def manifest_path(root: Path, family: str, chain: str, timestamp: str) -> Path:

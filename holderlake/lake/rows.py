@@ -111,6 +111,16 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     return rows, (kept | frozenset(covered)) - early
 
 
+def options_after_write(
+    old: Manifest | None, given: Mapping[str, Any] | None, covered: Collection[str]
+) -> dict[str, Any] | None:
+    """Return the request options of all covered subjects; None if those of older rows that are kept are unknown."""
+    if given is None:
+        return None if old is None else old.options
+    is_known = old is None or old.options is not None or old.answered <= frozenset(covered)
+    return dict(given) if is_known else None
+
+
 def fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, kind: str) -> frozenset[str]:
     """Return the subjects with rows that were fetched before ``as_of``; ``kind`` is a key of ``SUBJECT_COLUMNS``."""
     early = [

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.manifests import (
-    NO_FILE,
     SIDE_TABLES,
+    DamagedFile,
     DamagedManifest,
     Manifest,
     Place,
-    is_intact,
+    content,
     parsed_manifest,
     place_of,
 )
@@ -39,10 +39,6 @@ _ATTEMPTS: Final = 5
 Progress = Callable[[int, int], None]
 Keep = Literal["ours", "theirs", "newest"]
 """Which side of a conflict to keep: this lake's partition, the bucket's, or the one with the latest ``fetched_at``."""
-
-
-class DamagedFile(LakeError):
-    """A partition cannot be copied, because a file does not match its manifest."""
 
 
 @dataclass
@@ -154,7 +150,7 @@ class _Sync:
         common = self._common.get(name, ("", ""))
         new_here = ours.manifest is not None and ours.manifest.commit != common[0]
         new_there = theirs.manifest is not None and _e_tag(theirs) != common[1]
-        if ours.manifest and theirs.manifest and _content(ours.manifest) == _content(theirs.manifest):
+        if ours.manifest and theirs.manifest and content(ours.manifest) == content(theirs.manifest):
             self._common[name] = (ours.manifest.commit, _e_tag(theirs))
             self._moved.alike += 1
         elif new_here and new_there:
@@ -185,7 +181,9 @@ class _Sync:
 
     def _copied(self, name: str, target: Lake, manifest: Manifest, before: Latest, aside: bool = False) -> bool:
         """Copy a partition to ``target``. Return False if ``before`` is not the target's current state any more."""
-        files = _files(self._lake if target is self._bucket else self._bucket, manifest)
+        source = self._lake if target is self._bucket else self._bucket
+        source.store.prefetch([manifest])
+        files = source.files(manifest)
         if not target.replace(manifest, files, before, aside=aside):
             return False
         self._common[name] = (manifest.commit, _e_tag(_latest(self._bucket, manifest.place)))
@@ -201,26 +199,6 @@ def _latest(lake: Lake, place: Place) -> Latest:
 
 def _e_tag(latest: Latest) -> str:
     return latest.version.version.listed if latest.version.version else ""
-
-
-def _content(manifest: Manifest) -> tuple[object, ...]:
-    return manifest.provider, manifest.tables, manifest.covered
-
-
-def _files(lake: Lake, manifest: Manifest) -> dict[str, bytes]:
-    """Return the bytes of a partition's files by table. Raises ``DamagedFile``."""
-    lake.store.prefetch([manifest])
-    files = {}
-    for table, file in manifest.tables.items():
-        if file == NO_FILE:
-            continue
-        path = lake.store.path(manifest, table)
-        data = path.read_bytes() if path.exists() else b""
-        if not is_intact(data, file):
-            where = lake.store.where(manifest, table)
-            raise DamagedFile(f"{where} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
-        files[table] = data
-    return files
 
 
 def _fetched_at(lake: Lake, manifest: Manifest) -> datetime:

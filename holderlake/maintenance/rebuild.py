@@ -33,6 +33,7 @@ from holderlake.maintenance.swap import (
     recover,
     remove_folder,
     replace_lake,
+    replace_partitions,
     writers_locked_out,
 )
 from holderlake.workspace import Workspace
@@ -50,14 +51,18 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     began = time.monotonic()
     report = RebuildReport()
     with only_rebuild(workspace):
-        old = recover(workspace.settings.lake_folder)
+        old = recover(workspace.settings.lake_folder) if workspace.lake.is_local else [workspace.lake]
+        before = {one.place: one.commit for one in workspace.lake.manifests()}
         fresh = workspace.settings.lake_folder.with_name("lake.rebuilding")
         remove_folder(fresh)
         new = Rebuild(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
         new.run()
-        with writers_locked_out(old):
-            new.run()  # commits since the first run
-            replace_lake(workspace, new.fresh)
+        if workspace.lake.is_local:
+            with writers_locked_out(old):
+                new.run()  # commits since the first run
+                replace_lake(workspace, new.fresh)
+        else:
+            replace_partitions(workspace, new.fresh, before)
     report.missing.sort(key=lambda one: (one.partition, one.digest))
     report.rows = _rows(workspace.lake)
     report.unnamed = _unnamed(workspace.archive)
@@ -72,7 +77,7 @@ def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     """
     report = RebuildReport()
     chosen = _chosen(workspace.archive, provider)
-    old = lakes_of(workspace.settings.lake_folder)
+    old = lakes_of(workspace.settings.lake_folder) if workspace.lake.is_local else [workspace.lake]
     named = set()
     for _, paths in _by_partition(provenance.records(workspace.archive)):
         read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen]

@@ -14,10 +14,9 @@ from pathlib import Path
 from holderlake import console
 from holderlake.archive import provenance
 from holderlake.contract.times import parse_when, partition_text
-from holderlake.lake import commits, manifests
 from holderlake.lake.damage import Damage, damaged_files, damages, unlisted
 from holderlake.lake.lake import Lake, LakeError
-from holderlake.lake.manifests import NO_FILE, Place
+from holderlake.lake.manifests import Place
 from holderlake.maintenance.rebuild import Rebuild
 from holderlake.maintenance.rebuild_report import RebuildReport
 from holderlake.maintenance.swap import only_rebuild, remove_folder
@@ -131,10 +130,8 @@ def repair(workspace: Workspace, places: Iterable[Place], *, only_damaged: bool 
 
 
 def _is_intact(lake: Lake, place: Place) -> bool:
-    path = manifests.manifest_path(lake.root, *place)
-    with commits.locked(lake.root, place[1]):
-        commits.finish(lake.root, path)
-        manifest = manifests.read_manifest(path)
+    with lake.store.locked(place[1]):
+        manifest = lake.store.latest(place).manifest
         return manifest is not None and not any(damaged_files(lake, manifest, every_byte=True))
 
 
@@ -156,24 +153,10 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
     if manifest is None:
         report.failed[name] = "its answers are not in the archive any more; ingest fetches it again"
         return
-    _replace_partition(workspace.lake, fresh, manifest)
+    workspace.lake.replace(manifest, fresh.files(manifest), aside=True)
     report.repaired.append(name)
     report.incomplete += [f"{name}: {one.endpoint} answer {one.digest}" for one in rebuilt.missing]
     report.incomplete += [f"{name}: {path}" for path in rebuilt.damaged]
-
-
-def _replace_partition(lake: Lake, fresh: Lake, manifest: manifests.Manifest) -> None:
-    files = {
-        name: manifests.file_of(fresh.root, manifest, name).read_bytes()
-        for name, file in manifest.tables.items()
-        if file != NO_FILE
-    }
-    path = manifests.manifest_path(lake.root, manifest.family, manifest.chain, manifest.timestamp)
-    lake.claim(manifest.provider)
-    with commits.locked(lake.root, manifest.chain):
-        commits.finish(lake.root, path)
-        commits.set_partition_aside(lake.root, path)
-        commits.commit(lake.root, manifest, files)
 
 
 def report_repaired(report: Repaired, as_json: bool) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from holderlake.lake import commits, manifests
+from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import Lake, LakeError
+from holderlake.lake.manifests import Place, content
 from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace
@@ -82,6 +84,26 @@ def _keep_unlisted(before: Path, place: Path) -> None:
             if not moved.exists():
                 moved.parent.mkdir(parents=True, exist_ok=True)
                 path.rename(moved)
+
+
+def replace_partitions(workspace: Workspace, fresh: Lake, before: Mapping[Place, str]) -> None:
+    """Replace the partitions of a lake in a bucket that differ from ``fresh``, and load the warehouse.
+
+    ``before`` has each partition's commit when the rebuild began. Partitions that another writer has changed since
+    stay. The replaced ones are in the bucket's quarantine.
+    """
+    lake = workspace.lake
+    for manifest in fresh.manifests():
+        latest = lake.store.latest(manifest.place)
+        held = latest.manifest
+        if held and held.commit != before.get(held.place):
+            continue
+        if held and content(held) == content(manifest) and not any(damaged_files(lake, held, every_byte=True)):
+            continue
+        lake.replace(manifest, fresh.files(manifest), latest, aside=held is not None)
+    workspace.warehouse.set_damaged_aside()
+    workspace.warehouse.load(lake)
+    remove_folder(fresh.root)
 
 
 def replace_lake(workspace: Workspace, fresh: Lake) -> None:

@@ -50,24 +50,24 @@ def check_files(workspace: Workspace) -> Iterator[Finding]:
 def _lake(lake: Lake) -> Iterator[Finding]:
     manifests = list(lake.manifests())
     stored = sum(file.bytes for manifest in manifests for file in manifest.tables.values())
-    every_byte = stored <= _EVERY_BYTE
+    every_byte = stored <= _EVERY_BYTE and lake.is_local
     found = [str(one) for one in (*damages(lake, every_byte=every_byte), *unlisted(lake))]
     yield from _each("lake", found, _REPAIR)
     if not found:
         how = "every file matches its manifest" if every_byte else "the sizes of all files match their manifests"
         advice = "" if every_byte else "'holderlake rebuild --damaged --dry-run' reads every byte"
-        yield Finding("lake", True, f"{len(manifests)} partitions in {lake.root}, {how}", advice)
+        yield Finding("lake", True, f"{len(manifests)} partitions in {lake.store.name}, {how}", advice)
 
 
 def _archive(archive: AnswerArchive) -> Iterator[Finding]:
-    if not archive.root.exists():
+    if archive.is_local and not archive.root.exists():
         return
     try:
         stored = archive.size().stored_bytes
     except DatabaseError as error:
         yield Finding("archive", False, str(error), "move the index away; it is rebuilt from the segments")
         return
-    found = list(archive.damage(every_byte=stored <= _EVERY_BYTE))
+    found = list(archive.damage(every_byte=stored <= _EVERY_BYTE and archive.is_local))
     yield from _each("archive", found, "'holderlake rebuild --damaged' moves it away and keeps its other answers")
     yield from _each("archive", _lost(archive), "ingest fetches them again where the lake lacks their rows")
     damaged = [str(path) for path in provenance.records(archive) if provenance.read(path) is None]
@@ -75,7 +75,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
         "journal", [f"{path} is damaged" for path in damaged], "rebuild keeps the rows of its partition from the lake"
     )
     if not found and not damaged:
-        yield Finding("archive", True, f"{archive.size().answers:,} answers in {archive.root}")
+        yield Finding("archive", True, f"{archive.size().answers:,} answers in {archive.name}")
 
 
 def _lost(archive: AnswerArchive) -> list[str]:

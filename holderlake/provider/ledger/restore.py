@@ -20,7 +20,7 @@ RESTORED_RUN: Final = "restored from the archive"
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
     """Add calls from the archive to the ledger if the archive's newest answer is of a later day."""
-    if not archive.root.exists():
+    if archive.is_local and not archive.root.exists():
         return
     newest, known = archive.newest_day(), ledger.newest_day()
     if newest is None or (known is not None and known >= newest):
