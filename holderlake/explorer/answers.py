@@ -1,4 +1,4 @@
-"""Queries of the explorer's page: each runs SQL files of ``sql/`` on the warehouse and returns columns by name."""
+"""Queries of the explorer's page. Each runs SQL files of ``sql/`` on the warehouse and returns columns by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holderlake.explorer.published import Reader
 Columns = dict[str, list[Any]]
 """A table as lists of equal length, by column name.
 
-Amounts are exact decimal texts, instants texts like ``20250131T000000Z``, other dates unix seconds.
+Amounts are exact decimal texts. Instants are texts such as ``20250131T000000Z``, other dates unix seconds.
 """
 
 MOST_TOKENS: Final = 50
@@ -23,7 +23,7 @@ MOST_TOKENS: Final = 50
 
 
 def tokens(reader: Reader, text: str) -> Columns:
-    """Return up to ``MOST_TOKENS`` tokens whose name, symbol, address and chain together contain all words of ``text``.
+    """Return up to ``MOST_TOKENS`` tokens that contain all words of ``text`` in name, symbol, address or chain.
 
     The column ``found`` has the number of all matches.
     """
@@ -32,7 +32,7 @@ def tokens(reader: Reader, text: str) -> Columns:
 
 
 def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
-    """Return three tables by name: the token, its instants in order with concentration figures, its latest failures."""
+    """Return three tables by name: ``token``, ``instants`` (in order, with concentration figures) and ``failures``."""
     subject = {"chain": chain, "token": token}
     return {
         "token": _query(reader, "token", **subject),
@@ -42,9 +42,10 @@ def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
 
 
 def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
-    """Return a token's map as of the instant ``at``: nodes, links, clusters, and the failed requests of missing parts.
+    """Return a token's map as of the instant ``at``: nodes, links, clusters and failures, by name.
 
-    A text column of the links is ``{"values": …, "at": …}``: the distinct texts, and each row's index among them.
+    The failures are the requests for missing parts. A text column of the links is ``{"values": …, "at": …}``: the
+    distinct texts, and for each row the index of its text.
     """
     subject = {"chain": chain, "token": token, "at": at}
     parts = {part: _query(reader, part, **subject) for part in ("nodes", "clusters", "failures")}
@@ -62,7 +63,7 @@ def _query(reader: Reader, name: str, **parameters: Any) -> Columns:
 
 
 def _packed(answer: pa.Table) -> dict[str, Any]:
-    """Return the table's columns by name, with text columns as distinct values and indices.
+    """Return the table's columns by name. A text column has its distinct values and an index for each row.
 
     Thousands of links join hundreds of addresses, so this makes the JSON two thirds smaller.
     """
@@ -78,7 +79,7 @@ def _packed(answer: pa.Table) -> dict[str, Any]:
 
 @cache
 def queries_hash() -> str:
-    """Return a hash of all SQL files. It is part of each answer's ETag, so changed queries outdate cached answers."""
+    """Return a hash of all SQL files. It is part of each answer's ETag, so browsers drop answers of older queries."""
     texts = sorted((file.name, file.read_text()) for file in files("holderlake.explorer").joinpath("sql").iterdir())
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 

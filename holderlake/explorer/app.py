@@ -1,4 +1,4 @@
-"""The explorer's ASGI app: the page's files, and its JSON routes under ``/api``. Their queries are in ``answers``."""
+"""The explorer's ASGI app: the files of the page, and its JSON routes under ``/api``. ``answers`` has their queries."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def compare(request: Request, chain: _Text, token: _Token, before: _When, after:
 def _answer(request: Request, read: Callable[[Reader], Any]) -> Response:
     """Return the result of ``read`` as JSON, or a 304 if the browser has the current answer.
 
-    The ETag names the versions of the warehouse file and of the SQL files.
+    The ETag contains the versions of the warehouse file and of the SQL files.
     """
     published: Published = request.app.state.published
     if request.headers.get("if-none-match") == _headers(published.version())["ETag"]:

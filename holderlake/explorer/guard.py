@@ -1,4 +1,4 @@
-"""Middleware that protects the explorer: known host names, GET and HEAD only, no scripts or frames of other origins."""
+"""Middleware that protects the explorer: known host names, only GET and HEAD, no scripts or frames of other origins."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ HEADERS: Final = {
 
 
 class Guard:
-    """Middleware that refuses requests whose host is none of ``names``, ``localhost`` or an IP address.
+    """Middleware that refuses requests whose host is not one of ``names``, ``localhost`` or an IP address.
 
-    A foreign page can make its own host name resolve to this machine (DNS rebinding), but it cannot do so with an IP
-    address.
+    The page of an attacker can make its own host name resolve to this machine (DNS rebinding), but not an IP address.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
@@ -37,7 +36,7 @@ class Guard:
         self._names = {"localhost", *(name.lower() for name in names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request to the app, or answer 421 for another host and 405 for a method that is not GET or HEAD."""
+        """Pass the request to the app. Answer 421 for another host, and 405 for a method other than GET and HEAD."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

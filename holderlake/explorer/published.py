@@ -1,6 +1,6 @@
 """A pool of connections to the current version of the warehouse file.
 
-Loading the warehouse replaces its file by a rename; the next request opens the new file.
+Loading the warehouse replaces its file by a rename. The next request then opens the new file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_IDLE: Final = 4
 class Reader:
     """A connection to one version of the warehouse file, so that several queries see the same data.
 
-    ``version`` identifies the file, see ``Published.version``.
+    ``version`` identifies the version of the file (``Published.version``).
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str) -> None:
@@ -37,9 +37,9 @@ class Reader:
 
 
 class Published:
-    """Lends connections to the current version of the warehouse file; each thread gets its own connection.
+    """Lends connections to the current version of the warehouse file. Each thread gets its own connection.
 
-    Opening a connection takes 20 ms, so idle ones are reused; idle connections to an older version are closed.
+    Opening a connection takes 20 ms, so idle ones are reused. Idle connections to an older version are closed.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
@@ -49,7 +49,10 @@ class Published:
         self._version = ""
 
     def version(self) -> str:
-        """Return an identifier of the current file, of its inode and time. Raises ``WarehouseError`` without a file."""
+        """Return an identifier of the current file, made of its inode and time.
+
+        Raises ``WarehouseError`` without a file.
+        """
         try:
             found = self._warehouse.path.stat()
         except FileNotFoundError:
@@ -59,7 +62,7 @@ class Published:
 
     @contextmanager
     def reader(self) -> Iterator[Reader]:
-        """Lend a connection to the current file within a ``with`` block. Raises ``WarehouseError`` without a file."""
+        """Lend a connection to the current file for a ``with`` block. Raises ``WarehouseError`` without a file."""
         version = self.version()
         connection = self._idle_one(version) or self._warehouse.connect()
         try:

@@ -14,10 +14,10 @@ from holderlake.warehouse.warehouse import Warehouse
 
 
 def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None]) -> None:
-    """Serve the explorer's page until Ctrl-C; port 0 takes a free port.
+    """Serve the explorer's page until Ctrl-C. Port 0 takes a free port.
 
-    ``opening`` opens the page in the browser; ``say`` prints its address. Raises ``WarehouseError`` if there is no
-    warehouse, ``ValueError`` if the port cannot be used.
+    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. Raises
+    ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
     listening = _listen(host, port)
@@ -37,5 +37,5 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address, family=family)
     except OSError as error:
         raise ValueError(
-            f"cannot listen on {host}, port {port}: {error.strerror}; --port 0 takes a free port"
+            f"cannot listen on {host}, port {port}: {error.strerror}; use --port 0 for a free port"
         ) from error

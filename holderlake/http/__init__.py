@@ -1,4 +1,5 @@
 """HTTP client for calls to providers, blockchain nodes and webhooks: limits, transports and failures.
 
-The contents of requests and answers belong in the package that makes the call.
+Modules: ``client`` (``HttpClient``, the calls and their failures) and ``transport`` (httpx over aiohttp). The contents
+of requests and answers belong in the package that makes the call.
 """

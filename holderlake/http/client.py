@@ -1,6 +1,6 @@
-"""HTTP calls to one server, with a deadline for the complete call and a limit on the response's size.
+"""HTTP calls to one server, with a deadline for the complete call and a limit on the size of the response.
 
-A call has one of four outcomes: a response, or an ``HttpError`` that says whether the request was never sent, may have
+A call has one of four results: a response, or an ``HttpError`` that says whether the request was never sent, may have
 been sent, or got an incomplete response.
 """
 
@@ -20,7 +20,7 @@ import httpx
 from holderlake.http.transport import CAN_SEND_ONCE, AiohttpTransport
 
 Transport = Literal["aiohttp", "httpx"]
-"""Transport of ``httpx.AsyncClient``: ``AiohttpTransport`` or httpx's default."""
+"""Transport of ``httpx.AsyncClient``: ``AiohttpTransport``, or the default of httpx."""
 Cause = Literal["unsent", "timeout", "closed", "too_large", "encoding", "corrupt"]
 """Reason why a call has no complete response. Only ``unsent`` guarantees that the request was not sent."""
 
@@ -32,7 +32,7 @@ _GZIP: Final = 31
 _ZLIB: Final = 15
 _RAW_DEFLATE: Final = -15
 _MOST_LAYERS: Final = 3
-"""Limit of nested gzip encodings; a proxy may compress a compressed body again."""
+"""Limit of nested gzip encodings. A proxy may compress a compressed body again."""
 _JSON_STARTS: Final = b'[{"'
 RESPONSE_BYTES: Final = 256 * MEGABYTE
 _CONNECT_SECONDS: Final = 10.0
@@ -76,9 +76,10 @@ class HttpResponse:
 
 
 class HttpError(Exception):
-    """A call without a complete response. ``response`` has status and headers if they arrived, else it is None.
+    """A call without a complete response.
 
-    ``kind`` is the name of httpx's error. The message may name the host; neither contains a header of the request.
+    ``response`` has status and headers if they arrived, else it is None. ``kind`` is the name of httpx's error. The
+    message may name the host. Neither the message nor the response contains a header of the request.
     """
 
     def __init__(self, cause: Cause, message: str, kind: str, response: HttpResponse | None = None) -> None:
@@ -102,9 +103,10 @@ class _CookielessClient(httpx.AsyncClient):
 class HttpClient:
     """An ``httpx.AsyncClient`` for one server and one event loop. The caller must ``close`` it.
 
-    ``url``: any address of the server. ``timeout``: seconds for one complete call. ``response_bytes``: size of a
-    response at most, on the wire and after decompression. Redirects are not followed, because secrets of the request
-    would go along. Cookies are not kept. Proxies of the environment are used, except for the own host.
+    ``url`` is any address of the server. ``timeout`` is the limit of one complete call in seconds. ``response_bytes``
+    is the largest size of a response, both compressed and decompressed. Redirects are not followed, because the secrets
+    of the request would be sent to their target. Cookies are not kept. Proxies of the environment are used, except for
+    this machine.
     """
 
     def __init__(
@@ -146,7 +148,7 @@ class HttpClient:
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> HttpResponse:
-        """Send a request without retries and return its response of any status. Raises ``HttpError``."""
+        """Send a request without retries. Return its response, of any status. Raises ``HttpError``."""
         called = _is_calling.set(True)
         try:
             outcome = await self._outcome(method, url, headers, content)
@@ -179,7 +181,7 @@ class HttpClient:
 
 
 class _UnusableBody(Exception):
-    """A body that is larger than the limit, ends too early, or cannot be decompressed."""
+    """A body is larger than the limit, ends too early, or cannot be decompressed."""
 
     def __init__(self, kind: Literal["too_large", "closed", "encoding", "corrupt"], message: str) -> None:
         super().__init__(message)
@@ -187,9 +189,9 @@ class _UnusableBody(Exception):
 
 
 async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) -> bytes:
-    """Return the decompressed body; it may have at most ``limit`` bytes before and after decompression.
+    """Return the decompressed body, which may have at most ``limit`` bytes, before and after decompression.
 
-    ``encoding`` is the ``Content-Encoding``, empty without one. Raises ``_UnusableBody``.
+    ``encoding`` is the header ``Content-Encoding``, empty without one. Raises ``_UnusableBody``.
     """
     parts: list[bytes] = []
     size = 0
@@ -204,8 +206,8 @@ async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) ->
 def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
     """Return a body decompressed to at most ``limit`` bytes. Raises ``_UnusableBody``.
 
-    The body's first bytes are checked too, because proxies drop the header ``Content-Encoding``, or keep it after they
-    decompressed the body.
+    The first bytes of the body are checked too, because some proxies drop the header ``Content-Encoding``, or keep it
+    after they have decompressed the body.
     """
     named = {part.strip().lower() for part in encoding.split(",")} - {"", "identity"}
     for _ in range(_MOST_LAYERS):
@@ -220,7 +222,10 @@ def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _without_deflate(raw: bytes, limit: int) -> bytes:
-    """Return a ``deflate`` body decompressed; servers use that name for zlib's format, bare deflate and plain text."""
+    """Return a ``deflate`` body decompressed.
+
+    Servers use that name for zlib's format, for bare deflate and for plain text.
+    """
     has_header = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and int.from_bytes(raw[:2], "big") % 31 == 0
     try:
         return _inflated(raw, _ZLIB if has_header else _RAW_DEFLATE, limit)

@@ -1,4 +1,4 @@
-"""An httpx transport over aiohttp, which needs much less CPU than httpx's default for answers of 400 kB.
+"""An httpx transport over aiohttp, which needs much less CPU than the default of httpx for answers of 400 kB.
 
 The transport never sends a request twice, follows no redirect, and yields the body without decompression.
 """
@@ -13,7 +13,7 @@ import httpx
 from yarl import URL
 
 CAN_SEND_ONCE: Final = "_retry_connection" in aiohttp.ClientSession.ATTRS
-"""True if the installed aiohttp can be told not to retry requests; otherwise httpx's default transport is used."""
+"""True if aiohttp's own retries can be switched off in the installed version. If not, httpx's transport is used."""
 _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
     (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
     (aiohttp.ClientHttpProxyError, httpx.ProxyError),
@@ -24,13 +24,14 @@ _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] =
     (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
     (aiohttp.ClientPayloadError, httpx.RemoteProtocolError),
 )
-"""httpx's error type for each error type of aiohttp; the first match counts. Others become ``httpx.ReadError``."""
+"""Type of httpx's error for each type of aiohttp's error. The first match is used; other types become ``ReadError``."""
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
     """Sends requests through one pool of connections, for one event loop.
 
-    ``keep_alive``: seconds for which an idle connection is kept. ``use_proxy``: use the proxies of the environment.
+    ``keep_alive`` is the number of seconds for which an idle connection is kept. ``use_proxy`` uses the proxies of the
+    environment.
     """
 
     def __init__(self, *, connections: int, connect_seconds: float, keep_alive: float, use_proxy: bool) -> None:
@@ -75,7 +76,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """A response's body as a stream of bytes, in the pieces in which they arrive."""
+    """Body of a response as a stream of bytes, in the chunks in which they arrive."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response

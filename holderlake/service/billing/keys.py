@@ -63,6 +63,7 @@ _PREFIX: Final = re.compile(r"[0-9a-f]{8}")
 _SECRET: Final = re.compile(r"hl_([0-9a-f]{8})_[0-9a-f]{48}")
 _MAX_ALLOWANCE: Final = 10**15
 _NO_HASH: Final = bytes(32)
+_NO_PREFIX: Final = "given, which is not 8 hexadecimal digits"  # it may be a secret, so it is not quoted
 _KEYS: Final = sa.select(
     keys.c.id,
     keys.c.account_id,
@@ -272,7 +273,7 @@ class KeyStore:
     def _key(self, connection: sa.Connection, prefix: str) -> Key:
         found = connection.execute(_KEY, {"prefix": _valid_prefix(prefix)}).one_or_none()
         if found is None:
-            raise UnknownKey("unknown prefix of a key: holderlake keys list shows all prefixes")
+            raise UnknownKey(f"no API key has the prefix {_valid_prefix(prefix) or _NO_PREFIX}")
         return Key(*found)
 
     def _end_key(self, connection: sa.Connection, prefix: str, at: datetime) -> bool:
@@ -330,7 +331,7 @@ class KeyStore:
             return [Usage(*row) for row in self._database.read(_USAGE, **days)]
         shape = _valid_prefix(prefix)
         if not self._database.read(_KEY, prefix=shape):
-            raise UnknownKey("unknown prefix of a key: holderlake keys list shows all prefixes")
+            raise UnknownKey(f"no API key has the prefix {shape or _NO_PREFIX}")
         return [Usage(*row) for row in self._database.read(_USAGE_OF_KEY, **days, prefix=shape)]
 
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:

@@ -234,8 +234,8 @@ def postgresql_engine(url: sa.URL, busy_seconds: float, is_pooled: bool = True) 
     return engine
 
 
-_UNREACHABLE: Final = "the database of API keys cannot be reached"
-_UNUSABLE: Final = "the database of API keys cannot be used: see the service's log"
+_UNREACHABLE: Final = "the database of API keys can't be reached"
+_UNUSABLE: Final = "the database of API keys can't be used: see the service's log"
 
 _SQLITE_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _SQLITE_UNUSABLE: Final = (

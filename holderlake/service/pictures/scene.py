@@ -1,6 +1,6 @@
 """The content of a map's picture: bubbles, rings, dots, lines and clusters, read from the map's tables.
 
-Their positions are computed in ``layout``, their shapes and colours in ``drawing``.
+``layout`` computes their positions, ``drawing`` their shapes and colours.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Node:
-    """A bubble (a shown holder, with its ``share`` of supply, 0 to 1), a ring (a magic node) or a dot (a time node).
+    """A bubble (a shown holder), a ring (a magic node) or a dot (a time node).
 
-    Only holders have a ``share``. ``cluster`` is the number of the node's cluster, 1 the largest, and None outside
-    clusters. ``time_node`` is the number of a time node, None for others; an exchange has one for each time window.
+    Only holders have a ``share`` of supply (0 to 1). ``cluster`` is the number of the node's cluster (1 is the
+    largest), None outside clusters. ``time_node`` is the number of a time node, None for others; an exchange has one
+    time node for each time window.
     """
 
     address: str
@@ -29,13 +30,16 @@ class Node:
 
     @property
     def key(self) -> str:
-        """The unique name of the node: its address, with the number of a time node."""
+        """Unique name of the node: its address and, for a time node, the number."""
         return self.address if self.time_node is None else f"{self.address}#{self.time_node}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """Two nodes by index, and the number of transfers between them in both directions, of any token."""
+    """A line between two nodes, given by their positions in ``Scene.nodes``.
+
+    ``transfers`` is the number of transfers of any token between them, in both directions.
+    """
 
     first: int
     second: int
@@ -44,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ClusterFigures:
-    """A cluster's number (1 the largest), its share of supply (0 to 1) and its number of holders, for the list."""
+    """A line of the list of clusters: number (1 is the largest), share of supply (0 to 1) and number of holders."""
 
     number: int
     share: float
@@ -53,7 +57,7 @@ class ClusterFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """The map's figures; shares are 0 to 1, the score 0 to 100, and each is None where it does not apply."""
+    """Key figures of the map. Shares are from 0 to 1, the score from 0 to 100; a figure that does not apply is None."""
 
     score: float | None
     top_10: float | None
@@ -63,9 +67,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class Scene:
-    """The content of a picture: bubbles by rank, then rings, then dots; lines; clusters by falling share.
+    """The content of a picture.
 
-    ``listed`` counts all top holders, including those that are not drawn.
+    ``nodes`` has bubbles by rank, then rings, then dots. ``clusters`` are in descending order of their share.
+    ``listed`` is the number of top holders, including those that are not drawn.
     """
 
     nodes: tuple[Node, ...]
@@ -76,7 +81,7 @@ class Scene:
 
 
 def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
-    """Return the scene of a map, whose tables by name are the result of ``holderlake.engine.maps.maps.map_as_of``."""
+    """Return the scene of a map. ``tables`` are the result of ``holderlake.engine.maps.maps.map_as_of``, by name."""
     members = tables["cluster_members"].select(["address", "cluster_id"]).to_pydict()
     cluster = dict(zip(members["address"], members["cluster_id"], strict=True))
     columns = ["kind", "address", "rank", "share", "is_shown_on_map", "label", "time_node"]
@@ -102,7 +107,7 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
 
 
 def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:
-    """Return the cluster of each time node that links holders: the cluster of the wallets that used it."""
+    """Return the cluster number of each time node that links holders: the cluster of the wallets that used it."""
     columns = transfers.select(["time_node", "from_address", "to_address"]).to_pydict()
     return {
         number: cluster[end]

@@ -1,4 +1,6 @@
-"""Shapes, text and colours of a picture: bubbles, lines, title and legend.
+"""Shapes, text and colours of a picture.
 
-Positions and sizes are computed in ``layout``.
+Modules: ``draw`` (the complete picture), ``header``, ``bubbles`` and ``legend`` (its parts), ``sheet`` (shared
+context), ``canvas`` (matplotlib), ``colours``, ``text`` (measures and breaks text) and ``text_format``. ``layout``
+computes positions and sizes.
 """

@@ -1,4 +1,4 @@
-"""Draw the map: tints around clusters; lines, bubbles, rings and dots; names in bubbles that have room for them."""
+"""Draw the map: tints around clusters; lines, bubbles, rings and dots; names in bubbles that are large enough."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holderlake.service.pictures.scene import Node
 
 
 def draw_bubbles(sheet: Sheet) -> None:
-    """Draw the panel with its bubbles and lines."""
+    """Draw the map's panel with bubbles and lines."""
     panel = sheet.page.panel
     sheet.canvas.box(panel.left, panel.top, panel.width, panel.height, sheet.colours.panel, 0.7 * sheet.unit)
     if not sheet.scene.nodes:
@@ -42,7 +42,7 @@ def _at(sheet: Sheet, node: int) -> Point:
 
 
 def _tint_clusters(sheet: Sheet) -> None:
-    """Tint the panel around each cluster's nodes and lines, to show the cluster without relying on colour."""
+    """Tint the panel around the nodes and lines of each cluster, because colour-blind readers need more than colour."""
     nodes, wide = sheet.scene.nodes, 0.95 * sheet.layout.gap
     tints = [mixed(sheet.colours.panel, sheet.hue(node), sheet.colours.halo) for node in nodes]
     lines = [line for line in sheet.scene.lines if nodes[line.first].cluster is not None]
@@ -55,7 +55,7 @@ def _tint_clusters(sheet: Sheet) -> None:
 
 
 def _draw_lines(sheet: Sheet) -> None:
-    """Draw lines: thicker for more transfers, fainter if there are many, so that they do not hide each other."""
+    """Draw lines: thicker for more transfers, and fainter if there are many, so that they do not hide each other."""
     lines, unit = sheet.scene.lines, sheet.unit
     ends = [(_at(sheet, line.first), _at(sheet, line.second)) for line in lines]
     colours = [mixed(sheet.hue(sheet.scene.nodes[line.first]), sheet.colours.ink, 0.25) for line in lines]
@@ -84,7 +84,7 @@ def _draw_nodes(sheet: Sheet) -> None:
 
 
 def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
-    """Write name, rank and share into the bubble if they fit, else the rank if it fits, else nothing."""
+    """Write name, rank and share into a bubble. If they do not fit, write only the rank, or nothing."""
     fill, unit, name = sheet.hue(node), sheet.unit, display_name(node)
     rank = "" if node.rank is None else f"#{node.rank}"
     held = " · ".join(filter(None, (rank, percent(node.share or 0.0))))
@@ -102,7 +102,7 @@ def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
 def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
     """Yield styles to try for a name, best first: text size in pixels, number of lines, and whether it may be cut.
 
-    A label may be cut, because its beginning is useful; an address may not.
+    A label may be cut, because its beginning is useful. An address may not.
     """
     sizes = [part * unit for part in (1.7, 1.4, 1.2, 1.0, 0.85)]
     yield from ((size, lines, False) for size in sizes for lines in (1, 2))
@@ -111,9 +111,9 @@ def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
 
 
 def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cut: bool) -> list[str]:
-    """Return the lines of a bubble's text, the name in at most ``most`` lines and ``held`` below; empty if too wide.
+    """Return the lines of a bubble's text: the name in at most ``most`` lines, then ``held``. Empty if too wide.
 
-    ``held`` is the text of rank and share; ``radius`` and ``size`` are in pixels.
+    ``held`` is the text of rank and share. ``radius`` and ``size`` are in pixels.
     """
     room = _room(most + 1, radius, size)
     if width(held, size) > room or (may_cut and room < 7 * size):
@@ -124,13 +124,13 @@ def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cu
 
 
 def _room(lines: int, radius: float, size: float) -> float:
-    """Return the width in pixels that a number of text lines may have within a bubble; 0 if they are too high."""
+    """Return the width in pixels that ``lines`` lines of text may have within a bubble; 0 if they are too high."""
     half, inner = lines * 0.6 * size, 0.93 * radius
     return 2 * math.sqrt(inner**2 - half**2) if half < inner else 0.0
 
 
 def _stack(sheet: Sheet, lines: Sequence[str], at: Point, size: float, ink: str) -> None:
-    """Write lines of text below each other, centred at a point."""
+    """Write lines of text below each other, centred at the point ``at``."""
     first = at[1] - (len(lines) - 1) * 0.625 * size + 0.36 * size
     for number, line in enumerate(lines):
         sheet.canvas.text((at[0], first + number * 1.25 * size), line, size, ink, across="center")

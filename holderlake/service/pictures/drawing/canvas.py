@@ -1,4 +1,4 @@
-"""Draw shapes and text, in pixels from a picture's top left, with matplotlib.
+"""Draw shapes and text with matplotlib, in pixels from the top left of a picture.
 
 pyplot is not used, because it keeps global state. A lock allows one drawing at a time, because matplotlib is not
 thread-safe.
@@ -32,18 +32,18 @@ _SETTINGS: Final[Any] = {
     "text.usetex": False,
     "path.sketch": None,
 }
-"""Settings that must not come from the user's matplotlibrc: text would differ from its measured size."""
+"""Settings that must not come from the user's matplotlibrc, because text would differ from its measured size."""
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Within the ``with`` block, hold the lock for drawing and use the fixed matplotlib settings."""
+    """Hold the lock for drawing, and use fixed matplotlib settings, while the ``with`` block runs."""
     with _DRAWING, matplotlib.rc_context(_SETTINGS):
         yield
 
 
 class Canvas:
-    """A picture that is being drawn, within ``drawing()``; later shapes cover earlier ones."""
+    """A picture that is being drawn, for use within ``drawing()``. Later shapes cover earlier ones."""
 
     def __init__(self, width: int, height: int, ground: str) -> None:
         self._width, self._height = width, height
@@ -59,7 +59,7 @@ class Canvas:
         return self._order
 
     def box(self, left: float, top: float, wide: float, high: float, fill: str, corner: float) -> None:
-        """Draw a rectangle with round corners."""
+        """Draw a rectangle with round corners of the radius ``corner``."""
         style = f"round,pad=0,rounding_size={corner}"
         self._axes.add_patch(
             FancyBboxPatch((left, top), wide, high, boxstyle=style, facecolor=fill, linewidth=0, zorder=self._next())
@@ -68,7 +68,7 @@ class Canvas:
     def circles(
         self, at: Sequence[Point], radii: Sequence[float], fill: Sequence[str], rim: Sequence[str], rim_width: float
     ) -> None:
-        """Draw circles; the rim is within the radius."""
+        """Draw circles. ``radii`` include the rim. All sequences have one element per circle."""
         across = [2 * radius - rim_width for radius in radii]
         self._axes.add_collection(
             EllipseCollection(
@@ -89,7 +89,7 @@ class Canvas:
     def lines(
         self, ends: Sequence[tuple[Point, Point]], colours: Sequence[str], widths: Sequence[float], opacity: float = 1.0
     ) -> None:
-        """Draw straight lines with round ends."""
+        """Draw straight lines with round ends. ``ends`` has the two points of each line."""
         self._axes.add_collection(
             LineCollection(
                 list(ends),
@@ -112,7 +112,7 @@ class Canvas:
         bold: bool = False,
         across: Literal["left", "center", "right"] = "left",
     ) -> None:
-        """Write one line of printable text with its base line at a point."""
+        """Write one line of printable text. Its base line is at the point ``at``."""
         if text:
             self._axes.text(
                 *at,
@@ -127,7 +127,10 @@ class Canvas:
             )
 
     def encode(self, form: Form, title: str) -> bytes:
-        """Return the picture's file, equal for equal drawings; its metadata has ``title``, which must be printable."""
+        """Return the picture as a file. Equal drawings give equal files.
+
+        ``title`` must be printable; it becomes part of the file's metadata.
+        """
         file = io.BytesIO()
         if form == "png":
             FigureCanvasAgg(self._figure).print_png(file, metadata={"Title": title, "Software": "Holderlake"})  # type: ignore[no-untyped-call]

@@ -1,6 +1,7 @@
 """The colours of pictures in the light and the dark theme.
 
-The cluster hues are Okabe and Ito's, which colour-blind readers can distinguish; the dark theme has lighter blues.
+The hues of clusters are those of Okabe and Ito, which colour-blind readers can distinguish. The dark theme has lighter
+blues.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 
 class Theme(StrEnum):
-    """The background that a picture is drawn for."""
+    """The background for which a picture is drawn."""
 
     LIGHT = "light"
     DARK = "dark"
@@ -22,11 +23,12 @@ class Theme(StrEnum):
 
 @dataclass(frozen=True)
 class Colours:
-    """Colours as #rrggbb.
+    """Colours of one theme as #rrggbb.
 
-    ``page`` is the background and ``panel`` the map's; ``ink`` and ``soft`` are text; ``track`` is the empty part of a
-    bar and ``bar`` the full one; ``alone`` fills bubbles outside clusters, ``other`` those of clusters beyond the
-    ``clusters`` hues. ``halo`` is the strength of a cluster's tint, 0 to 1.
+    ``page`` is the background of the picture and ``panel`` that of the map. ``ink`` and ``soft`` are text. ``track`` is
+    the empty part of a bar and ``bar`` the full one. ``alone`` fills bubbles outside clusters. ``clusters`` has the
+    colours of the largest clusters, ``other`` fills bubbles of all other clusters. ``halo`` is the strength of a
+    cluster's tint, 0 to 1.
     """
 
     page: str
@@ -41,7 +43,7 @@ class Colours:
     halo: float
 
     def of_cluster(self, number: int | None) -> str:
-        """Return the colour of a cluster by its number (1 is the largest), or of nodes outside clusters for None."""
+        """Return the colour of a cluster by its number (1 is the largest). None is for nodes outside clusters."""
         if number is None:
             return self.alone
         return self.clusters[number - 1] if number <= len(self.clusters) else self.other
@@ -81,13 +83,13 @@ _WHITE: Final = "#ffffff"
 
 
 def mixed(colour: str, other: str, part: float) -> str:
-    """Mix a ``part`` (0 to 1) of another colour into a colour."""
+    """Return ``colour`` with a ``part`` (0 to 1) of the colour ``other`` mixed in."""
     pairs = zip(_channels(colour), _channels(other), strict=True)
     return "#" + "".join(f"{round(255 * (one * (1 - part) + two * part)):02x}" for one, two in pairs)
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two colours by WCAG 2, from 1 to 21; text needs 4.5."""
+    """Return the contrast ratio of two colours by WCAG 2, from 1 to 21. Text needs 4.5."""
     low, high = sorted((_luminance(one), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
@@ -99,7 +101,7 @@ def text_on(fill: str) -> str:
 
 @cache
 def quiet_on(fill: str) -> str:
-    """Return a text colour as near to the fill as is still readable."""
+    """Return the text colour with the least contrast to the colour ``fill`` that is still readable."""
     ink = text_on(fill)
     parts = (part / 20 for part in range(10, 0, -1))
     return next((quiet for part in parts if contrast(quiet := mixed(ink, fill, part), fill) >= 5), ink)

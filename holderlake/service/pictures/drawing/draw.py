@@ -1,7 +1,7 @@
 """Draw a token's map as a picture: title and figures, the bubble map, lists and legend.
 
-The same tables give the same bytes. ``scene`` selects the content and ``layout`` places it; ``header``, ``bubbles`` and
-``legend`` draw the parts.
+The same tables give the same bytes. ``scene`` selects the content, and ``layout`` computes positions; ``header``,
+``bubbles`` and ``legend`` draw the parts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["Form", "Theme", "TokenTitle", "draw_map"]
 def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, theme: Theme, form: Form) -> bytes:
     """Return the picture of a map as a PNG or SVG file.
 
-    ``tables`` are those of ``engine.maps.maps.map_as_of``. ``width`` is in pixels, at least 600; the height follows
-    from it. Thread-safe.
+    ``tables`` are those of ``engine.maps.maps.map_as_of``. ``width`` is in pixels, at least 600; the height depends on
+    it. Thread-safe.
     """
     scene, page, colours = scene_of(tables), page_of(width), COLOURS[theme]
     layout = place(scene, page.frame, page.unit)

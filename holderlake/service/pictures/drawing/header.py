@@ -13,7 +13,7 @@ from holderlake.service.pictures.drawing.text_format import count, instant, perc
 from holderlake.service.pictures.scene import Scene
 
 FINEST: Final = 0.0001
-"""Smallest share (0 to 1) that is shown as a number; smaller ones are shown as ``<`` this share."""
+"""Smallest share (0 to 1) that is written as a number. A smaller one is written as ``<0.01%``."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class TokenTitle:
 
     @property
     def shown_name(self) -> str:
-        """The printable part of the name, or else of the symbol."""
+        """Printable part of the token's name, or else of its symbol."""
         return printable(self.name) or printable(self.symbol) or "Unnamed token"
 
 
 def draw_title(sheet: Sheet, token: TokenTitle) -> None:
-    """Draw name and symbol, chain and instant, and the drawn part of the supply."""
+    """Draw name and symbol, chain and instant, and the share of supply whose holders are drawn."""
     area, unit, colours = sheet.page.title, sheet.unit, sheet.colours
     size, lesser = 2.1 * unit, 1.5 * unit
     symbol = "" if token.symbol == token.name else shortened(printable(token.symbol), 0.4 * area.width, lesser)
@@ -67,7 +67,10 @@ def draw_figures(sheet: Sheet) -> None:
 
 
 def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None, str], part: float) -> None:
-    """Draw one key figure: caption, large value, unit (None without one), and a bar filled to ``part`` (0 to 1)."""
+    """Draw one key figure: caption, large value, unit, and a bar that is filled to ``part`` (0 to 1).
+
+    ``texts`` has caption, value and unit. The value is None if the figure does not apply.
+    """
     caption, value, after = texts
     top, unit, colours = sheet.page.figures.top, sheet.unit, sheet.colours
     sheet.soft((left, top + 0.8 * unit), caption, wide, 0.88)
@@ -82,7 +85,7 @@ def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None
 
 
 def _drawn(scene: Scene) -> str:
-    """Return a text with the number of drawn holders, the number of top holders, and the drawn ones' share."""
+    """Return a text with the number of drawn holders, the number of top holders, and the share of the drawn ones."""
     shares = [node.share for node in scene.nodes if node.share is not None]
     if not shares:
         return f"None of {count(scene.listed, 'holder')} drawn"

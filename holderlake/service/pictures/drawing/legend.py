@@ -20,14 +20,14 @@ _MOST_HOLDERS: Final = 10
 
 @dataclass(frozen=True)
 class _Part:
-    """A block of a known height in pixels, with a function that draws it at a given top."""
+    """A part of the picture with its height in pixels. ``draw`` draws it with its top at a given position."""
 
     height: float
     draw: Callable[[float], None]
 
 
 def draw_lists_and_legend(sheet: Sheet) -> None:
-    """Draw the clusters, the legend, and as many of the largest holders as fit."""
+    """Draw the clusters, the legend, and as many of the largest holders as there is space for."""
     page, between = sheet.page, 1.6 * sheet.unit
     legend = _legend(sheet)
     top = page.legend.bottom - sum(part.height for part in legend) if page.in_one_column else page.legend.top
@@ -38,7 +38,7 @@ def draw_lists_and_legend(sheet: Sheet) -> None:
 
 
 def _stack(parts: Sequence[_Part], top: float) -> float:
-    """Draw parts below each other; return the bottom of the last one."""
+    """Draw parts below each other. Return the bottom of the last one."""
     for part in parts:
         part.draw(top)
         top += part.height
@@ -60,7 +60,7 @@ def _heading(sheet: Sheet, area: Area, text: str, at_right: str = "") -> _Part:
 
 
 def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) -> _Part:
-    """Return a block of small text, broken into lines; ``mark`` draws a symbol before it."""
+    """Return a part with small text, broken into lines. ``mark`` draws a symbol in front of it."""
     area, unit, size = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     left = area.left + (2.4 * unit if mark else 0.0)
     lines = broken(text, area.right - left, size)
@@ -76,7 +76,10 @@ def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) 
 
 
 def _row(sheet: Sheet, hue: str, text: str, at_right: str, after: str = "", *, bold: bool) -> _Part:
-    """Return a block of one list line: a dot of colour ``hue``, two texts (``after`` is softer), and text at right."""
+    """Return a part with one line of a list: a dot of the colour ``hue``, two texts, and a text at the right.
+
+    The second text (``after``) is in the softer colour.
+    """
     area, unit, small = sheet.page.lists, sheet.unit, 0.9 * sheet.unit
     left, size = area.left + 1.4 * unit, unit if bold else small
     shown = shortened(text, area.right - left - width(at_right, small) - 0.8 * unit, size, bold)
@@ -96,7 +99,7 @@ def _row(sheet: Sheet, hue: str, text: str, at_right: str, after: str = "", *, b
 
 
 def _clusters(sheet: Sheet) -> list[_Part]:
-    """Return list lines for the clusters that have their own colour, and one line for all other clusters."""
+    """Return a list line for each cluster that has its own colour, and one line for all other clusters."""
     area, clusters, colours = sheet.page.lists, sheet.scene.clusters, sheet.colours
     if not clusters:
         none = broken("None: nothing links the holders drawn.", area.width, 0.9 * sheet.unit)
@@ -119,7 +122,7 @@ def _plain(sheet: Sheet, line: str) -> _Part:
 
 
 def _largest(sheet: Sheet, room: float) -> list[_Part]:
-    """Return list lines for the largest drawn holders, as many as fit into ``room`` pixels; none if under three fit."""
+    """Return list lines for the largest drawn holders: as many as fit into ``room`` pixels, none if under three fit."""
     bubbles = sorted((node for node in sheet.scene.nodes if node.share), key=lambda node: -(node.share or 0.0))
     rows = [
         _row(sheet, sheet.hue(node), display_name(node), percent(node.share or 0.0), bold=False)
@@ -158,7 +161,7 @@ def _legend(sheet: Sheet) -> list[_Part]:
 
 
 def _left_out(sheet: Sheet) -> str:
-    """Return a sentence about the holders without a bubble."""
+    """Return a sentence that says which holders have no bubble."""
     figures = sheet.scene.figures
     exchanges = "" if figures.exchanges is None else f" ({percent(figures.exchanges, FINEST)} of supply)"
     contracts = "" if figures.contracts is None else f" ({percent(figures.contracts, FINEST)}, exchanges' own too)"
@@ -166,7 +169,7 @@ def _left_out(sheet: Sheet) -> str:
 
 
 def _sizes(sheet: Sheet) -> _Part:
-    """Return a block with sample bubbles of round shares, in the map's scale."""
+    """Return a part with sample bubbles of round shares, in the scale of the map."""
     area, unit, small = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     bubbles: list[tuple[float, float, str]] = []
     left = area.left
@@ -189,7 +192,10 @@ def _sizes(sheet: Sheet) -> _Part:
 
 
 def _round_shares(layout: Layout, largest: float) -> list[float]:
-    """Return up to three one-digit shares, largest first, with bubbles of clearly different sizes up to ``largest``."""
+    """Return up to three one-digit shares, largest first, whose bubbles have clearly different sizes.
+
+    The radius of the largest bubble is at most ``largest`` pixels.
+    """
     found: list[float] = []
     for power in range(0, -15, -1):
         for digit in (5, 2, 1):

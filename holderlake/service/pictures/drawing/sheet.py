@@ -1,4 +1,4 @@
-"""The context that every part of a picture draws with, and the shapes that parts share."""
+"""The context that all parts of a picture use for drawing, and the shapes that parts share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sheet:
 
     @property
     def unit(self) -> float:
-        """The size of plain text, in pixels."""
+        """Size of plain text in pixels."""
         return self.page.unit
 
     def hue(self, node: Node) -> str:
@@ -32,7 +32,7 @@ class Sheet:
         return self.colours.of_cluster(node.cluster)
 
     def rim(self, hue: str) -> str:
-        """Return the edge colour for a hue, with the contrast to the panel that WCAG requires of shapes (3:1)."""
+        """Return the colour of the edge for a hue. Its contrast to the panel is 3:1, as WCAG requires of shapes."""
         rims = (mixed(hue, self.colours.ink, part / 20) for part in range(4, 20))
         return next((rim for rim in rims if contrast(rim, self.colours.panel) >= 3), self.colours.ink)
 
@@ -41,24 +41,24 @@ class Sheet:
         self.canvas.circles([at], [radius], [hue], [self.rim(hue)], 0.05 * self.unit)
 
     def ring(self, at: Point) -> None:
-        """Draw one ring, as the legend's mark of magic nodes."""
+        """Draw one ring, the legend's mark of magic nodes."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.page], [self.colours.soft], 0.14 * self.unit)
 
     def dot(self, at: Point) -> None:
-        """Draw one dot, as the legend's mark of time nodes."""
+        """Draw one dot, the legend's mark of time nodes."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.ink], [self.colours.soft], 0.14 * self.unit)
 
     def line(self, at: Point) -> None:
-        """Draw a short line, as the legend's mark of transfers."""
+        """Draw a short line, the legend's mark of transfers."""
         ends = ((at[0] - 0.7 * self.unit, at[1]), (at[0] + 0.7 * self.unit, at[1]))
         self.canvas.lines([ends], [self.colours.soft], [0.14 * self.unit])
 
     def soft(self, at: Point, text: str, room: float, size: float = 1.0) -> None:
-        """Write text in the softer colour, shortened to ``room`` pixels; ``size`` is in units."""
+        """Write text in the softer colour, shortened to ``room`` pixels. ``size`` is a multiple of ``unit``."""
         self.canvas.text(at, shortened(text, room, size * self.unit), size * self.unit, self.colours.soft)
 
     def bar(self, left: float, top: float, wide: float, part: float) -> None:
-        """Draw a horizontal bar at a position and width in pixels, filled to ``part`` (0 to 1)."""
+        """Draw a horizontal bar that is filled to ``part`` (0 to 1). Position and width are in pixels."""
         high = 0.3 * self.unit
         self.canvas.box(left, top, wide, high, self.colours.track, high / 2)
         if part > 0:

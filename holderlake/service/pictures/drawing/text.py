@@ -1,7 +1,7 @@
 """Make text safe to draw: keep what the fonts can show, measure it, and shorten or break it to fit.
 
 Names and labels are untrusted. Control characters, direction marks, combining marks and symbols that the fonts lack are
-dropped; a letter that they lack becomes a box.
+dropped. A letter that they lack becomes a box.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from matplotlib.ft2font import LoadFlags
 _FONTS: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _FILES: Final = {False: str(_FONTS / "DejaVuSans.ttf"), True: str(_FONTS / "DejaVuSans-Bold.ttf")}
 FONTS: Final = {bold: FontProperties(fname=file) for bold, file in _FILES.items()}
-"""matplotlib's own fonts, by file, so that pictures do not depend on the machine's fonts."""
+"""matplotlib's own fonts as files, so that pictures do not depend on the fonts of the machine. The key is "bold"."""
 
 _MEASURED_AT: Final = 64.0
 _LONGEST: Final = 200
-"""Limit of characters of a text; further ones are cut."""
+"""Limit of characters of a text. Further ones are cut."""
 _BOX: Final = "□"
 
 
@@ -33,7 +33,7 @@ def _drawable() -> frozenset[str]:
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, without characters that the fonts cannot show; possibly empty."""
+    """Return the text on one line, without characters that the fonts cannot show. The result may be empty."""
     plain = unicodedata.normalize("NFKC", text[:_LONGEST])[:_LONGEST]
     return " ".join("".join(_shown(character) for character in plain).split())
 
@@ -51,7 +51,7 @@ def _shown(character: str) -> str:
 
 @lru_cache(maxsize=4096)
 def width(text: str, size: float, bold: bool = False) -> float:
-    """Return the width in pixels of a printable text of ``size`` pixels."""
+    """Return the width in pixels of a printable text. ``size`` is the size of the font in pixels."""
     font = get_font(_FILES[bold])
     font.set_size(_MEASURED_AT, 72)
     font.set_text(text, 0.0, flags=LoadFlags.NO_HINTING)
@@ -59,7 +59,7 @@ def width(text: str, size: float, bold: bool = False) -> float:
 
 
 def shortened(text: str, room: float, size: float, bold: bool = False) -> str:
-    """Return the text, cut with an ellipsis if wider than ``room`` pixels; empty if nothing fits."""
+    """Return the text, cut with an ellipsis if it is wider than ``room`` pixels; empty if nothing fits."""
     if width(text, size, bold) <= room:
         return text
     fits, too_long = 0, len(text)
@@ -73,7 +73,7 @@ def shortened(text: str, room: float, size: float, bold: bool = False) -> str:
 
 
 def broken(text: str, room: float, size: float, lines: int = 99) -> list[str]:
-    """Break the text into at most ``lines`` lines of at most ``room`` pixels; the last one is cut with an ellipsis."""
+    """Break the text into at most ``lines`` lines of at most ``room`` pixels. The last one is cut with an ellipsis."""
     words, found = text.split(), [""]
     while words:
         longer = f"{found[-1]} {words[0]}".strip()

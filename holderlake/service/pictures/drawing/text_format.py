@@ -18,7 +18,7 @@ _RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def percent(share: float, finest: float = 0.0) -> str:
     """Return a share (0 to 1) as a percentage, with more digits for small ones.
 
-    Shares below ``finest`` are shown as ``<`` that value.
+    A share below ``finest`` is written as ``<`` and the percentage of ``finest``.
     """
     parts = 100 * share
     if 0 < share < finest:
@@ -44,5 +44,5 @@ def instant(when: datetime) -> str:
 
 
 def display_name(node: Node) -> str:
-    """Return a holder's printable label, or its short address."""
+    """Return a holder's printable label, or its short address if it has none."""
     return printable(node.label or "") or short_address(printable(node.address))

@@ -1,7 +1,7 @@
 """Sizes and positions of bubbles and rings: area by share, linked nodes close together, no overlaps.
 
-networkx unfolds each component of linked nodes, and a simulation then gives every circle its room. Start positions
-depend on addresses only, so a small change of the data leaves most bubbles where they were.
+networkx places the nodes of each component (nodes that links connect). A simulation then moves the circles until none
+overlap. Start positions depend on addresses only, so after a small change of the data most bubbles stay in place.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from holderlake.service.pictures.layout.simulation import Floats, Indices, Point
 from holderlake.service.pictures.scene import Scene
 
 _FILL: Final = 0.68
-"""The part of the frame's area (0 to 1) that bubbles with the gaps around them should fill."""
+"""Part of the frame's area (0 to 1) that bubbles and the gaps around them should cover."""
 _LARGEST: Final = 0.32
-"""The largest radius, as a part of the frame's shorter side."""
+"""Largest radius of a bubble, as a part of the frame's shorter side."""
 _MOST_GROWTH: Final = 1.5
-"""The limit of the final enlargement factor; a larger one would make tiny holders look important."""
+"""Limit of the final enlargement. A larger factor would make tiny holders look important."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Centres and radii of the scene's nodes in pixels, in the scene's order.
+    """Centres and radii of all nodes in pixels, each of shape (nodes,), in the order of ``Scene.nodes``.
 
-    A holder of ``share`` has the radius ``scale * sqrt(share)``, but at least ``smallest``. ``gap`` is the preferred
-    distance between two circles.
+    The radius of a holder is ``scale * sqrt(share)``, but at least ``smallest``. ``gap`` is the preferred distance
+    between two circles.
     """
 
     x: Floats
@@ -48,7 +48,7 @@ class Layout:
 
 
 def place(scene: Scene, frame: Area, unit: float) -> Layout:
-    """Lay out a scene within a frame; ``unit`` is the size of the picture's text in pixels."""
+    """Compute the layout of a scene within a frame. ``unit`` is the size of the picture's text in pixels."""
     if not scene.nodes:
         return Layout(np.empty(0), np.empty(0), np.empty(0), 0.0, 0.0, 0.0)
     shares = np.array([node.share or 0.0 for node in scene.nodes])
@@ -73,7 +73,7 @@ def place(scene: Scene, frame: Area, unit: float) -> Layout:
 
 
 def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float) -> float:
-    """Return the layout's ``scale``, with which all bubbles together cover the part ``fill`` of the frame.
+    """Return the ``scale`` of the layout with which all bubbles together cover the part ``fill`` of the frame.
 
     It is the radius in pixels that a holder of the complete supply would have.
     """
@@ -91,10 +91,10 @@ def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float
 def _start(
     graph: nx.Graph[int], components: Sequence[Indices], keys: Sequence[str], area: Floats, frame: Area
 ) -> Points:
-    """Return the start positions of the nodes, in pixels.
+    """Return the start positions of the nodes in pixels, as complex numbers x + iy of shape (nodes,).
 
-    The largest component (nodes that links connect) is in the middle, others around it in directions that are hashes
-    of their addresses.
+    The largest component (nodes that links connect) is in the middle. The others are around it, in directions that are
+    hashes of their addresses.
     """
     at = np.empty(len(keys), dtype=np.complex128)
     areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]
@@ -113,9 +113,10 @@ def _start(
 
 
 def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: Area) -> Points:
-    """Return positions of one component's nodes around 0, with a mean distance of about 1 and the frame's proportions.
+    """Return positions of one component's nodes around 0, with a mean distance of about 1.
 
-    networkx's ForceAtlas2 computes them, from start positions that depend on the addresses.
+    networkx's ForceAtlas2 computes them, from start positions that depend on the addresses. The result is stretched to
+    the proportions of the frame.
     """
     start = {int(node): np.array([_hashed(keys[node])]).view(np.float64) for node in nodes}
     steps = 100 if len(nodes) < 200 else 60  # each takes the square of the nodes
@@ -129,13 +130,13 @@ def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: 
 
 
 def _hashed(text: str) -> complex:
-    """Return a hash of the text as a point of the square from -1 to 1."""
+    """Return a hash of the text as a point x + iy, with x and y from -1 to 1."""
     digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
     return complex(*(int.from_bytes(half, "big") / 2**31 - 1 for half in (digest[:4], digest[4:])))
 
 
 def _fitted(at: Points, layout: Layout, frame: Area) -> Layout:
-    """Return the layout enlarged to the frame, with all circles shrunk by one factor if two would still overlap."""
+    """Return the layout enlarged to the frame. If circles still overlap, all circles shrink by one factor."""
     radius = layout.radius
     distance = np.abs(at[:, None] - at)
     np.fill_diagonal(distance, np.inf)

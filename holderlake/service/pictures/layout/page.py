@@ -1,4 +1,4 @@
-"""The areas of a picture for any width: side by side on a wide page, one below the other on a narrow one."""
+"""The areas of a picture by its width: next to each other on a wide page, one below the other on a narrow one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 _WIDE: Final = 960
-"""On pages of at least this width, lists and legend are to the right of the map; on narrower pages, below it."""
+"""Pages of at least this width (pixels) have lists and legend to the right of the map, narrower ones below it."""
 
 
 @dataclass(frozen=True)
 class Area:
-    """A rectangle of the page, in pixels from its top left."""
+    """A rectangle of the page, in pixels from the page's top left."""
 
     left: float
     top: float
@@ -29,13 +29,13 @@ class Area:
         return self.top + self.height
 
     def inset(self, margin: float) -> Area:
-        """Return the area without a margin on each side."""
+        """Return the area made smaller by ``margin`` on each side."""
         return Area(self.left + margin, self.top + margin, self.width - 2 * margin, self.height - 2 * margin)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A picture's size and areas, in pixels. ``unit`` is the size of plain text; all other sizes follow from it.
+    """A picture's size and areas, in pixels. ``unit`` is the size of plain text; all other sizes depend on it.
 
     ``panel`` is for the map, ``lists`` for clusters and holders, ``legend`` for the meaning of colours and sizes. On a
     wide page, lists and legend share a column, with the legend at the bottom.
@@ -52,7 +52,7 @@ class Page:
 
     @property
     def frame(self) -> Area:
-        """The part of the panel for the bubbles."""
+        """Part of the panel in which bubbles may be."""
         return self.panel.inset(0.5 * self.unit)
 
     @property
@@ -62,7 +62,7 @@ class Page:
 
 
 def page_of(width: int) -> Page:
-    """Return the page of a width in pixels; text grows more slowly than the page."""
+    """Return the page for a width in pixels. Text grows more slowly than the page."""
     unit = 7.7 + 0.0055 * width
     return _wide(width, unit) if width >= _WIDE else _narrow(width, unit)
 

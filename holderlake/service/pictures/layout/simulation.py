@@ -1,6 +1,6 @@
 """A simulation that moves circles until none overlap: lines pull linked circles together, near circles push apart.
 
-networkx's layouts ignore the sizes of nodes. Positions and moves are complex numbers, x + iy, in pixels.
+networkx's layouts ignore the sizes of nodes. Positions and moves are complex numbers x + iy, in pixels.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _SEARCH_EVERY: Final = 10
 
 @dataclass
 class Simulation:
-    """Circles with their centres ``at``, the number of each circle's ``component``, and lines by their two ``ends``.
+    """Circles, and lines between them, within a frame from 0 to ``corner``.
 
-    A component is a set of circles that lines connect. Circles of one component push each other one by one; circles of
-    different components push each other's complete component. ``gap`` is the distance to keep between circles. The
-    frame reaches from 0 to ``corner``.
+    ``at`` (centres), ``radius`` and ``component`` have the shape (circles,). ``ends`` are the two circles of each line,
+    by index, in two arrays of shape (lines,). A component is a set of circles that lines connect; ``component`` has its
+    number for each circle. Circles of one component push each other one by one. Circles of different components push
+    each other's complete component. ``gap`` is the distance to keep between circles.
     """
 
     at: Points
@@ -41,7 +42,7 @@ class Simulation:
     """Strength of the lines and of the extra distance between components; it falls from 1 to 0."""
     _near: tuple[Indices, Indices] = field(init=False)
     _crossings: tuple[Indices, Indices] = field(init=False)
-    """Pairs of a circle and a line of another component, close enough to touch soon."""
+    """Pairs of a circle and a line of another component that are close enough to touch soon, as two index arrays."""
 
     def __post_init__(self) -> None:
         first, second = self.ends
@@ -59,7 +60,7 @@ class Simulation:
         self._spread = max(3 * self.gap, 0.5 * math.sqrt(max(0.0, free / len(self.at))))
 
     def run(self) -> Points:
-        """Run the simulation until it has cooled and remaining overlaps are pushed apart; return the centres."""
+        """Run the simulation until it has cooled and remaining overlaps are pushed apart. Return the centres."""
         for step in range(_MOST_STEPS):
             self._heat = max(0.0, 1 - step / _COOLING_STEPS)
             if step % _SEARCH_EVERY == 0:
@@ -78,7 +79,7 @@ class Simulation:
         return self.at
 
     def _search(self) -> None:
-        """Find the pairs of circles, and of circles and lines, that can touch before the next search."""
+        """Find the pairs of circles, and the pairs of a circle and a line, that can touch before the next search."""
         reach = self.radius[:, None] + self.radius + 1.5 * self._wanted + 3 * self.gap
         first, second = np.nonzero(np.triu(np.abs(self.at[:, None] - self.at) < reach, 1))
         self._near = first, second
@@ -88,11 +89,11 @@ class Simulation:
 
     @property
     def _wanted(self) -> float:
-        """The distance in pixels to keep now between circles of different components."""
+        """Distance in pixels that circles of different components should have at this step."""
         return self.gap + self._spread * self._heat
 
     def _pulls(self) -> Points:
-        """Return each circle's move that brings its lines nearer to their preferred length."""
+        """Return the move of each circle that brings its lines nearer to their preferred length."""
         first, second = self.ends
         way = self.at[second] - self.at[first]
         distance = np.maximum(np.abs(way), 1e-9)
@@ -100,9 +101,9 @@ class Simulation:
         return self._summed(first, move * self._first_part) - self._summed(second, move * (1 - self._first_part))
 
     def _push_circles(self, moves: Points) -> tuple[Points, float]:
-        """Push near circles apart; the larger one of a pair moves less.
+        """Push near circles apart. The larger one of a pair moves less.
 
-        Adds to ``moves`` the moves of single circles. Returns the moves of complete components, and the largest
+        The moves of single circles are added to ``moves``. Returns the moves of complete components, and the largest
         distance in pixels that a pair still lacks.
         """
         first, second = self._near
@@ -138,7 +139,7 @@ class Simulation:
         self.at = across + 1j * np.clip(at.imag, edge, self.corner.imag - edge)
 
     def _way_off(self, circle: Indices, line: Indices) -> Points:
-        """Return for each pair of circle and line the vector from the line's nearest point to the circle's centre."""
+        """Return a vector for each pair of circle and line: from the line's nearest point to the circle's centre."""
         start = self.at[self.ends[0][line]]
         way, off = self.at[self.ends[1][line]] - start, self.at[circle] - start
         along = (off * way.conj()).real / np.maximum(np.abs(way) ** 2, 1e-9)
@@ -146,7 +147,10 @@ class Simulation:
         return ways
 
     def _pushed(self, one: Indices, other: Indices, push: Points) -> Points:
-        """Return the moves of all components after those of ``one`` are pushed by ``push`` away from ``other``."""
+        """Return the moves of all components, shape (components,), if pairs of components push each other.
+
+        Each component of ``one`` is pushed by ``push`` away from the component of ``other``; the larger one moves less.
+        """
         part = self._weights[other] / (self._weights[one] + self._weights[other])
         count = len(self._weights)
         return self._summed(one, push * part, count) - self._summed(other, push * (1 - part), count)
