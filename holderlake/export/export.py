@@ -1,4 +1,4 @@
-"""Export a table, a view or a query of the warehouse to a file, in batches; the file appears when it is complete.
+"""Export a table, a view or a query of the warehouse to a file, in batches. The file appears when it is complete.
 
 The file formats are in ``formats``.
 """
@@ -49,9 +49,9 @@ _NESTED: Final = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION)\(.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Exported:
-    """A written file: path, format, numbers of rows, columns and bytes, and seconds.
+    """A written file: path, format, number of rows, columns and bytes, and the seconds it took.
 
-    ``notes`` counts special values, by the keys of ``_NOTES``.
+    ``notes`` has the numbers of special values, by the keys of ``_NOTES``.
     """
 
     path: Path
@@ -64,7 +64,7 @@ class Exported:
 
 
 def format_of(path: Path, explicit: FormatName | None) -> FormatName:
-    """Return ``explicit`` if it is set, else the format of the path's suffix.
+    """Return ``explicit`` if it is set, else the format that the path's suffix names.
 
     Raises ``ValueError`` if the suffix is unknown.
     """
@@ -90,15 +90,16 @@ def export(
 ) -> Exported:
     """Write a table, a view or the result of a query to a file. An existing file stays until the new one is complete.
 
-    ``what`` is the name of a table or view, or one SELECT. ``raw`` writes CSV texts that look like formulas without
-    an apostrophe in front. Raises ``ValueError`` if the file cannot be written,
-    ``WarehouseError`` if the query is invalid.
+    ``what`` is the name of a table or view, or one SELECT. With ``raw``, texts in CSV that look like formulas get no
+    apostrophe in front. Raises ``ValueError`` if the file cannot be written, and ``WarehouseError`` if the query is
+    invalid.
     """
     began = time.monotonic()
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}")
+        missing = f"the folder {path.parent} does not exist: create it, or give another path"
+        raise ValueError(f"{path} is a folder: give the path of a file" if path.is_dir() else missing)
     if path.exists() and not replace:
-        raise ValueError(f"{path} exists already; --force replaces it")
+        raise ValueError(f"{path} exists already: use --force to replace it")
     with _limited(warehouse, path.parent) as connection, whole_file(path) as part:
         answer, total = _selected(connection, what)
         kind = _FORMATS[chosen]
@@ -127,7 +128,7 @@ def _stream(reader: pa.RecordBatchReader, file: Format, total: int | None) -> in
 
 
 def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.DuckDBPyRelation, int | None]:
-    """Return the rows of a table, view or query, and the estimated number of rows; None if unknown."""
+    """Return the rows of a table, view or query, and an estimate of their number; None if it is unknown."""
     try:
         if _NAME.fullmatch(what.strip()):
             name = _known(connection, what.strip())
@@ -137,7 +138,7 @@ def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.
         else:
             statements = connection.extract_statements(what)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise ValueError("an export takes a table, a view, or one SELECT")
+                raise ValueError(f"cannot export {what!r}: give a table, a view, or one SELECT")
             answer, total = connection.sql(what), None
     except duckdb.Error as error:
         raise WarehouseError(str(error)) from error
@@ -163,7 +164,7 @@ def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
 
 
 def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyRelation:
-    """Return the rows with columns that the file format lacks as text; nested values become JSON.
+    """Return the rows with all values that the file format lacks as text. Nested values become JSON.
 
     ``tables`` means that the format supports nested values (``Format.tables``).
     """
@@ -180,7 +181,7 @@ def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyR
 
 @contextmanager
 def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection with a memory limit; larger sorts spill to the file's folder."""
+    """Open a connection with a memory limit. Larger sorts use temporary files in ``folder``."""
     remove_leftovers(folder, _SPILL)
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
@@ -193,7 +194,7 @@ def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConn
 
 
 def exported_report(exported: Exported, as_json: bool) -> None:
-    """Print the written file as a sentence or as JSON."""
+    """Print the result of an export as a sentence or as JSON."""
     if as_json:
         own = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
         console.as_json({**vars(exported), **own, "notes": dict(exported.notes)})

@@ -23,7 +23,7 @@ EXCEL_COLUMNS: Final = 16_384
 EXCEL_TEXT: Final = 32_767
 _EXACT: Final = Context(prec=80)
 _EXACT_DIGITS: Final = 15
-"""Excel's numbers are floats with 15 exact digits."""
+"""Number of exact digits. Excel's numbers are floats."""
 _FIRST_EXCEL_DAY: Final = date(1900, 3, 1)
 """Excel treats 1900 as a leap year, so earlier days are off by one."""
 _FORMULA: Final = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
@@ -32,7 +32,7 @@ _NUMBER: Final = r"^[+-]?[0-9]+([.][0-9]+)?$"
 
 
 class Format(ABC):
-    """A file that is being written. ``tables`` means that the format supports nested values and every type."""
+    """A file that is being written. ``tables`` means that the format supports nested values and all types."""
 
     tables = True
 
@@ -49,7 +49,7 @@ class Format(ABC):
 
     @property
     def notes(self) -> dict[str, int]:
-        """Counts of special values in the file, by the keys of ``export._NOTES``."""
+        """Numbers of special values in the file, by the keys of ``export._NOTES``."""
         return {}
 
 
@@ -82,9 +82,9 @@ class Arrow(Format):
 
 
 class Csv(Format):
-    """CSV in UTF-8 with a header; text is quoted, null is empty, decimals are exact.
+    """CSV in UTF-8 with a header. Text is quoted, null is empty, decimals are exact.
 
-    A text that a spreadsheet would run as a formula gets an apostrophe in front, unless ``raw``.
+    A text that a spreadsheet would run as a formula gets an apostrophe in front, unless ``raw`` is set.
     """
 
     tables = False
@@ -124,9 +124,9 @@ class Csv(Format):
 
 
 class Excel(Format):
-    """An Excel file with a sheet for each 1,048,575 rows. Text is never a formula or a link.
+    """An Excel file with one sheet for each 1,048,575 rows. Text is never a formula or a link.
 
-    Numbers of more than 15 digits are written as text, to stay exact; times have milliseconds.
+    Numbers of more than 15 digits are written as text, so that they stay exact. Times have milliseconds.
     """
 
     tables = False

@@ -1,7 +1,7 @@
 """Plots of tokens through time: one token in reports, several small plots in the metadata of Dagster's warehouse asset.
 
-Plots of one partition are in ``holderlake.dagster.metadata.plots``. The plots here show numbers, dates and addresses
-only, never names or labels, which are untrusted.
+Plots of one partition are in ``holderlake.dagster.metadata.plots``. The plots here show only numbers, dates and
+addresses, because names and labels are untrusted. The docstring of a drawing function is the title of its plot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holderlake.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 _FEWEST_MAPS: Final = 3
-"""``history_markdown`` leaves out tokens with fewer maps than this."""
+"""``history_markdown`` leaves out tokens that have fewer maps."""
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; the yellow is darker."""
 _REST: Final = "#9aa3af"
@@ -101,9 +101,10 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def followed(rows: pa.Table) -> list[list[tuple[datetime, float]]]:
-    """Return a line for each cluster: its instants and shares of the supply (0 to 1), from rows of ``clusters.sql``.
+    """Return a line for each cluster: pairs of an instant and a share of the supply (0 to 1).
 
-    If a cluster splits, the larger part continues its line, and each other part begins a new line.
+    ``rows`` are the result of ``clusters.sql``. If a cluster splits, its largest part continues the line, and each
+    other part begins a new one.
     """
     lines: list[list[tuple[datetime, float]]] = []
     line_of: dict[tuple[datetime, int], int] = {}
@@ -125,11 +126,11 @@ PLOTS: Final[Mapping[str, Draw]] = {
     "turnover": draw_turnover,
     "clusters": draw_clusters,
 }
-"""The drawing functions, by the name of the query in ``report_sql`` whose rows they draw."""
+"""Drawing functions by the name of a query in ``report_sql``, whose rows they draw."""
 
 
 def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] = "svg") -> bytes:
-    """Return the bytes of an SVG or PNG plot of a query's rows; ``question`` is a key of ``PLOTS``.
+    """Return an SVG or PNG plot of the rows of a query as bytes. ``question`` is a key of ``PLOTS``.
 
     The same rows give the same bytes.
     """
@@ -146,7 +147,7 @@ def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] 
 
 
 def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, str]:
-    """Return Markdown images by title, with a small plot of each token with enough history; empty if one fails."""
+    """Return Markdown images by title, with a small plot for each token that has enough maps. Empty after an error."""
     try:
         answers = _answers(warehouse, chain, tokens, until)
         return {f"{name} through time": _side_by_side(name, found) for name, found in answers.items() if found}
@@ -158,7 +159,7 @@ def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], un
 def _answers(
     warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime
 ) -> dict[str, list[tuple[str, pa.Table]]]:
-    """Return the data of each plot, by the query's name: pairs of a token's address and its rows."""
+    """Return the data of each plot by the name of the query: pairs of a token's address and its rows."""
     answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
     for address in tokens:
         with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:

@@ -1,6 +1,7 @@
-"""Bulk ingest: the local engine computes many partitions in one pass, without a request.
+"""Bulk ingest: the local engine computes the rows of many partitions, without a request.
 
-Each partition gets its own commit, as if its answers had been fetched.
+A pass is one call of the engine, for several partitions. Each partition gets its own commit, as if its answers had been
+fetched.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from holderlake.ingest.stream import IngestContext, Missing, Partition, Partitio
 from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 
 _FIRST: Final = 512
-"""Number of answers in the first pass, before their size is known."""
+"""Number of answers in the first pass, before the size of an answer is known."""
 _BYTES: Final = 64 << 20
-"""Most bytes of a pass's rows, unless one partition has more. Two passes are in memory at a time."""
+"""Most bytes of the rows of a pass, unless one partition has more. Two passes are in memory at a time."""
 
 _NONE_MISSING: Final = Missing([], {})
 
@@ -41,8 +42,8 @@ async def ingest_bulk(
 ) -> list[PartitionResult]:
     """Compute the missing subjects of a chain's partitions, commit each partition, and return all results.
 
-    ``only`` names the tokens to consider (None: all). ``on_result`` is called with the result of each partition.
-    The engine computes the next pass during the commits of a pass, because these mostly wait for the disk.
+    ``only`` names the tokens to consider (None: all). ``on_result`` is called with the result of each partition. While
+    the partitions of a pass are committed, the engine computes the next pass, because commits mostly wait for the disk.
     """
     size = _PassSize()
     passes = _passes(context, stream, partitions, only, size)
@@ -74,7 +75,7 @@ async def ingest_bulk(
 def _passes(
     context: IngestContext, stream: Stream, partitions: Sequence[Partition], only: Sequence[str] | None, size: _PassSize
 ) -> Iterator[tuple[Sequence[Partition], Missing]]:
-    """Yield the partitions of each pass: consecutive ones that lack the same subjects, and these subjects."""
+    """Yield the partitions of each pass, and the subjects that all of them lack. The partitions are consecutive."""
     for missing, alike in groupby(partitions, lambda partition: context.missing(stream, partition, only)):
         left = list(alike)
         while left:
@@ -91,7 +92,7 @@ def _compute(
     size: _PassSize,
     partitions: Sequence[Partition],
 ) -> dict[Partition, Batch]:
-    """Compute the missing subjects of a pass's partitions, and return the batch to commit of each partition."""
+    """Compute the missing subjects of the partitions of one pass. Return for each partition the batch to commit."""
     subjects = missing.subjects
     if not subjects or stream.compute is None:
         return {partition: Batch() for partition in partitions}
@@ -104,7 +105,10 @@ def _compute(
 
 
 def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
-    """Return the batch to commit of a partition, as if its answers had been fetched."""
+    """Return the batch to commit for a partition, as if its answers had been fetched.
+
+    ``tables`` are the rows by table name, ``refused`` the subjects that have no answer, with their errors.
+    """
     batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(subjects))
     for one in refused:
         batch.fail(endpoint, one.token_address, one.error.code, one.error)
@@ -114,23 +118,26 @@ def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequ
 
 
 class _PassSize:
-    """Number of answers to compute in the next pass, estimated from the bytes of earlier answers."""
+    """Size of the next pass as a number of answers, estimated from the bytes of earlier answers."""
 
     def __init__(self) -> None:
         self._answers = _FIRST
 
     def partitions(self, subjects: int) -> int:
-        """Return the number of partitions in the next pass, at least one; each has this number of ``subjects``."""
+        """Return the number of partitions (at least one) in the next pass. Each of them lacks ``subjects`` subjects."""
         return max(1, self._answers // max(1, subjects))
 
     def update(self, result: BulkResult, answers: int) -> None:
-        """Adapt to the bytes of a pass's answers. The number of answers at most doubles, because answers may grow."""
+        """Estimate the size of the next pass from the bytes of a pass's ``answers`` answers.
+
+        The size at most doubles, because later answers may be larger.
+        """
         size = sum(rows.nbytes for rows in result.tables.values())
         self._answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
 
 
 def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
-    """Return for each instant its tables, with the column ``fetched_at``, and its missing answers."""
+    """Return for each instant its tables, with the column ``fetched_at``, and the subjects that have no answer."""
     found: dict[datetime, tuple[Tables, list[MissingAnswer]]] = {as_of: ({}, []) for as_of in instants}
     for one in result.refused:
         found[one.as_of][1].append(one)
@@ -141,7 +148,7 @@ def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[dateti
 
 
 def _split(rows: pa.Table, instants: Sequence[datetime]) -> Mapping[datetime, pa.Table]:
-    """Return the rows of each instant, in their original order. ``instants`` must be sorted."""
+    """Return the rows of each instant in their original order. ``instants`` must be sorted."""
     keys = pa.array(instants, INSTANT_TYPE).cast(pa.int64()).to_numpy()
     at = rows["as_of"].cast(pa.int64()).to_numpy()
     order = np.argsort(at, kind="stable")

@@ -1,4 +1,4 @@
-"""Cancellation of a run: the first SIGINT or SIGTERM stops new calls, and the calls under way finish."""
+"""Cancellation of a run: after the first SIGINT or SIGTERM no new call starts, and calls under way finish."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def cancelling(provider: Provider) -> Iterator[None]:
-    """During the block, cancel the provider on the first signal, and raise ``KeyboardInterrupt`` on the second.
+    """In the ``with`` block, cancel the provider at the first signal and raise ``KeyboardInterrupt`` at the second.
 
-    Needs a running event loop. Outside of the main thread it does nothing.
+    It needs a running event loop. Outside the main thread it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

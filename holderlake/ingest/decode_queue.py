@@ -1,7 +1,7 @@
-"""Decoding of answers in a separate thread, many at once.
+"""Decoding of answers in a separate thread, several at once.
 
 Decoding 32 answers together costs less than decoding each alone. An answer waits at most 0.2 seconds for others, and
-not at all if no other answer is expected.
+does not wait if no other answer is expected.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _LONGEST_WAIT: Final = 0.2
 
 Tables: TypeAlias = dict[str, pa.Table]
 Decode: TypeAlias = Callable[[Sequence[bytes], str, Sequence[str], datetime], Decoded]
-"""Function (raw answers, chain, subjects, as-of instant) that decodes answers into tables."""
+"""Function (JSON bytes of answers, chain, subjects, as-of instant) that decodes answers into tables."""
 
 
 @dataclass(frozen=True)
 class PendingDecode:
-    """The answers about some subjects of a partition, and the function that decodes them.
+    """Answers of a partition that wait to be decoded, the subjects they are about, and the function that decodes them.
 
-    With a ``subject_column`` there is one subject and one answer, and this column of the rows has the subject. Such
-    answers of a partition are decoded together; those without a ``subject_column`` are decoded alone.
+    If ``subject_column`` is set, there is one subject and one answer, and this column of the rows contains the subject.
+    Such answers of a partition are decoded together. All others are decoded alone.
     """
 
     decode: Decode
@@ -53,13 +53,13 @@ class PendingDecode:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The key by which pending decodes are grouped: equal keys are decoded together."""
+        """Key of the answers that can be decoded together: they have equal keys."""
         alone = () if self.subject_column else tuple(self.subjects)
         return (self.decode.__qualname__, self.chain, self.as_of.isoformat(), *alone)
 
 
 class DecodeQueue:
-    """Queue that decodes answers into tables, with the column ``fetched_at``; for one event loop."""
+    """Queue that decodes answers into tables with the column ``fetched_at``, for one event loop."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[PendingDecode, asyncio.Future[Decoded]]] = []
@@ -70,10 +70,10 @@ class DecodeQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
-        """Return the decoded rows of an item. If several items are decoded together, the first one gets all rows.
+        """Return the decoded rows of ``item``. If several are decoded together, the first one gets all rows.
 
         ``slots.used`` is the number of answers that are expected or wait. Raises ``MalformedAnswer`` for an answer of
-        this item.
+        ``item``.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Decoded] = loop.create_future()
@@ -85,7 +85,7 @@ class DecodeQueue:
         return await future
 
     async def run(self, work: Callable[[Argument], Result], argument: Argument) -> Result:
-        """Return ``work(argument)``, called in the decoding thread."""
+        """Call ``work(argument)`` in the decoding thread and return its result."""
         self._running += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
@@ -98,7 +98,7 @@ class DecodeQueue:
         return bool(self._waiting or self._tasks or self._running)
 
     async def finish(self) -> None:
-        """Wait until the started batches are decoded. Errors stay in the futures of ``decode``."""
+        """Wait until the batches that were started are decoded. Their errors are raised by ``decode``."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -131,7 +131,10 @@ def _decode_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 
 
 def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
-    """Decode items of one group together. The first result has all rows; after an error, decode each item alone."""
+    """Decode pending answers of one group together; if that fails, decode each alone.
+
+    The first result has all rows, the others have only their unreadable values.
+    """
     try:
         subjects = [subject for item in items for subject in item.subjects]
         answers = [fetched.raw for item in items for fetched in item.answers]
@@ -148,12 +151,15 @@ def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 
 
 def named(fetched: Response, error: MalformedAnswer) -> errors.MalformedAnswer:
-    """Return a decoding error as ``provider.errors.MalformedAnswer``, with the answer's hash, without the API key."""
+    """Return a decoding error as ``provider.errors.MalformedAnswer``, with the answer's hash.
+
+    The API key is removed from its message.
+    """
     return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
 
 
 def _with_fetched_at(rows: Tables, items: Sequence[PendingDecode]) -> Tables:
-    """Add the column ``fetched_at`` to tables: the fetch time of the last answer of the row's item."""
+    """Add the column ``fetched_at``: the time at which the last answer about the row's subject was fetched."""
     at = [max(fetched.fetched_at for fetched in item.answers) for item in items]
     if len(items) == 1:
         return {name: with_fetched_at(TABLES[name], table, at[0]) for name, table in rows.items()}

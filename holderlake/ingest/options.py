@@ -1,7 +1,7 @@
-"""Request options that change an answer's content, and their choice for a partition.
+"""Request options that change the content of an answer, and the choice of options for a partition.
 
 A partition has one set of options. Further subjects are requested with the partition's options, even if the settings
-have changed; only a refresh replaces the options, for all subjects of the partition.
+have changed. Only a refresh replaces the options, for all subjects of the partition.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from holderlake.settings import Settings
 
 Options: TypeAlias = Mapping[str, Any]
-"""Options by the name of their setting, for example ``limit``; empty for a stream whose requests have none."""
+"""Options by the name of their setting, for example ``limit``. Empty for a stream whose requests have no options."""
 
 FIRST_OPTIONS: Final[Mapping[str, Options]] = {
     "maps": {"limit": 80, "use_magic_nodes": True, "use_time_nodes": True},
     "holders": {"limit": 80, "with_metadata": False},
 }
-"""Default options of version 0.1.0, which recorded none in its partitions."""
+"""Default options of version 0.1.0, which did not record options in partitions."""
 
 
 def options_of(stream: str, settings: Settings) -> Options:
-    """Return the request options of a stream (``maps``, ``holders``, …) in the settings."""
+    """Return the request options of a stream (such as ``maps``) in the settings."""
     return {name: getattr(getattr(settings, stream), name) for name in FIRST_OPTIONS.get(stream, ())}
 
 
 def with_options(stream: str, settings: Settings, options: Options) -> Settings:
-    """Return a copy of the settings with these request options for a stream."""
+    """Return a copy of the settings with these request options of a stream."""
     if not options or options == options_of(stream, settings):
         return settings
     section = getattr(settings, stream).model_copy(update=dict(options))

@@ -1,6 +1,6 @@
 """Ingest of one partition: fetch its missing subjects, decode the answers, commit the tables.
 
-A subject whose request fails becomes a row of ``failures``; the other subjects are committed.
+A subject whose request fails becomes a row of ``failures``. The other subjects are committed.
 """
 
 from __future__ import annotations
@@ -41,31 +41,32 @@ from holderlake.settings import Settings
 T = TypeVar("T")
 
 _IDLE_SECONDS: Final = 1.0
-"""Seconds without a call, a decode or a commit after which a stopping run cancels the remaining tasks."""
+"""A run that stops cancels its remaining tasks after this many seconds without a call, a decode or a commit."""
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
-"""Error codes that state a fact about the token: a later request for the same instant gets the same error."""
+"""Error codes that state a fact about the token, so that a later request for the same instant gets the same error."""
 
 
 _OPTION_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
     "holders": {"holder_limit": "limit"},
 }
-"""For each table, its columns that record request options, with the name of the option."""
+"""Columns that record request options, by table. The value is the name of the option."""
 
 
 @dataclass
 class Batch:
     """Rows to commit, failures and cost of some subjects of a partition.
 
-    ``tables`` are parts by table name, ``covered`` the subjects that need no further request, ``credits`` hundredths of
-    a credit, ``computed`` the number of subjects that the local engine computed.
+    ``tables`` has lists of tables to concatenate, by table name. ``covered`` are the subjects that need no further
+    request. ``groups`` record which answers were used. ``credits`` are hundredths of a credit. ``computed`` is the
+    number of subjects that the local engine computed.
     """
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     failures: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    """Rows of ``failures`` for rows and values that could not be read. The rest of their answers is in ``tables``."""
+    """Rows of ``failures`` about rows and values that could not be read. ``tables`` has the rest of their answers."""
     groups: list[provenance.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
@@ -79,7 +80,7 @@ class Batch:
     def fail(
         self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
     ) -> None:
-        """Add a failed subject. With a code of ``FINAL_FAILURES`` the subject is covered: it is not requested again."""
+        """Add a failed subject. With a code of ``FINAL_FAILURES`` it is covered, so it is not requested again."""
         self.failures.append(
             {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
         )
@@ -102,7 +103,7 @@ class Batch:
 
 
 def worst(outages: Sequence[TransientError]) -> TransientError | None:
-    """Return the first outage that may have cost credits, else the first outage; None if there is none."""
+    """Return the first error that may have cost credits, else the first error; None if there is none."""
     return next((one for one in outages if one.maybe_charged), next(iter(outages), None))
 
 
@@ -111,8 +112,8 @@ async def gather_until_stopped(
 ) -> list[T | BaseException]:
     """Run all ``works`` concurrently, and return the result or exception of each, in order.
 
-    After an error or a cancelled run, the other works are cancelled. After a ``PermanentError`` or a cancelled run they
-    send no more requests, and first commit paid answers.
+    After an error the other works are cancelled. After a ``PermanentError``, or if the run is cancelled, this waits
+    until no call, decode or commit is under way, so that paid answers are committed first.
     """
     tasks = [asyncio.ensure_future(work) for work in works]
     all_done = asyncio.gather(*tasks)
@@ -130,7 +131,7 @@ async def gather_until_stopped(
 
 
 async def _wait_until_idle(tasks: Collection[asyncio.Task[Any]], context: IngestContext) -> None:
-    """Wait until all tasks are done, or no call, decode or commit was under way for a second."""
+    """Wait until all tasks are done, or until no call, decode or commit has been under way for a second."""
     pending = set(tasks)
     while pending:
         _, left = await asyncio.wait(pending, timeout=_IDLE_SECONDS)
@@ -144,7 +145,7 @@ async def fetch_partition(
 ) -> PartitionResult:
     """Fetch a partition's missing subjects and commit their rows. ``only`` names the tokens to consider (None: all).
 
-    Raises the errors of ``commit``, and the error that stops a run, after a commit of the answers paid until then.
+    Raises the errors of ``commit``, and the error that stops a run. Before that it commits the answers that are paid.
     """
     missing = context.missing(stream, partition, only)
     batch = Batch()
@@ -177,7 +178,7 @@ async def _commit_paid(
 async def _fetch_group(
     context: IngestContext, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]
 ) -> Batch:
-    """Fetch and decode one group of subjects. An error about only these subjects becomes their failure."""
+    """Fetch and decode subjects that are requested together. An error that concerns only them becomes their failure."""
     batch = Batch()
     requests = stream.requests(settings, partition, subjects, context.refresh)
     answers: list[Response] = []
@@ -212,7 +213,7 @@ async def _fetch(
 
 
 def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str], error: ProviderError) -> None:
-    """Record an error in the batch if it concerns these subjects or refuses every request; raise any other error."""
+    """Add an error to the batch if it concerns these subjects or refuses every request. Raise any other error."""
     match error:
         case PlanRequired():
             batch.skipped = error.detail
@@ -233,7 +234,10 @@ def _add_error(batch: Batch, requests: Sequence[Request], subjects: Sequence[str
 def _add_rows(
     stream: Stream, subjects: Sequence[str], answers: Sequence[Response], decoded: Decoded, batch: Batch
 ) -> None:
-    """Add to a batch: a group's rows, its unreadable values, and a failure for each subject without rows."""
+    """Add decoded rows, unreadable values, and a failure for each subject without rows to a batch.
+
+    ``subjects`` were requested together, and ``answers`` are all answers about them.
+    """
     batch.tables = {name: [rows] for name, rows in decoded.tables.items()}
     covered = {one for one in subjects if stream.together or stream.contains(decoded.tables, one)}
     batch.covered |= covered
@@ -252,7 +256,7 @@ def _add_rows(
         )
     rows = sum(one.code == UNREADABLE_ROW for one in decoded.unreadable)
     for subject in left_out:
-        more = f"; {rows:,} of its items cannot be read" if rows else ""
+        more = f"; {rows:,} rows of the answer cannot be read" if rows else ""
         reason = f"the provider's answer leaves out {subject}{more}"
         batch.fail(answers[-1].request.endpoint, subject, "left_out", reason, answers[-1].sha256 if rows else None)
 
@@ -260,7 +264,7 @@ def _add_rows(
 async def commit(
     context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
 ) -> PartitionResult:
-    """Commit a batch to the lake, and return the partition's state after it.
+    """Commit a batch to the lake, and return the state of the partition after it.
 
     Raises the error with which the provider refused every request, and ``TransientError`` if no subject got an answer.
     """
@@ -292,7 +296,7 @@ async def commit(
 def _write(
     context: IngestContext, stream: Stream, partition: Partition, missing: Missing, rules: str | None, batch: Batch
 ) -> None:
-    """Record in the archive from which answers the commit is made, then write its tables to the lake."""
+    """Record in the archive which answers the commit uses, then write the tables to the lake."""
     at = utc_now() if context.replay is None else context.replay.at
     lake, record = context.workspace.lake, None
     if context.replay is None:
@@ -338,7 +342,7 @@ def _failures(partition: Partition, rows: Iterable[Mapping[str, Any]], at: datet
 
 
 def with_option_columns(tables: Mapping[str, pa.Table], options: Options, rules: str | None) -> dict[str, pa.Table]:
-    """Return the tables with their columns of request options, and the column ``rules`` of ``maps``, filled in."""
+    """Return the tables with values in the columns of request options and in the column ``rules`` of ``maps``."""
     return {name: _with_option_columns(name, rows, options, rules) for name, rows in tables.items()}
 
 

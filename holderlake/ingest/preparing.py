@@ -1,4 +1,4 @@
-"""Checks and repairs that each run does once, before it pays for answers: provider, free disk space, damaged files."""
+"""Checks and repairs once per run, before it pays for answers: the provider, free disk space, damaged files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from holderlake.workspace import Workspace
 LEAST_FREE: Final = 200 << 20
 """Bytes that must be free on the disk for any run."""
 _PARTITION_BYTES: Final = 150_000
-"""Estimated bytes of a partition in archive, lake and warehouse together, if the lake has none to measure."""
+"""Bytes of a partition in archive, lake and warehouse together, if the lake has no partitions to measure."""
 _COPIES: Final = 3
-"""Number of copies of a row: in the archive, in the lake and in the warehouse."""
+"""Number of copies of each row: in the archive, in the lake and in the warehouse."""
 _SAMPLE: Final = 200
 
 
@@ -26,9 +26,10 @@ def prepare_run(
 ) -> None:
     """Check the provider and the free disk space, and repair damaged partitions from the archive at no cost.
 
-    ``instants`` are the run's as-of instants by chain, ``streams`` the number of streams to fill. Only the first step
-    of a run does this. With ``every_byte``, read the files of these partitions, else only compare their sizes. Raises
-    ``SettingsError`` if the disk has too little space, and ``LakeError`` if the lake has another provider's data.
+    ``instants`` are the run's as-of instants by chain, ``streams`` the number of streams to fill. Only the first call
+    for a ``run_id`` does this. If ``every_byte``, the files of these partitions are read, else only their sizes are
+    compared. Raises ``SettingsError`` if the disk has too little space, and ``LakeError`` if the lake has data of
+    another provider.
     """
     if workspace.prepared_run == run_id:
         return
@@ -41,10 +42,10 @@ def prepare_run(
 
 
 def check_free_space(workspace: Workspace, partitions: int) -> None:
-    """Raise ``SettingsError`` if the disk has too little free space for a run that fills this number of partitions.
+    """Raise ``SettingsError`` if the disk has too little free space for a run that fills ``partitions`` partitions.
 
-    The estimate is the average size of the lake's partitions, times the copies of a row, plus the warehouse's size,
-    because a load writes a second warehouse file before it replaces the first.
+    The run needs ``LEAST_FREE``, plus ``_COPIES`` times the average size of a partition for each partition, plus the
+    size of the warehouse, because a load writes a second warehouse file before it replaces the first.
     """
     home = workspace.settings.home
     home.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Ingest of a stream's partitions, several at a time, until an outage or a permanent failure.
 
-Subjects that a partition's manifest names are not requested again: a killed run resumes where it stopped, and a
-complete partition costs nothing. ``partition`` fetches a partition, ``bulk`` computes partitions with the local engine.
+Subjects that are named in a partition's manifest are not requested again. So a killed run resumes where it stopped, and
+a complete partition costs nothing. ``partition`` fetches one partition, ``bulk`` computes partitions with the local
+engine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, 
 from holderlake.provider.errors import PermanentError, TransientError
 
 ANSWERS_AT_ONCE: Final = 512
-"""Most answers of partitions that are started and not yet committed. ``provider`` limits the open calls."""
+"""Most answers of partitions that have started and are not yet committed. ``provider`` limits the open calls."""
 OUTAGE: Final = 16
 """Number of consecutive partitions without an answer after which the provider counts as down."""
 
@@ -33,11 +34,12 @@ async def ingest(
 ) -> list[PartitionResult]:
     """Fetch and commit a stream's partitions of a chain, and return the result of each finished one.
 
-    ``instants`` are UTC; ``only`` names the tokens to consider (None: all); ``on_result`` is called with each result.
-    Raises the errors that stop a run (a wrong key, exhausted credits, a ceiling), and ``TransientError`` if no
-    partition got an answer, or 16 consecutive ones got none. Finished partitions stay in the lake; a single partition
-    without an answer is not in the results. If the local engine can compute the stream, no request is sent. Raises
-    ``InstantAhead`` for an instant in the future, before anything is fetched.
+    ``instants`` are UTC. ``only`` names the tokens to consider (None: all). ``on_result`` is called with each result.
+    If the local engine can compute the stream, no request is sent. Finished partitions stay in the lake after an error.
+
+    Raises the errors that stop a run (a wrong key, exhausted credits, a ceiling). Raises ``TransientError`` if no
+    partition got an answer, or 16 consecutive ones got none; fewer partitions without an answer are only missing in the
+    result. Raises ``InstantAhead`` for an instant in the future, before anything is fetched.
     """
     instants = list(dict.fromkeys(instants))
     _check_passed(context, instants)
@@ -100,7 +102,7 @@ def _partitions_at_once(context: IngestContext, stream: Stream, chain: str, only
 
 
 def _raise_first(outcomes: Sequence[object]) -> None:
-    """Raise the first permanent error, else the first error."""
+    """Raise the first permanent error among the results, else the first error; return if there is none."""
     errors = [one for one in outcomes if isinstance(one, Exception)]
     if errors:
         raise next((one for one in errors if isinstance(one, PermanentError)), errors[0])

@@ -1,8 +1,8 @@
 """Types that all streams share, and the selection of the subjects that a partition lacks.
 
-A stream is the plan for one family of tables, as data and pure functions: its tables, its subjects (tokens, address
-sets, …), the requests for some subjects, and the decoding of their answers. Fetching and committing belong to
-``partition`` and ``bulk``.
+A stream describes one family of tables as data and pure functions: its tables, its subjects (tokens, address sets, …),
+the requests for some subjects, and the decoding of their answers. Fetching and committing belong to ``partition`` and
+``bulk``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 Compute: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[datetime]], BulkResult]
-"""Function (engine, settings, chain, subjects, instants) that computes answers with the local engine."""
+"""Function (engine, settings, chain, subjects, instants) that computes rows with the local engine."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One chain at one as-of instant (UTC). Requests for ``live`` instants have no timestamp, so no surcharge."""
+    """One chain at one as-of instant (UTC). Requests for a ``live`` partition have no timestamp, so no surcharge."""
 
     chain: str
     as_of: datetime
@@ -38,23 +38,25 @@ class Partition:
 
     @property
     def timestamp(self) -> int | None:
-        """The unix seconds to request from endpoints with history mode; None for a live instant."""
+        """Unix seconds to request from endpoints with history mode. None for a live partition."""
         return None if self.live else to_unix(self.as_of)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A family of tables that are fetched and committed together, with the functions to do so.
+    """A family of tables that are fetched and committed together, and the functions that do so.
 
-    ``by``: kind of the subjects: chain, token, address_set or address.
-    ``historic``: the endpoint answers as of a past instant; otherwise one answer a day serves all past instants.
-    ``batch``: the largest number of subjects in one group of requests.
-    ``requests(settings, partition, subjects, refresh)``: requests for a group of subjects.
+    ``by``: kind of the subjects (chain, token, address_set or address).
+    ``historic``: whether the endpoint answers as of a past instant. If not, one answer a day is used for all past
+        instants.
+    ``batch``: most subjects that are requested together.
+    ``subjects(workspace, partition)``: all subjects of a partition.
+    ``requests(settings, partition, subjects, refresh)``: requests for subjects that are requested together.
     ``decode(answers, chain, subjects, as_of)``: rows of the answers.
-    ``contains(tables, subject)``: whether the rows include the subject; if not, the subject failed.
-    ``endpoint``: the endpoint of the requests, which the key's plan must include.
-    ``together``: each subject has its own answer, and ``decode`` takes many of them at once.
-    ``compute``: computes many partitions in one pass with the local engine; None if it cannot.
+    ``contains(tables, subject)``: whether the rows include the subject. If not, the subject failed.
+    ``endpoint``: name of the endpoint of the requests. The key's plan must include it.
+    ``together``: whether each subject has its own answer, and ``decode`` takes many answers at once.
+    ``compute``: computes many partitions with the local engine; None if it cannot.
     """
 
     name: str
@@ -71,11 +73,11 @@ class Stream:
     compute: Compute | None = None
 
     def batches(self, subjects: Sequence[str]) -> list[Sequence[str]]:
-        """Return the subjects in groups of at most ``batch``."""
+        """Split the subjects into lists of at most ``batch``, each of which is requested together."""
         return [subjects[start : start + self.batch] for start in range(0, len(subjects), self.batch)]
 
     def archive_as_of(self, partition: Partition) -> datetime | str:
-        """Return the as-of part of an answer's name in the archive: the partition's instant, or today's date."""
+        """Return the as-of part of an answer's key in the archive: the partition's instant, or today's date."""
         return partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
 
 
@@ -90,7 +92,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class IngestContext:
-    """A provider, a workspace, and options that select covered subjects to request again.
+    """Provider and workspace of an ingest, and options that select subjects to request again.
 
     ``refresh``: fetch all subjects again, except in partitions written since ``refresh_since`` (UTC).
     ``again``: request covered subjects too, with archived answers where they exist.
@@ -113,7 +115,7 @@ class IngestContext:
         return await self.provider.rules() if engine is None else rules_text(engine.rules)
 
     def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
-        """Return the subjects that a partition lacks, and their options: see the function ``missing``."""
+        """Return the subjects that a partition lacks, and their request options. See the function ``missing``."""
         found = missing(
             self.workspace,
             stream,
@@ -140,8 +142,8 @@ class Missing:
 class PartitionResult:
     """State of a stream's partition after an ingest, and the cost of the ingest.
 
-    ``rows`` are row counts by table, ``credits`` hundredths of a credit, ``calls`` the requests that the archive did
-    not answer.
+    ``rows`` are row counts by table, ``credits`` hundredths of a credit. ``calls`` are the requests for which the
+    archive had no answer.
     """
 
     family: str
@@ -156,13 +158,16 @@ class PartitionResult:
     is_new: bool = True
     """True if the partition lacked subjects before the ingest."""
     revisions: int = 0
-    """Number of revisions: a later answer changed a table's rows of a subject."""
+    """Number of revisions in the partition: rows of a past instant that a later answer changed."""
     computed: int = 0
     """Number of subjects that the local engine computed, without a call."""
 
 
 def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:
-    """Return the partition of a chain at an instant (UTC). It is live from ``live_tolerance_seconds`` before now on."""
+    """Return the partition of a chain at an instant (UTC).
+
+    It is live if the instant is at most ``live_tolerance_seconds`` (a setting) before now.
+    """
     tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
     return Partition(chain, as_of, live=as_of >= workspace.now() - tolerance)
 
@@ -184,8 +189,8 @@ def missing(
 ) -> Missing:
     """Return the subjects that a partition lacks, and the request options for them.
 
-    ``only`` names the tokens to consider; for ``refresh``, ``refresh_since`` and ``again`` see ``IngestContext``. A
-    refresh with options other than the partition's returns all covered subjects of the partition too.
+    ``only`` names the tokens to consider. ``IngestContext`` describes ``refresh``, ``refresh_since`` and ``again``. If
+    a refresh has other options than the partition, all covered subjects of the partition are returned too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
     held = workspace.lake.manifest(stream.name, partition.chain, partition.as_of)

@@ -1,4 +1,5 @@
-"""The report of a token: a self-contained HTML page about one token and period.
+"""The report of a token: an HTML page about one token and period, in one file without external resources.
 
-``content`` queries the warehouse, ``pictures`` draws, and ``page`` writes the file.
+Modules: ``content`` queries the warehouse, ``pictures`` draws, ``page`` writes the file, and ``text_format`` formats
+numbers.
 """

@@ -1,4 +1,4 @@
-"""The data of a report: results of all queries about a token and period."""
+"""The data of a report: results of all queries about a token in a period."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _QUESTIONS = (
 
 @dataclass(frozen=True)
 class Content:
-    """Data of a report. ``token`` is the row of the query ``token``: name, symbol, and instants with data.
+    """Data of a report.
 
+    ``token`` is the row of the query ``token``: name, symbol, and the number and the times of instants with data.
     ``answers`` has the rows of the other queries by name. ``maps`` has the tables of the first and the last map, by
     instant and then by table.
     """
@@ -38,13 +39,16 @@ class Content:
     maps: dict[datetime, dict[str, pa.Table]]
 
     def rows(self, question: str) -> list[dict[str, Any]]:
-        """Return the rows of a query by its name, each row as a dictionary by column."""
+        """Return the rows of a query by its name. Each row is a dictionary of values by column."""
         found: list[dict[str, Any]] = self.answers[question].to_pylist()
         return found
 
 
 def gather(warehouse: Warehouse, period: Period) -> Content:
-    """Return the data of a report. Raises ``ValueError`` if the warehouse has no data of the token or the period."""
+    """Return the data of a report.
+
+    Raises ``ValueError`` if the warehouse has no data about the token or in the period.
+    """
     with token_history(warehouse, period) as history:
         token = history.ask("token").to_pylist()[0]
         if token["known_from"] is None:
@@ -65,7 +69,7 @@ def _maps(history: TokenHistory, token: dict[str, Any]) -> dict[datetime, dict[s
 
 
 def _unknown(warehouse: Warehouse, period: Period) -> str:
-    """Return the error text for a token without data; it names other chains or tokens with data."""
+    """Return the error text for a token without data. It names other chains or tokens that have data."""
     elsewhere = warehouse.query(
         "SELECT DISTINCT chain FROM tokens WHERE token_address = ? ORDER BY chain", [period.token_address]
     )["chain"].to_pylist()

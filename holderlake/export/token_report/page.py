@@ -1,4 +1,4 @@
-"""Write a report as one HTML page: no script, no external resource, every text escaped."""
+"""Write a report as one HTML page without scripts and external resources. Every text is escaped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIGURES: Final = (
     ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
     ("nakamoto_coefficient", "Entities that together hold half", 1.0, 0),
 )
-"""Columns of the query ``concentration``: name, title, factor for the shown number, and number of decimals.
+"""Columns of the query ``concentration``: name, title, factor of the shown number, and number of decimals.
 
 A factor of 100 shows a share as a percentage.
 """
@@ -45,7 +45,7 @@ _MOST_EVENTS: Final = 60
 
 @dataclass(frozen=True)
 class Written:
-    """A written page: its path, bytes, and the number, first and last of the instants with data."""
+    """A written page: its path and bytes, and the number, the first and the last of the instants with data."""
 
     path: Path
     bytes: int
@@ -56,7 +56,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the report's table of figures, as text: a value on the first map and on the last, and the change."""
+    """A row of the report's table of key figures as text: the value on the first and the last map, and the change."""
 
     name: str
     first: str
@@ -65,9 +65,9 @@ class Figure:
 
 
 def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: datetime) -> Written:
-    """Write the report of a token and period. The file appears when it is complete.
+    """Write the report of a token in a period. The file appears when it is complete.
 
-    Raises ``ValueError`` if there is no data of the token or the period, or the file cannot be written.
+    Raises ``ValueError`` if there is no data about the token or in the period, or the file cannot be written.
     """
     content = gather(warehouse, period)
     page = report_page(content, made_at).encode()
@@ -81,7 +81,7 @@ def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: date
 
 
 def report_page(content: Content, made_at: datetime) -> str:
-    """Return the HTML of a report. ``made_at`` is the time on the page (UTC)."""
+    """Return the HTML of a report. ``made_at`` (UTC) is shown as the time of the report."""
     style = files("holderlake.export.token_report").joinpath("style.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     events = [row for row in content.rows("clusters") if row["event"] != "same"]
@@ -108,7 +108,7 @@ def report_page(content: Content, made_at: datetime) -> str:
 
 
 def _summary(content: Content) -> str:
-    """Return a few sentences about the score, the largest holders and their changes in the period."""
+    """Return a few sentences about the score, the largest holders, and their changes in the period."""
     sentences = []
     maps, holders = content.rows("concentration"), content.rows("holders")
     scores = [row["service_score"] for row in maps if row["service_score"] is not None]
@@ -150,7 +150,7 @@ def _change(first: float | None, last: float | None, scale: float, digits: int) 
 
 
 def _plain_text(value: Any) -> Any:
-    """Return a text with unprintable characters as escapes; other values (``Markup``) are returned unchanged."""
+    """Return a text with unprintable characters as escapes. Other values (``Markup``) are returned unchanged."""
     return printable(value, kept="\n\t\u00a0") if type(value) is str else value
 
 

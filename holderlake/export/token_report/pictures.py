@@ -20,7 +20,7 @@ _MAP_WIDTH = 600
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as two SVG data URLs, for light and dark pages, with its alternative text."""
+    """A picture as two SVG data URLs, for light and dark pages, and its alternative text."""
 
     light: str
     dark: str
@@ -28,7 +28,7 @@ class Picture:
 
 
 def plots_of(content: Content) -> dict[str, Picture]:
-    """Return the plots through time by the name of the query; a query without rows has no plot."""
+    """Return the plots through time by the name of the query. A query without rows has no plot."""
     pictures = {}
     for question in PLOTS:
         rows = content.answers[question]
@@ -62,7 +62,7 @@ def maps_of(content: Content) -> dict[datetime, Picture]:
 
 @contextmanager
 def _left_out_on_failure(picture: str) -> Iterator[None]:
-    """Log an error in the ``with`` block instead of raising it: the report shows the numbers without the picture."""
+    """Log errors of the ``with`` block instead of raising them, so that the report appears without ``picture``."""
     try:
         yield
     except Exception as error:

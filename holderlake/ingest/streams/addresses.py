@@ -1,7 +1,7 @@
-"""Stream of address metadata: of the top holders in the partition's table ``holders``, and of the address sets.
+"""Stream of metadata of addresses: the top holders in the partition's table ``holders``, and the address sets.
 
-The endpoint needs a custom plan; with any other plan the stream is skipped at no cost, and reported. It has no history:
-rows of a past instant hold the metadata of the time when they were fetched (``fetched_at``).
+The endpoint needs a custom plan. With any other plan the stream is skipped at no cost, and reported. The endpoint has
+no history mode: rows of a past instant have the metadata of the time when they were fetched (``fetched_at``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
 
 
 def most_subjects(workspace: Workspace, partition: Partition) -> int:
-    """Return the most addresses that a partition may request; an upper bound for plans, before holders are known."""
+    """Return the largest number of addresses that a partition may request, for plans made before holders are known."""
     chosen = workspace.settings.addresses
     watched = len(watched_tokens(workspace, partition))
     return chosen.top * watched + len(_named(workspace, partition)) if chosen.enabled else 0

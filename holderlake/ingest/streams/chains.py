@@ -1,4 +1,4 @@
-"""Stream of the provider's chains: one call a day lists all chains, and each partition keeps its chain's row."""
+"""Stream of the provider's chains. One call a day lists all chains, and each partition keeps the row of its chain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
 
 
 def listed(fetched: Response) -> list[str]:
-    """Return the ids of the chains that an answer lists. Raises ``MalformedAnswer``."""
+    """Return the ids of the chains in an answer. Raises ``MalformedAnswer`` if it cannot be decoded."""
     try:
         rows = chain_rows([fetched.raw], None, (), fetched.fetched_at).tables["chains"]
     except MalformedAnswer as error:

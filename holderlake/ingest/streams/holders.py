@@ -1,4 +1,4 @@
-"""Stream of the largest holders of the watched tokens: one request a token."""
+"""Stream of the largest holders of the watched tokens. Each token needs one request."""
 
 from __future__ import annotations
 

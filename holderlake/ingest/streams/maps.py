@@ -1,4 +1,4 @@
-"""Stream of maps of the watched tokens: one request a token fills all five tables of maps."""
+"""Stream of the maps of watched tokens. One request for each token fills all five tables of maps."""
 
 from __future__ import annotations
 

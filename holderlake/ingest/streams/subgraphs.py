@@ -1,6 +1,6 @@
 """Stream of grouped transfers within the address sets of the settings. Large sets need several requests.
 
-The endpoint has no history mode: rows of a past instant hold the transfers known when they were fetched
+The endpoint has no history mode: rows of a past instant have the transfers that were known when they were fetched
 (``fetched_at``).
 """
 

@@ -1,4 +1,4 @@
-"""Stream of metadata and statistics of the watched tokens, up to a thousand tokens in one call."""
+"""Stream of metadata and statistics of the watched tokens. One call is for up to a thousand tokens."""
 
 from __future__ import annotations
 
