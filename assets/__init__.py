@@ -1,6 +1,6 @@
-"""This application's Dagster assets and checks, one module per family of tables.
+"""This application's Dagster assets and checks, one module for each family of tables.
 
-A module names the endpoint, the tables that it follows, its checks, and the schedule.
-
-The factories are in ``holderlake.dagster``. A project of your own calls them in the same way, under a key prefix.
+``freshness`` has the freshness checks of all tables. A module names the endpoint, the tables on which its asset
+depends, its checks, and the schedule. The factories are in ``holderlake.dagster``; a project of your own calls them in
+the same way, under a key prefix.
 """

@@ -1,4 +1,4 @@
-"""Assets: metadata of the top holders and of the address sets' members, fetched at each run of the schedule ``daily``.
+"""Assets: metadata of top holders and of the members of address sets, fetched at each run of the schedule ``daily``.
 
 The provider may offer this metadata in a custom plan only.
 """

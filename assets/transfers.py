@@ -1,4 +1,4 @@
-"""Asset: raw transfers of one chain and day, read from the chain's nodes.
+"""Asset: raw transfers of one chain and day, read from the nodes of the chain.
 
 The schedule ``daily_transfers`` imports the previous day. The asset exists only if the settings name nodes.
 """

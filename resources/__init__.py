@@ -1,4 +1,5 @@
-"""This application's Dagster resources: which provider, lake, warehouse and engine its runs use.
+"""This application's Dagster resources: the provider, lake, warehouse and engine that its runs use.
 
-Their classes are in ``holderlake.dagster.resources``, where a project of your own takes them from.
+``definitions`` declares them from the settings. Their classes are in ``holderlake.dagster.resources``, for use in
+projects of your own too.
 """

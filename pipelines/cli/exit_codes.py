@@ -24,4 +24,4 @@ EXIT_CODES: Final = MappingProxyType(
         ExitCode.SOME_FAILED: "Some of it failed; standard error gives the count and where to look.",
     }
 )
-"""Each code's meaning in one sentence, for ``--help`` and ``docs/commands.md``."""
+"""The meaning of each code in one sentence, for ``--help`` and ``docs/commands.md``."""

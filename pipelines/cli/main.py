@@ -1,6 +1,6 @@
-"""The ``holderlake`` command: its subcommands, and how it ends after an error.
+"""The ``holderlake`` command: its subcommands, and the message and exit code after an error.
 
-Each command is a function of one of the packages here; it parses options and calls the library.
+Each command is a function of one of the packages here. It parses options and calls the library.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def main() -> None:
 def _sentence(error: Exception) -> str:
     """Return an error as a sentence.
 
-    For an error of the operating system, name the file and the reason, not the number.
+    For an error of the operating system it names the file and the reason, not the error number.
     """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -138,7 +138,7 @@ def _sentence(error: Exception) -> str:
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """Return the exit code of an error. A plain ``ValueError`` is about the command's own options or arguments."""
+    """Return the exit code for an error. A plain ``ValueError`` is about the command's own options or arguments."""
     from holderlake.contract.times import InstantAhead
     from holderlake.errors import SomeFailed
 

@@ -77,7 +77,7 @@ def _closed_at_end(opened: Workspace) -> Workspace:
 
 
 def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
-    """Return the given chains, or the watchlist's. Raises ``ValueError`` if there is no token to fetch."""
+    """Return the given chains, or else those of the watchlist. Raises ``ValueError`` if there is no token to fetch."""
     watched = workspace.settings.watchlist
     if tokens and not chains:
         raise ValueError("--token needs --chain, because several chains can have a token with the same address")
@@ -95,14 +95,14 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
 
 
 def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
-    """Return the tokens in the normal spelling of the chains; None if no tokens are given.
+    """Return the token addresses in their stored spelling; None if no tokens are given.
 
-    Raises ``ValueError`` for a token that is not a valid address on each chain.
+    Raises ``ValueError`` for a token that is not a valid address on each of the chains.
     """
     found: list[str] = []
     for token in tokens or ():
         spelt = {typed_token(chain_typed(chain), token): chain for chain in chains}
         if len(spelt) > 1:
-            raise ValueError(f"--token {token} is spelt differently on {' and '.join(spelt.values())}; name one chain")
+            raise ValueError(f"--token {token} has different forms on {' and '.join(spelt.values())}: give one --chain")
         found += spelt
     return found or None

@@ -1,4 +1,6 @@
 """Commands that fetch from a provider: demo, ingest, plan, backfill, and the credits that they spend.
 
-What works on stored data without a request is in ``lake``; the user's own transfers are in ``own_data``.
+Modules: ``commands`` (the commands and their options), ``backfill`` (runs and resumes backfills), ``outcome`` (result
+of a run) and ``credits`` (report of the ledger). Commands about stored data are in ``lake``; those about the user's own
+transfers in ``own_data``.
 """

@@ -27,7 +27,7 @@ def run_backfill(
 ) -> None:
     """Print the plan, run the backfill, and print the committed rows.
 
-    Raises ``RunFailed`` if it stops early; its finished partitions stay in the lake.
+    Raises ``RunFailed`` if it stops early. Its finished partitions stay in the lake.
     """
     workspace.check()
     plan = make_plan(
@@ -49,7 +49,7 @@ def run_backfill(
 
 
 def resume_paused(workspace: Workspace, as_json: bool) -> None:
-    """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it stays paused."""
+    """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it then stays paused."""
     parked = parked_backfills(workspace)
     for one in parked:
         if one.is_due(workspace):

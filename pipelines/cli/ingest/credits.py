@@ -1,4 +1,4 @@
-"""Report of the credits that were spent, reserved and wasted."""
+"""Report of the credits that were spent and reserved, and of those that were charged for unusable answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN: Final = 10
 
 
 def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
-    """Print the ledger's totals, and one line per group of the column ``by``."""
+    """Print the totals of the ledger, and one line for each value of the column ``by``."""
     totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
     problems = workspace.ledger.problems()
     broken = [one for one in problems if one.name in BREAKAGES]

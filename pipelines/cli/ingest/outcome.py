@@ -1,4 +1,4 @@
-"""Results of a command that fetches: committed rows, failures, and the error that sets its exit code."""
+"""Result of a command that fetches: committed rows, failures, and the error that sets the exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class Stored:
-    """Contents of some partitions in the lake: rows by table, failures by code, and how many partitions are ``new``."""
+    """Contents of some partitions in the lake.
+
+    ``partitions`` is the number of partitions with answers, ``new`` how many of them are new. ``rows`` are row counts
+    by table. ``failures`` has one dictionary for each error code: ``code``, number of ``requests``, and first
+    ``reason``.
+    """
 
     partitions: int
     new: int
@@ -38,7 +43,10 @@ def stored_rows(
     streams: Sequence[Stream],
     since: datetime,
 ) -> Stored:
-    """Return the lake's contents of streams, chains and instants; partitions written ``since`` count as new."""
+    """Return the contents of the lake for these streams, chains and instants.
+
+    Partitions that were written at or after ``since`` count as new.
+    """
     wanted = {(stream.name, chain, instant) for stream in streams for chain in chains for instant in instants}
     held = [one for one in workspace.lake.manifests() if (one.family, one.chain, one.as_of) in wanted]
     rows = dict.fromkeys((table for stream in streams for table in stream.tables), 0)
@@ -61,9 +69,9 @@ def report_stored(
     skipped_families: Mapping[str, str],
     as_json: bool,
 ) -> None:
-    """Print rows by table, tables that the key's plan excludes, failures by code, and the credits ``spent`` this month.
+    """Print rows by table, tables that the key's plan excludes, failures by code, and the credits spent this month.
 
-    ``spent`` is in hundredths; ``skipped_families`` has the provider's reason by family.
+    ``spent`` is in hundredths of a credit. ``skipped_families`` has the provider's reason by family of tables.
     """
     tables = {stream.name: stream.tables for stream in STREAMS}
     skipped = {table: reason for name, reason in skipped_families.items() for table in tables[name]}
@@ -89,7 +97,7 @@ def report_stored(
 
 @dataclass
 class Outcome:
-    """Errors of a command's runs, and the tables that the key's plan excludes."""
+    """Errors of a command's runs, and the families of tables that the key's plan excludes, with the reasons."""
 
     workspace: Workspace
     chains: Sequence[str]
@@ -101,7 +109,7 @@ class Outcome:
     is_cancelled: bool = False
 
     def run(self, work: Callable[[], None]) -> None:
-        """Call ``work``, which does one run, and keep its error for the end. After a cancelled run, do nothing."""
+        """Call ``work``, which does one run, and keep its error for ``conclude``. After a cancelled run, do nothing."""
         if self.is_cancelled:
             return
         try:
@@ -133,7 +141,7 @@ class Outcome:
                 raise RunFailed(errors)
             raise SomeFailed(f"{found.partitions:,} of {wanted:,} partitions are in the lake. {errors}")
         if not sum(found.rows.values()):
-            raise RunFailed(f"nothing landed: {_reasons(found, self.skipped) or 'no answer has rows'}")
+            raise RunFailed(f"no rows were committed: {_reasons(found, self.skipped) or 'no answer has rows'}")
         if failed:
             raise SomeFailed(f"{failed:,} requests failed; {where}")
 

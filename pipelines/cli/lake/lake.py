@@ -1,4 +1,4 @@
-"""``holderlake lake``: copy the lake to and from object storage."""
+"""``holderlake lake``: copy the lake to and from object storage, and delete its unused files there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Newest = Annotated[bool, typer.Option("--newest", help="Of each such partition, 
 
 @app.command("push")
 def lake_push(ours: Ours = False, theirs: Theirs = False, newest: Newest = False, json: Json = False) -> None:
-    """Copy the partitions that the bucket lacks from the lake. Repeat the command after an interruption."""
+    """Copy partitions from the lake to the bucket, unless it has them. Repeat the command after an interruption."""
     from pipelines.cli.lake.object_storage import chosen_side, push_lake
 
     if not push_lake(shared.reading(), chosen_side(ours, theirs, newest), json):
@@ -30,7 +30,7 @@ def lake_push(ours: Ours = False, theirs: Theirs = False, newest: Newest = False
 
 @app.command("pull")
 def lake_pull(ours: Ours = False, theirs: Theirs = False, newest: Newest = False, json: Json = False) -> None:
-    """Copy the partitions that the lake lacks from the bucket, and load the warehouse."""
+    """Copy partitions from the bucket to the lake, unless it has them, and load the warehouse."""
     from pipelines.cli.lake.object_storage import chosen_side, pull_lake
 
     if not pull_lake(shared.reading(), chosen_side(ours, theirs, newest), json):

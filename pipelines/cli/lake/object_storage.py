@@ -13,26 +13,26 @@ from holderlake.settings import Settings, SettingsError
 from holderlake.workspace import Workspace
 
 _CACHE_BYTES = 64_000_000
-"""Bytes of the bucket's files to keep while they are copied: the lake keeps them."""
+"""Most bytes of the bucket's files that are cached during a copy. Few are enough, because the lake keeps the files."""
 _LEAST_AGE = timedelta(hours=1)
-"""Least age of a file to delete: a commit that takes longer would lose files that it has written."""
+"""Least age of a file to delete. A commit that takes longer would lose files that it has written."""
 
 
 def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:
-    """Return which side of a conflict to keep; None if the user chose none."""
+    """Return the side of a conflict that the user chose to keep, or None."""
     if ours + theirs + newest > 1:
         raise ValueError("--ours, --theirs and --newest cannot be combined")
     return "ours" if ours else "theirs" if theirs else "newest" if newest else None
 
 
 def push_lake(workspace: Workspace, keep: Keep | None, as_json: bool) -> bool:
-    """Push partitions to the bucket and print the result. Return False if there were conflicts."""
+    """Copy partitions to the bucket and print the result. Return False if there were conflicts."""
     moved = _copied(workspace, push, "pushing partitions", keep)
     return _report("Pushed", "the bucket", moved, as_json)
 
 
 def pull_lake(workspace: Workspace, keep: Keep | None, as_json: bool) -> bool:
-    """Pull partitions, load the warehouse, and print the result. Return False if there were conflicts."""
+    """Copy partitions from the bucket, load the warehouse, print the result. Return False if there were conflicts."""
     moved = _copied(workspace, pull, "pulling partitions", keep)
     workspace.warehouse.load(workspace.lake)
     return _report("Pulled", "the lake", moved, as_json)

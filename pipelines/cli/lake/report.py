@@ -44,9 +44,9 @@ def report(
     if period.since > period.until:
         raise ValueError(f"--from ({period.since:%Y-%m-%d %H:%M}) is after --to ({period.until:%Y-%m-%d %H:%M})")
     if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent}")
+        raise ValueError(f"the folder {path.parent} does not exist: create it, or give another path")
     if path.exists() and not force:
-        raise ValueError(f"{path} exists already; --force replaces it")
+        raise ValueError(f"{path} exists already: use --force to replace it")
     with console.progress("writing the report", None):
         written = write_report(shared.reading().warehouse, period, path, utc_now())
     if json:

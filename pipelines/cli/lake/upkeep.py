@@ -53,7 +53,7 @@ def backup_command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Copy the home into a folder, also while runs write to it. Files of the backup before are not copied again."""
+    """Copy the home into a folder, also while runs write to it. Files in the previous backup are not copied again."""
     from holderlake import console
     from holderlake.maintenance.backup.backup import backup, backup_report, verify_backups
 

@@ -32,7 +32,7 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
     ] = False,
     json: Json = False,
 ) -> None:
-    """Import the balances at the start of a history. Importing a list again changes nothing."""
+    """Import balances at one block or time, if you lack earlier transfers. Importing a list again changes nothing."""
     from holderlake.contract.times import parse_when, to_unix
     from holderlake.engine.sources.balance_lists import BalanceOptions, parse_names
     from holderlake.local import opening_balances

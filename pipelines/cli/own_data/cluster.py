@@ -1,4 +1,4 @@
-"""``holderlake cluster``: build and query histories that are too large for one machine."""
+"""``holderlake cluster``: compute maps and holders on a Spark cluster, if transfers are too many for one machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.cli import shared
 from pipelines.cli.shared import Chains, Every, From, Instants, Json, To, Tokens
 
 app = typer.Typer(
-    help="Compute histories that are too large for one machine, on a Spark cluster.", no_args_is_help=True
+    help="Compute maps and holders on a Spark cluster, if transfers are too many for one machine.", no_args_is_help=True
 )
 
 
@@ -44,7 +44,7 @@ def cluster_fill(
     token: Tokens = None,
     json: Json = False,
 ) -> None:
-    """Compute maps and holders at many instants into lake and warehouse: no call, no credit."""
+    """Compute maps and holders at many instants into lake and warehouse. It sends no request and costs nothing."""
     from holderlake.backfill.instants import chosen_instants
     from holderlake.errors import extra
 

@@ -1,7 +1,7 @@
-"""The work of ``holderlake cluster``: build derived tables and fill the lake with bulk answers on a cluster.
+"""The work of ``holderlake cluster``: build derived tables, and fill the lake with maps and holders from a cluster.
 
 The cluster reads raw transfers and returns partitions to this process, which writes them into the lake. Tokens, labels
-and rules are those of the engine's store of this home.
+and rules come from the engine's store in this home.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_HOLDERS: Final = "no_holders"
 
 @contextmanager
 def opened_engine(settings: Settings) -> Iterator[Engine]:
-    """Open an engine on the cluster of the settings, or on DuckDB in this process if they name none."""
+    """Open an engine on the cluster in the settings. If the settings name none, open DuckDB in this process."""
     with ExitStack() as stack:
         if settings.cluster.master is None:
             from holderlake.cluster.duckdb_engine import DuckDbEngine
@@ -72,7 +72,7 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
-    """Build the derived tables from the Parquet ``files``, or, without any, from the engine's transfers."""
+    """Build the derived tables from the Parquet ``files``. Without files, use the transfers in the engine's store."""
     began = time.monotonic()
     with open_own_store(settings) as store:
         raw = list(files) or raw_files(store)
@@ -99,7 +99,7 @@ def raw_files(store: Store) -> list[str]:
 
 @dataclass
 class _FillReport:
-    """The result of a fill: written partitions, partitions that were already complete, and the duration."""
+    """The result of a fill: written partitions, partitions that were complete before (``already``), and seconds."""
 
     partitions: int = 0
     already: int = 0
@@ -109,9 +109,10 @@ class _FillReport:
 def fill_on_cluster(
     workspace: Workspace, tokens: Sequence[tuple[str, str]], instants: Sequence[datetime], as_json: bool
 ) -> None:
-    """Write maps and holders of the tokens at the instants into lake and warehouse; skip complete partitions.
+    """Write maps and holders of the tokens at the instants into lake and warehouse. Complete partitions are skipped.
 
-    Raises ``SettingsError`` if there is no build, or if the store's transfers have changed since the build.
+    ``tokens`` are pairs (chain, address). Raises ``SettingsError`` if there is no build, or if the store's transfers
+    have changed since the build.
     """
     began, settings, done = time.monotonic(), workspace.settings, _FillReport()
     check_passed(instants, workspace.now())
@@ -163,7 +164,7 @@ def fill_on_cluster(
 def _requests(
     settings: Settings, by_chain: dict[str, list[str]], incomplete: Sequence[tuple[str, datetime]]
 ) -> Iterator[BulkRequest]:
-    """Yield requests of ``cluster.instants`` instants each, for the chains whose partitions are incomplete."""
+    """Yield requests of at most ``cluster.instants`` instants each, for the chains that have incomplete partitions."""
     instants = sorted({as_of for _, as_of in incomplete}, reverse=True)
     maps, holders = settings.maps, settings.holders
     options = MapOptions(limit=maps.limit, use_magic_nodes=maps.use_magic_nodes, use_time_nodes=maps.use_time_nodes)
@@ -191,7 +192,7 @@ def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
 
 
 def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: str) -> None:
-    """Write a partition's tables into the lake. A token without holders is a failure, as in a provider's answer."""
+    """Write the tables of a partition into the lake. A token without holders is a failure, as it is for a provider."""
     at = utc_now()
     for family, names in _FAMILIES.items():
         options = options_of(family, workspace.settings)

@@ -1,4 +1,4 @@
-"""``holderlake keys`` and ``usage``: API keys of the service, and the charges of each."""
+"""``holderlake keys`` and ``usage``: API keys of the service, and the charges for each key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' sh
 
 @contextmanager
 def _key_store(settings: Settings) -> Iterator[KeyStore]:
-    """Open the service's database of keys. For an unknown key, raise an error that names the command to list keys."""
+    """Open the service's database of keys. An error about an unknown key names the command that lists keys."""
     from holderlake.local.accounts import open_keys
     from holderlake.service.database.errors import UnknownKey
 
@@ -36,7 +36,7 @@ def _key_store(settings: Settings) -> Iterator[KeyStore]:
         try:
             yield keys
         except UnknownKey as error:
-            raise UnknownKey(f"{error}; 'holderlake keys list' shows them") from error
+            raise UnknownKey(f"{error}; 'holderlake keys list' shows all keys") from error
 
 
 @app.command("create")

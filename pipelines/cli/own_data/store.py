@@ -22,7 +22,7 @@ def store_verify(json: Json = False) -> None:
 
 @app.command("rebuild")
 def store_rebuild(json: Json = False) -> None:
-    """Repair the store: the catalogue from its copy or the files, derived files from the transfers."""
+    """Repair the store: restore the catalogue from its copy or the files, and derived files from the transfers."""
     from holderlake.local.store_care import rebuild_store
 
     rebuild_store(shared.settings(), json)
