@@ -130,10 +130,12 @@ class AnswerArchive:
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
         """Return the digest that names the answer in the archive. The option ``refresh`` does not change it."""
-        parts = _sent(request)
-        parts["query"] = {name: value for name, value in parts["query"].items() if name != "refresh"}
-        named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
-        return hashlib.sha256(json.dumps(named, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(_named(provider_id, request, as_of).encode()).hexdigest()
+
+    def keys(self, provider_id: str, request: Request, paths: Iterable[str], as_of: datetime | str | None) -> list[str]:
+        """Return ``key`` of each request that differs from ``request`` only in its path. Paths are percent-encoded."""
+        head, _, tail = _named(provider_id, request, as_of).partition(json.dumps(request.path))
+        return [hashlib.sha256(f'{head}"{path}"{tail}'.encode()).hexdigest() for path in paths]
 
     def put(
         self,
@@ -188,6 +190,10 @@ class AnswerArchive:
         if self._shared is not None:
             self._shared.refresh()
         return callers
+
+    def held(self, keys: Sequence[str], since: datetime | None = None) -> set[str]:
+        """Return those keys of which ``holds`` is true. Much faster than asking for each."""
+        return self._segments.current(keys, since.isoformat() if since else "")
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
         """Return the answer of a key with this hash (and fetch time, naive UTC), superseded or not; None if missing."""
@@ -296,6 +302,14 @@ def _is_since(place: Place, since: datetime | None) -> bool:
 
 def _sent(request: Request) -> dict[str, Any]:
     return {"method": request.method, "path": request.path, "query": request.query, "body": request.body}
+
+
+def _named(provider_id: str, request: Request, as_of: datetime | str | None) -> str:
+    """Return the text whose hash names the answer of a request."""
+    parts = _sent(request)
+    parts["query"] = {name: value for name, value in parts["query"].items() if name != "refresh"}
+    named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
+    return json.dumps(named, sort_keys=True, separators=(",", ":"))
 
 
 def _about(one: NewAnswer) -> dict[str, Any]:

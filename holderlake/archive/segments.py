@@ -70,6 +70,12 @@ _SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE sup
 _NEWEST: Final = "SELECT max(fetched_at) FROM (SELECT fetched_at FROM pieces ORDER BY id DESC LIMIT 64)"
 """Latest fetch time among the 64 pieces that were added last: a scan of all pieces would be slow."""
 _KNOWN: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
+_CURRENT: Final = """
+    SELECT name
+    FROM json_each(?) AS wanted
+    CROSS JOIN pieces ON name = wanted.value AND superseded = 0 AND fetched_at >= ?
+"""
+_NAMES_AT_ONCE: Final = 10_000
 _SUPERSEDE: Final = """
     UPDATE pieces
     SET superseded = 1
@@ -141,6 +147,13 @@ class Segments:
         """Return the location of the current piece of a name; None if there is none."""
         found = self._select("WHERE name = ? AND superseded = 0", name)
         return found[0] if found else None
+
+    def current(self, names: Sequence[str], since: str = "") -> set[str]:
+        """Return those of the names that have a current piece, fetched at or after ``since`` (ISO 8601 text, UTC)."""
+        if not self._exists():
+            return set()
+        some = (names[first : first + _NAMES_AT_ONCE] for first in range(0, len(names), _NAMES_AT_ONCE))
+        return {name for part in some for (name,) in self._rows(_CURRENT, (json.dumps(part), since))}
 
     def all_of(self, name: str) -> list[Place]:
         """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""

@@ -1,34 +1,50 @@
 """Coverage of a lake at many instants: the subjects that each partition lacks.
 
-The results equal those of ``ingest.stream.missing``, but each chain's manifests and holders are read once, so that a
-large finished grid takes seconds. ``pricing`` computes the prices of
-these gaps.
+The results equal those of ``ingest.stream.missing``, but each chain's manifests are read once, so that a large
+finished grid takes seconds. Of a manifest with thousands of tokens only the missing ones stay in memory. ``pricing``
+computes the prices of these gaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from holderlake.contract.chains import from_first_day
-from holderlake.contract.tables import TABLES
 from holderlake.contract.times import partition_text
 from holderlake.ingest.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
 from holderlake.ingest.stream import Partition, Stream, partition_of
 from holderlake.ingest.streams.addresses import ADDRESSES
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.lake.lake import Lake, Manifest
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
-Held = Mapping[tuple[str, str], Manifest]
-"""A chain's complete manifests, by the name of the stream (family) and the timestamp as text (20261120T000000Z)."""
+_SLIM: Final = frozenset(stream.name for stream in STREAMS if stream.by in ("token", "address"))
+"""Names of the streams whose partitions have so many subjects that a plan does not keep their manifests' lists."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A complete partition in the lake: its manifest, in which the ``covered`` subjects of ``_SLIM`` are left out.
+
+    ``has_answers``: the manifest has answered subjects. ``missing``: watched tokens that it lacks, for a stream by
+    token. ``unwatched``: further tokens that it covers.
+    """
+
+    manifest: Manifest
+    has_answers: bool
+    missing: tuple[str, ...] = ()
+    unwatched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,90 +81,125 @@ class Coverage:
         self._refresh = refresh
         self._instants = sorted(instants, reverse=True)
         self._timestamps = {as_of: partition_text(as_of) for as_of in instants}
-        self._tokens = None if tokens is None else tuple(tokens)
-        self._held = cache(self._read_held)
-        self._top = cache(self._read_top)
+        self._tokens = None if tokens is None else tuple(dict.fromkeys(tokens))
+        self._held: dict[str, dict[tuple[str, str], Held]] = {}
+        self._watched: dict[str, tuple[str, ...]] = {}
 
     def gaps(self, workspace: Workspace, streams: Sequence[Stream], chain: str) -> Iterator[Gap]:
         """Yield a gap for each partition of a chain, in the order of a backfill, under the workspace's settings."""
         partitions = [partition_of(workspace, chain, as_of) for as_of in from_first_day(chain, self._instants)]
+        if not partitions:
+            return
+        if chain not in self._held:
+            self._watched[chain] = (
+                tuple(watched_tokens(workspace, partitions[0])) if self._tokens is None else self._tokens
+            )
+            self._held[chain] = self._read_held(chain, self._watched[chain])
         for stream in streams:
-            yield from self._gaps(workspace, stream, partitions) if partitions else ()
+            yield from self._gaps(workspace, stream, partitions)
 
     def _gaps(self, workspace: Workspace, stream: Stream, partitions: Sequence[Partition]) -> Iterator[Gap]:
         if stream is ADDRESSES:
             yield from self._address_gaps(workspace, partitions)
             return
-        subjects = self._subjects(workspace, stream, partitions[0])
         for partition in partitions:
-            gap = self._gap(workspace.settings, stream, partition, subjects)
+            gap = self._gap(workspace, stream, partition)
             yield self.refreshed(workspace, gap) if self._refresh else gap
 
     def refreshed(self, workspace: Workspace, gap: Gap) -> Gap:
         """Return the gap for a refresh of its partition: all subjects, with the options of the settings."""
         subjects = self._subjects(workspace, gap.stream, gap.partition)
-        held = self._held(gap.partition.chain).get((gap.stream.name, self._timestamps[gap.partition.as_of]))
-        kept = sorted(held.covered) if held and gap.other is not None else []
+        held = self._of(gap.stream, gap.partition)
+        kept = held.unwatched if held and gap.other is not None else ()
         options = options_of(gap.stream.name, workspace.settings)
-        return replace(gap, missing=tuple(dict.fromkeys([*subjects, *kept])), options=options, other=None)
+        return replace(gap, missing=(*subjects, *kept), options=options, other=None)
 
-    def _gap(self, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]) -> Gap:
-        held = self._held(partition.chain).get((stream.name, self._timestamps[partition.as_of]))
-        is_other = held is not None and bool(held.answered) and has_other_options(stream.name, settings, held)
-        recorded = None if held is None or held.options is None else held.options
+    def _gap(self, workspace: Workspace, stream: Stream, partition: Partition) -> Gap:
+        settings, held = workspace.settings, self._of(stream, partition)
+        manifest = held.manifest if held else None
+        is_other = held is not None and held.has_answers and has_other_options(stream.name, settings, held.manifest)
+        recorded = None if manifest is None or manifest.options is None else manifest.options
         return Gap(
             stream,
             partition,
-            self._missing(stream, partition, subjects),
-            options=chosen_options(stream.name, settings, held, False),
+            self._missing(workspace, stream, partition),
+            options=chosen_options(stream.name, settings, manifest, False),
             other=(recorded or FIRST_OPTIONS[stream.name]) if is_other else None,
         )
 
     def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
         """Yield the gaps of the stream ``addresses``. Top holders not in the lake are counted in ``unnamed``."""
         chosen = workspace.settings.addresses
+        top = chosen.top if chosen.enabled else 0
         without_top = changed(workspace.settings, "addresses.top", 0)
         named = ADDRESSES.subjects(with_settings(workspace, without_top), partitions[0])
-        ranked = self._top(partitions[0].chain, chosen.top) if chosen.enabled and chosen.top else {}
-        watched = self._subjects(workspace, HOLDERS, partitions[0]) if chosen.enabled and chosen.top else []
         for partition in partitions:
-            unlisted = self._missing(HOLDERS, partition, watched)
-            subjects = sorted({*named, *ranked.get(partition.as_of, ())})
-            missing = tuple(subjects) if self._refresh else self._missing(ADDRESSES, partition, subjects)
-            yield Gap(ADDRESSES, partition, missing, chosen.top * len(unlisted))
+            unlisted = self._missing(workspace, HOLDERS, partition) if top else ()
+            subjects = self._with_top(partition, named, top)
+            held = None if self._refresh else self._of(ADDRESSES, partition)
+            if held is not None and held.has_answers:
+                manifest = self._lake.manifest(ADDRESSES.name, partition.chain, partition.as_of)
+                answered = manifest.answered if manifest else frozenset()
+                subjects = [subject for subject in subjects if subject not in answered]
+            yield Gap(ADDRESSES, partition, tuple(subjects), top * len(unlisted))
 
-    def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> list[str]:
+    def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> Sequence[str]:
         """Return a stream's subjects, which are the same for all instants of a chain. Not for ``addresses``."""
-        if self._tokens is not None and stream.by == "token":
-            return list(self._tokens)
-        return stream.subjects(workspace, partition)
+        return self._watched[partition.chain] if stream.by == "token" else stream.subjects(workspace, partition)
 
-    def _missing(self, stream: Stream, partition: Partition, subjects: Sequence[str]) -> tuple[str, ...]:
-        manifest = self._held(partition.chain).get((stream.name, self._timestamps[partition.as_of]))
-        return tuple(subject for subject in subjects if manifest is None or subject not in manifest.answered)
+    def _missing(self, workspace: Workspace, stream: Stream, partition: Partition) -> tuple[str, ...]:
+        """Return the subjects that a partition lacks. Not for ``addresses``."""
+        held = self._of(stream, partition)
+        if held is None:
+            return tuple(self._subjects(workspace, stream, partition))
+        if stream.by == "token":
+            return held.missing
+        answered = held.manifest.answered
+        return tuple(subject for subject in stream.subjects(workspace, partition) if subject not in answered)
 
-    def _read_held(self, chain: str) -> Held:
-        return {(one.family, one.timestamp): one for one in self._lake.complete(chain, self._instants)}
+    def _of(self, stream: Stream, partition: Partition) -> Held | None:
+        return self._held[partition.chain].get((stream.name, self._timestamps[partition.as_of]))
 
-    def _read_top(self, chain: str, top: int) -> Mapping[datetime, set[str]]:
-        """Return the addresses of holders up to rank ``top``, by instant. Raises ``LakeError`` for a damaged file."""
-        held = [one for (family, _), one in self._held(chain).items() if family == HOLDERS.name]
-        paths = [str(self._lake.store.path(one, "holders")) for one in held if one.tables["holders"].rows]
-        found: dict[datetime, set[str]] = {}
-        if not paths:
-            return found
-        import pyarrow.dataset as pads  # imports pandas
+    def _read_held(self, chain: str, watched: tuple[str, ...]) -> dict[tuple[str, str], Held]:
+        """Return a chain's complete partitions, by stream and timestamp as text (20261120T000000Z)."""
+        known = frozenset(watched)
+        return {
+            (one.family, one.timestamp): _held(one, watched, known)
+            for one in self._lake.complete(chain, self._instants)
+        }
 
+    def _with_top(self, partition: Partition, named: Sequence[str], top: int) -> list[str]:
+        """Return the addresses ``named`` and those of holders up to rank ``top``, sorted and without duplicates.
+
+        Raises ``LakeError`` for a damaged file.
+        """
+        held = self._of(HOLDERS, partition) if top else None
+        if held is None or not held.manifest.tables["holders"].rows:
+            return sorted(set(named))
+        rows = self._top_rows(held.manifest)
+        ranked = rows.filter(pc.less_equal(rows["rank"], top))["address"].combine_chunks()
+        found = pc.unique(pa.concat_arrays([ranked, pa.array(named, ranked.type)]))
+        addresses: list[str] = found.take(pc.sort_indices(found)).to_pylist()
+        return addresses
+
+    def _top_rows(self, manifest: Manifest) -> pa.Table:
         try:
-            rows = pads.dataset(paths, schema=TABLES["holders"].schema, format="parquet").to_table(
-                columns=["as_of", "address"], filter=pc.field("rank") <= top
-            )
+            with pq.ParquetFile(self._lake.store.path(manifest, "holders")) as file:
+                return file.read(columns=["rank", "address"])
         except (OSError, pa.ArrowInvalid):
-            rows = pa.concat_tables([self._lake.rows(one, "holders") for one in held])
-            rows = rows.filter(pc.less_equal(rows["rank"], top))
-        for as_of, address in zip(rows["as_of"].to_pylist(), rows["address"].to_pylist(), strict=True):
-            found.setdefault(as_of, set()).add(address)
-        return found
+            return self._lake.rows(manifest, "holders")
+
+
+def _held(manifest: Manifest, watched: tuple[str, ...], known: frozenset[str]) -> Held:
+    """Return a partition of the lake. ``watched`` and ``known`` are its chain's tokens, as a tuple and as a set."""
+    answered = manifest.answered
+    if manifest.family not in _SLIM:
+        return Held(manifest, bool(answered))
+    slim = replace(manifest, covered=frozenset())
+    if manifest.family == ADDRESSES.name:
+        return Held(slim, bool(answered))
+    missing = watched if not answered else tuple(token for token in watched if token not in answered)
+    return Held(slim, bool(answered), missing, tuple(sorted(manifest.covered - known)))
 
 
 def with_settings(workspace: Workspace, settings: Settings) -> Workspace:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from holderlake.backfill.coverage import Coverage, Gap, with_settings
 from holderlake.backfill.estimates import Size, sample_sizes
@@ -18,11 +18,18 @@ from holderlake.backfill.scope import LeftOut, streams_of, within_plan
 from holderlake.backfill.suggestions import Advice, Offer, advise
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.times import check_passed, partition_text, utc_now
+from holderlake.ingest.options import FIRST_OPTIONS, options_of
 from holderlake.ingest.stream import Stream
+from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
+from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.provider.ledger.reports import Totals
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
+
+_MOST_LOOK_UPS: Final = 1_000_000
+"""Plans with more calls price suggestions without looking each answer up in the archive: they may save a bit more."""
+_BY_ADDRESS: Final = (ADDRESSES.name, SUBGRAPHS.name)
 
 
 @dataclass(frozen=True)
@@ -167,16 +174,26 @@ def make_plan(
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     coverage = Coverage(workspace.lake, instants, tokens, refresh)
 
-    def bill_of(settings: Settings, some: Sequence[Stream]) -> Bill:
+    def bill_of(settings: Settings, some: Sequence[Stream], look_up: bool = True) -> Bill:
         altered = with_settings(workspace, settings)
         gaps: Iterable[Gap] = (gap for chain in chains for gap in coverage.gaps(altered, some, chain))
-        return price(altered, provider_id, gaps, refresh)
+        return price(altered, provider_id, gaps, refresh, look_up)
 
     bill = bill_of(workspace.settings, streams)
     lines = [_line(stream.name, bill) for stream in streams]
     totals, left = workspace.ledger.totals(), workspace.ledger.left_this_month()
     costs = {line.family: line.credits for line in lines}
-    offer = Offer(workspace.settings, streams, chains, costs, lambda *altered: bill_of(*altered).credits)
+    look_up = bill.calls.total() < _MOST_LOOK_UPS
+    known = {(name, _own(workspace.settings, name)): cost for name, cost in costs.items()}
+
+    def credits_of(settings: Settings, some: Sequence[Stream]) -> int:
+        for stream in some:
+            one = (stream.name, _own(settings, stream.name))
+            if one not in known:
+                known[one] = bill_of(settings, [stream], look_up).credits
+        return sum(known[stream.name, _own(settings, stream.name)] for stream in some)
+
+    offer = Offer(workspace.settings, streams, chains, costs, credits_of)
     advice, cheapest = advise(offer)
     per_run = workspace.settings.budget.per_run
     return Plan(
@@ -195,6 +212,13 @@ def make_plan(
         refresh=refresh,
         left_out=left_out,
     )
+
+
+def _own(settings: Settings, family: str) -> str:
+    """Return the settings that a suggestion may change and that the cost of a stream depends on, as text."""
+    if family in FIRST_OPTIONS:
+        return repr(options_of(family, settings))
+    return repr((settings.addresses, settings.address_sets)) if family in _BY_ADDRESS else ""
 
 
 def _line(family: str, bill: Bill) -> PlanLine:

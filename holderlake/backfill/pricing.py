@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Final
+from urllib.parse import quote
 
 from holderlake.backfill.coverage import Gap
 from holderlake.backfill.estimates import measure_request
@@ -17,6 +20,12 @@ from holderlake.ingest.stream import engine_for
 from holderlake.workspace import Workspace
 
 _ADDRESSES_KIND: Final = "addresses/metadata"
+
+
+@lru_cache(maxsize=100_000)
+def encoded(subject: str) -> str:
+    """Return a subject percent-encoded, as the last segment of its request's path."""
+    return quote(subject, safe="")
 
 
 @dataclass(frozen=True)
@@ -53,11 +62,17 @@ class Bill:
         return sum(call.cost * count for call, count in self.calls.items())
 
 
-def price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False) -> Bill:
-    """Return the calls that fill the gaps, in their order. Archived answers cost nothing, except with ``refresh``."""
+def price(
+    workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False, look_up: bool = True
+) -> Bill:
+    """Return the calls that fill the gaps, in their order. Archived answers cost nothing, except with ``refresh``.
+
+    Without ``look_up``, single answers about tokens count as not archived.
+    """
     bill = Bill()
     keys: set[str] = set()
-    timeless: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    timeless: dict[tuple[str, str, bytes], int] = {}
+    look_up = look_up and not refresh and workspace.archive.newest_day() is not None
     for gap in gaps:
         name = gap.stream.name
         bill.partitions[name] += 1
@@ -69,15 +84,35 @@ def price(workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: 
             _price_unnamed(gap, bill)
         elif engine_for(workspace, gap.stream):
             bill.computed[name] += len(gap.missing)
+        elif gap.stream.together and gap.stream.historic:
+            _price_alike(workspace, provider_id, gap, bill, refresh, look_up)
         elif gap.stream.historic or refresh:
             _price_requests(workspace, provider_id, gap, bill, keys if gap.stream.historic else set(), refresh)
         else:  # one answer a day serves all past instants, so an equal gap sends no further request
-            same = (name, gap.partition.chain, gap.missing)
+            same = (name, gap.partition.chain, blake2b("\n".join(gap.missing).encode()).digest())
             if same in timeless:
                 bill.shared[name] += timeless[same]
             else:
                 timeless[same] = _price_requests(workspace, provider_id, gap, bill, keys)
     return bill
+
+
+def _price_alike(workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, refresh: bool, look_up: bool) -> None:
+    """Add the calls of a gap whose subjects each have one request, which differ from each other in the path only."""
+    name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
+    settings = with_options(name, workspace.settings, gap.options)
+    (request,) = gap.stream.requests(settings, gap.partition, gap.missing[:1], refresh)
+    archived = 0
+    if look_up:
+        folder = request.path.removesuffix(encoded(gap.missing[0]))
+        paths = (folder + encoded(subject) for subject in gap.missing)
+        found = workspace.archive.keys(provider_id, request, paths, as_of)
+        archived = len(workspace.archive.held(found, as_of if isinstance(as_of, datetime) else None))
+    bill.archived[name] += archived
+    if archived < len(gap.missing):
+        kind, units = measure_request(request)
+        call = Call(gap.partition.chain, name, request.endpoint, request.cost, kind, units)
+        bill.calls[call] += len(gap.missing) - archived
 
 
 def _price_unnamed(gap: Gap, bill: Bill) -> None:
