@@ -150,7 +150,7 @@ def test_usage_is_limited_to_a_range_of_days(environment):
 def test_unknown_key_names_the_command_that_lists_keys(environment, monkeypatch, capsys):
     commands = (("keys", "revoke"), ("keys", "rotate"), ("keys", "change"), ("usage", "--key"))
     for command in commands:
-        assert "'holderlake keys list' shows them" in _fails(monkeypatch, capsys, *command, "00000000")
+        assert "'holderlake keys list' shows all keys" in _fails(monkeypatch, capsys, *command, "00000000")
 
 
 def test_wrong_secret_is_reported_without_showing_it(environment, monkeypatch, capsys):

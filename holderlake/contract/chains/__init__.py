@@ -122,9 +122,9 @@ def chain_typed(text: str | None) -> str | None:
         return None
     known = chain_named(text)
     if known != text:
-        raise ValueError(f"unknown chain id {text!r}: use {known}")
+        raise ValueError(f"chain {text!r} is called {known} here; use {known}")
     if not _CHAIN_ID.fullmatch(text):
-        raise ValueError(f"invalid chain id {text!r}: use at most 64 letters, digits, '-', '_' and '.'")
+        raise ValueError(f"{text!r} is not a chain id; use at most 64 letters, digits, '-', '_' and '.'")
     return text
 
 
