@@ -1,0 +1,143 @@
+"""Hosts that run the same backfill on one bucket and one PostgreSQL, and are killed: each answer is paid once.
+
+``HOLDERLAKE_KILLS`` says how often hosts are killed. The full run, with each of three hosts killed ten times:
+``HOLDERLAKE_KILLS=30 python -m pytest tests/end_to_end/test_many_hosts.py -s``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from holderlake.contract.tables import TABLES
+from holderlake.lake.lake import Lake
+from holderlake.provider.ledger.ledger import CreditLedger
+from holderlake.settings import Settings
+from holderlake.settings.sections.lake import LakeSettings
+from holderlake.settings.sections.state import StateSettings
+from holderlake.workspace import Endpoint, Workspace
+from tests.end_to_end.backfills import (
+    Backfill,
+    Customer,
+    Service,
+    away_from_midnight,
+    ended,
+    service_of,
+    warehouse_holds_the_lake,
+)
+
+KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "3"))
+HOSTS = 3
+INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3 + KILLS // 3)]
+
+
+@dataclass(frozen=True)
+class Host(Backfill):
+    """A host with a home of its own. Lake and ledger are shared with the others."""
+
+    @property
+    def workspace(self) -> Workspace:
+        chosen = Settings(
+            home=self.home,
+            lake=LakeSettings(url=self.settings["HOLDERLAKE_LAKE__URL"]),
+            state=StateSettings(url=SecretStr(self.settings["HOLDERLAKE_STATE__URL"])),
+        )
+        return Workspace(chosen, lambda: Endpoint(self.customer.base_url, None, self.customer.base_url))
+
+    @property
+    def lake(self) -> Lake:
+        return self.workspace.lake
+
+    @property
+    def ledger(self) -> CreditLedger:
+        return self.workspace.ledger
+
+    @property
+    def answers(self) -> set[str]:
+        return {stored.digest for stored in self.workspace.archive.stored()}
+
+
+@pytest.fixture(scope="module")
+def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The real service in a process of its own."""
+    away_from_midnight()
+    with service_of(sample_folder, tmp_path_factory.mktemp("accounts") / "accounts.sqlite") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def undisturbed(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Backfill:
+    """The same backfill by one host with a lake of its own."""
+    backfill = Backfill(tmp_path_factory.mktemp("undisturbed") / "home", service.customer(), INSTANTS)
+    backfill.finish()
+    return backfill
+
+
+def hosts_of(customer: Customer, folder: Path, postgres_url: str) -> list[Host]:
+    shared = {
+        "HOLDERLAKE_LAKE__URL": (folder / "bucket").as_uri(),
+        "HOLDERLAKE_STATE__URL": postgres_url,
+        "HOLDERLAKE_STATE__LEASE_SECONDS": "2",
+    }
+    return [Host(folder / f"host {number}", customer, INSTANTS, shared) for number in range(HOSTS)]
+
+
+@pytest.mark.long
+def test_killed_hosts_share_a_backfill_that_is_billed_once(
+    service: Service, undisturbed: Backfill, postgres_url: str, tmp_path: Path
+) -> None:
+    hosts = hosts_of(service.customer(), tmp_path, postgres_url)
+    chosen = random.Random(20261123)
+    running = [host.start(f"host {number}, life 0") for number, host in enumerate(hosts)]
+    with closing(hosts[0].ledger) as ledger:
+        for kill in range(KILLS):
+            number = kill % HOSTS
+            aim = int((kill + chosen.random()) / KILLS * len(undisturbed.answers))
+            while sum(row.calls for row in ledger.report("day")) < aim and running[number].poll() is None:
+                time.sleep(0.01)
+            running[number].kill()
+            running[number].communicate()
+            running[number] = hosts[number].start(f"host {number}, life {kill + 1}")
+        for process in running:
+            ended(process)
+        unknown = Counter(entry.endpoint for entry in ledger.unsettled())
+        totals = ledger.totals()
+
+    for table in TABLES:
+        ours, theirs = (one.lake.read(table).drop_columns(["fetched_at"]) for one in (hosts[0], undisturbed))
+        assert ours.equals(theirs), table
+    for host in hosts:
+        host.finish("last")
+        warehouse_holds_the_lake(host)
+    once, billed = undisturbed.customer.billed, hosts[0].customer.billed
+    assert all(once[endpoint] <= billed[endpoint] <= once[endpoint] + unknown[endpoint] for endpoint in billed | once)
+    assert totals.spent <= hosts[0].customer.spent <= totals.spent + totals.reserved
+    assert hosts[0].answers == undisturbed.answers
+    sys.stdout.write(
+        f"\n{KILLS} kills of {HOSTS} hosts: {once.total()} requests, {billed.total()} calls billed, {unknown.total()} "
+        "calls were in flight\n"
+    )
+
+
+def test_two_hosts_share_a_backfill_that_is_billed_once(
+    service: Service, undisturbed: Backfill, postgres_url: str, tmp_path: Path
+) -> None:
+    hosts = hosts_of(service.customer(), tmp_path, postgres_url)[:2]
+    for process in [host.start(f"host {number}") for number, host in enumerate(hosts)]:
+        ended(process)
+    assert hosts[0].customer.billed == undisturbed.customer.billed
+    for host in hosts:
+        for table in TABLES:
+            ours, theirs = (one.lake.read(table).drop_columns(["fetched_at"]) for one in (host, undisturbed))
+            assert ours.equals(theirs), table
