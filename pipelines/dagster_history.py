@@ -1,16 +1,71 @@
-"""Format, upgrade and retention of Dagster's history: the SQLite files of runs, events and schedules under a home."""
+"""Format and retention of Dagster's history: the runs, events and logs in a home, or in a database of Dagster's own."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+
+from holderlake.maintenance.retention import Expired
 from holderlake.storage.formats import FORMAT_FILE, read_format, too_new, write_format
 from holderlake.storage.sqlite import DatabaseError
 
 FORMAT: Final = 1
 """Format of the folder. Dagster's own tables are of the version of Dagster that the format file names."""
+
+_ENDED: Final = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
+_BATCH: Final = 500
+
+
+def expired_runs(instance: DagsterInstance, folder: Path, age: timedelta | None) -> Iterator[Expired]:
+    """Yield Dagster's runs that ended longer than ``age`` ago, if there are any; None keeps all.
+
+    The run with the newest materialization of an asset is kept, so that Dagster's page still shows its time.
+    ``folder`` is the folder of the history; files of deleted runs are deleted there.
+    """
+    if age is None:
+        return
+    latest = {
+        event.run_id
+        for key in instance.all_asset_keys()
+        if (event := instance.get_latest_materialization_event(key)) is not None
+    }
+    chosen = RunsFilter(statuses=_ENDED, updated_before=datetime.now(UTC) - age)
+    runs: list[str] = []
+    cursor = None
+    while records := instance.get_run_records(chosen, limit=_BATCH, cursor=cursor):
+        cursor = records[-1].dagster_run.run_id
+        runs += [one.dagster_run.run_id for one in records if one.dagster_run.run_id not in latest]
+
+    def delete() -> None:
+        for run in runs:
+            instance.delete_run(run)
+            _delete_files(folder, run)
+
+    if runs:
+        size = sum(path.stat().st_size for run in runs for path in _files_of(folder, run))
+        lost = "Dagster's page shows their partitions as missing; the data stay, and to fill them again costs nothing"
+        yield Expired("history", "runs of Dagster", len(runs), size, lost, is_for_rebuild=False, delete=delete)
+
+
+def _files_of(folder: Path, run: str) -> list[Path]:
+    """Return the existing files of a run in ``folder``: its own database of events, and its logs."""
+    name = str(UUID(run))
+    events = [folder / "history" / "runs" / f"{name}.db{suffix}" for suffix in ("", "-wal", "-shm")]
+    return [path for path in (*events, *(folder / "storage" / name).rglob("*")) if path.is_file()]
+
+
+def _delete_files(folder: Path, run: str) -> None:
+    """Delete the files of a run that Dagster leaves when it deletes the run."""
+    for path in _files_of(folder, run):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(folder / "storage" / str(UUID(run)), ignore_errors=True)
 
 
 def check_history(folder: Path) -> None:

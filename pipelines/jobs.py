@@ -19,14 +19,17 @@ from pydantic import Field
 from assets.freshness import freshness
 from holderlake.alerts.delivery import deliver_alerts
 from holderlake.dagster.failures import step_errors
+from holderlake.maintenance.retention import delete_expired, expired
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import backfill_job, plan_job
+from pipelines.dagster_history import expired_runs
 
 INGEST = "ingest"
 TRANSFERS = "transfers"
 ALERTS = "alerts"
 FRESHNESS = "freshness"
+RETENTION = "retention"
 
 
 class AlertsConfig(Config):
@@ -53,6 +56,23 @@ def alerts_job() -> None:
     send_alerts()
 
 
+@op(description="Deletes runs, failures and answers that are older than the ages of the section [retention].")
+def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
+    """Delete old data, and log the numbers of deleted data, and of those that are kept for a rebuild."""
+    chosen = workspace.settings.retention
+    with step_errors(context, retries=0):
+        found = expired(workspace)
+        found += expired_runs(context.instance, workspace.settings.dagster_home, chosen.history)
+        result = delete_expired(found, without_rebuild=chosen.without_rebuild)
+    (context.log.warning if result.kept else context.log.info)(str(result))
+
+
+@job(name=RETENTION, executor_def=in_process_executor, description="Deletes old data by the section [retention].")
+def retention_job() -> None:
+    """Delete old data."""
+    delete_old_data()
+
+
 def all_jobs(settings: Settings) -> list[Any]:
     """Return all jobs. The job ``transfers`` is included only if the settings name nodes."""
     transfers, fresh = AssetSelection.assets(TRANSFERS), AssetSelection.checks(freshness)
@@ -65,7 +85,7 @@ def all_jobs(settings: Settings) -> list[Any]:
     freshness_job = define_asset_job(
         FRESHNESS, selection=fresh, description="Checks that the newest instant of each table is not too old."
     )
-    jobs = [ingest_job, backfill_job, plan_job, alerts_job, freshness_job]
+    jobs = [ingest_job, backfill_job, plan_job, alerts_job, freshness_job, retention_job]
     if not settings.node_chains:
         return jobs
     transfers_job = define_asset_job(

@@ -1,4 +1,4 @@
-"""The schedules ``daily`` (tables of the past days), ``daily_transfers`` (yesterday's transfers) and ``freshness``."""
+"""The schedules ``daily`` (tables of the past days), ``daily_transfers``, ``freshness`` and ``retention``."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
@@ -9,7 +9,7 @@ from holderlake.contract.times import partition_text
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
-from pipelines.jobs import FRESHNESS, INGEST, TRANSFERS
+from pipelines.jobs import FRESHNESS, INGEST, RETENTION, TRANSFERS
 
 
 def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
@@ -24,8 +24,15 @@ def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
         execution_timezone="UTC",
         description="Checks every six hours that the newest instant of each table is not too old.",
     )
+    retention = ScheduleDefinition(
+        name="retention",
+        job_name=RETENTION,
+        cron_schedule=settings.retention.cron,
+        execution_timezone="UTC",
+        description="Deletes runs, failures and answers that are older than the ages of the section [retention].",
+    )
     transfers = [_transfers_schedule(settings)] if settings.node_chains else []
-    return [_daily_schedule(settings), freshness, *transfers]
+    return [_daily_schedule(settings), freshness, retention, *transfers]
 
 
 def _daily_schedule(settings: Settings) -> ScheduleDefinition:

@@ -60,9 +60,12 @@ def shares(archive: AnswerArchive) -> list[Share]:
     return [Share(*kind, answers[kind], stored[kind], superseded[kind]) for kind in sorted(answers)]
 
 
-def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) -> Prunable:
+def prunable(
+    workspace: Workspace, age: timedelta, keep_failed: bool = False, only_superseded: bool = False
+) -> Prunable:
     """Return answers older than ``age`` whose partitions are all in the lake, and that no failure refers to.
 
+    ``only_superseded`` leaves out answers that no later answer replaced.
     ``keep_failed`` excludes all answers of partitions with failures. Answers that no commit to the lake used are
     excluded too.
     """
@@ -83,6 +86,7 @@ def prunable(workspace: Workspace, age: timedelta, keep_failed: bool = False) ->
         one
         for one in workspace.archive.stored()
         if one.fetched_at < oldest
+        and (one.superseded or not only_superseded)
         and one.sha256 not in hashes
         and one.digest in used
         and all(_safe(commit, lake, failing if keep_failed else ()) for commit in used[one.digest])

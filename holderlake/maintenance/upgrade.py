@@ -19,7 +19,7 @@ from holderlake.archive.segments import FORMAT as ARCHIVE_FORMAT
 from holderlake.engine.catalog.catalog import is_current
 from holderlake.engine.catalog.catalog_copy import CATALOG
 from holderlake.engine.store.store import Store
-from holderlake.lake.lake import Lake, LakeError
+from holderlake.lake.lake import LakeError
 from holderlake.provider.ledger.statements import FORMAT as LEDGER_FORMAT
 from holderlake.storage.formats import FORMAT_FILE, too_new, write_format
 from holderlake.storage.locks import locked
@@ -109,6 +109,8 @@ def _ledger(workspace: Workspace) -> Iterator[Step]:
 
 def _archive(workspace: Workspace) -> Iterator[Step]:
     root = workspace.settings.archive
+    if not workspace.archive.is_local:
+        return
     workspace.archive.check_format()
     if not root.exists() or (root / FORMAT_FILE).exists():
         return
@@ -121,8 +123,11 @@ def _archive(workspace: Workspace) -> Iterator[Step]:
 
 
 def _lake(workspace: Workspace) -> Iterator[Step]:
-    """Yield no step: this version reads all earlier formats. Raises ``LakeError`` for a later one."""
-    for _ in Lake(workspace.settings.lake_folder).manifests():
+    """Yield no step: this version reads all earlier formats. Raises ``LakeError`` for a later one.
+
+    The manifests of a bucket are not read: their formats are checked at each use.
+    """
+    for _ in workspace.lake.manifests() if workspace.lake.is_local else ():
         pass
     yield from ()
 

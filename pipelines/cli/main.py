@@ -81,6 +81,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
         "archive": maintenance.archive,
         "lake": lake.app,
         "upgrade": upkeep.upgrade_command,
+        "prune": upkeep.prune_command,
         "backup": upkeep.backup_command,
         "restore": upkeep.restore_command,
     },

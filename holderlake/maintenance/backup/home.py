@@ -30,10 +30,10 @@ _TEMPORARY: Final = re.compile(
 )
 """Names of files that belong to a running process, or that a killed one left."""
 _SKIPPED: Final = re.compile(
-    r"warehouse\.duckdb($|\..*)|ledger\.sqlite$|lake/(?!_)[^/]+/chain=.*|lake/_manifests/.*|lake\.(rebuilding|before)/.*"
-    r"|archive/.*|sample-world/engine-.*|\.restor(ing|ed)/.*"
+    r"warehouse\.duckdb($|\..*)|ledger\.sqlite$|lake/(?!_)[^/]+/chain=.*|lake/_manifests/.*"
+    r"|lake\.(rebuilding|before)/.*|archive/.*|bucket/.*|sample-world/engine-.*|\.restor(ing|ed)/.*"
 )
-"""Paths within a home that are copied in another way, or can be made again (the store of the sample world)."""
+"""Paths within a home that are copied in another way, or can be made again: the sample world, copies of a bucket."""
 
 
 def copy_home(workspace: Workspace, copier: Copier) -> None:

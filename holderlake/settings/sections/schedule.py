@@ -1,4 +1,4 @@
-"""The sections ``[schedule]`` and ``[budget]``: when runs start, and the most that they may spend."""
+"""The sections ``[schedule]``, ``[budget]`` and ``[retention]``: times of runs, ceilings, ages of old data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from holderlake.settings.cron import check_cron
-from holderlake.settings.fields import Credits, Section
+from holderlake.settings.fields import Credits, Duration, Section
 
 
 def _offset(value: Any) -> Any:
@@ -48,4 +48,20 @@ class Schedule(Section):
     )
     resume_parked: bool = Field(
         default=False, description="Resume backfills that ran out of credits as soon as there are credits again"
+    )
+
+
+class Retention(Section):
+    """The age at which `holderlake prune` and the schedule `retention` delete old data. Without a value, the data are
+    kept for ever. Rows of the lake's tables are never deleted, except rows of `failures`."""
+
+    history: Duration | None = Field(default=None, description="Dagster's finished runs with their events and logs")
+    failures: Duration | None = Field(default=None, description="Rows of the table `failures`")
+    revisions: Duration | None = Field(default=None, description="Archived answers that a later answer replaced")
+    archive: Duration | None = Field(default=None, description="All archived answers whose rows are in the lake")
+    without_rebuild: bool = Field(
+        default=False, description="Let the schedule delete answers too, which `holderlake rebuild` needs"
+    )
+    cron: Annotated[str, AfterValidator(check_cron)] = Field(
+        default="40 3 * * *", description="When the schedule `retention` deletes, UTC; the schedule is off by default"
     )

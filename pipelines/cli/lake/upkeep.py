@@ -1,4 +1,4 @@
-"""``holderlake upgrade``, ``backup`` and ``restore``."""
+"""``holderlake upgrade``, ``backup``, ``restore`` and ``prune``."""
 
 from __future__ import annotations
 
@@ -84,3 +84,32 @@ def restore_command(
 
     report = restore(shared.reading(), folder, backup)
     restore_report(report, json)
+
+
+def prune_command(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the data without deleting them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them; they cannot be restored.")] = False,
+    without_rebuild: Annotated[
+        bool, typer.Option("--without-rebuild", help="Delete answers too, which 'holderlake rebuild' needs.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Delete runs, failures and answers that are older than the ages of the section [retention]."""
+    from holderlake.maintenance.retention import delete_expired, expired, retention_report
+    from pipelines.dagster_history import expired_runs
+    from pipelines.runs import dagster_instance
+
+    workspace = shared.reading()
+    with dagster_instance(workspace.settings.dagster_home) as instance:
+        found = expired(workspace)
+        found += expired_runs(instance, workspace.settings.dagster_home, workspace.settings.retention.history)
+        if not (yes and json) or not found:
+            retention_report(found, None, json)
+        if dry_run or not found:
+            return
+        if not yes:
+            raise ValueError("nothing was deleted; add --yes to delete")
+        result = delete_expired(found, without_rebuild=without_rebuild)
+    retention_report(found, result, json)
+    if result.kept:
+        raise typer.Exit(ExitCode.SOME_FAILED)

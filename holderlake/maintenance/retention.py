@@ -1,0 +1,156 @@
+"""Deletion of old data by the ages of the section ``[retention]``.
+
+What ``rebuild`` needs is deleted only with an explicit permission, and every kind of data names what is lost with it.
+The functions that delete Dagster's runs belong in ``pipelines.dagster_history``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pyarrow.compute as pc
+
+from holderlake import console
+from holderlake.contract.times import utc_now
+from holderlake.lake.lake import FAILURES
+from holderlake.lake.manifests import Manifest
+from holderlake.maintenance.prune import Prunable, prunable, prune
+from holderlake.maintenance.replay import stream_of
+from holderlake.workspace import Workspace
+
+_SHOWN: Final = 5
+"""Partitions that a warning names."""
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Data of one kind that are old enough to delete: their number and bytes, and a sentence about what is lost.
+
+    ``what`` names them in the plural. ``is_for_rebuild`` is True if a rebuild needs them.
+    """
+
+    kind: str
+    what: str
+    count: int
+    bytes: int
+    lost: str
+    is_for_rebuild: bool
+    delete: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Result of a deletion: the data that were deleted, and those that were kept because a rebuild needs them."""
+
+    deleted: list[Expired]
+    kept: list[Expired]
+
+    def __str__(self) -> str:
+        parts = [f"deleted {one.count:,} {one.what}" for one in self.deleted]
+        parts += [f"kept {one.count:,} {one.what}: {one.lost}" for one in self.kept]
+        return "; ".join(parts) or "nothing is old enough to delete"
+
+
+def expired(workspace: Workspace) -> list[Expired]:
+    """Return the data of lake and archive that are old enough to delete, one element for each kind that has some."""
+    found: list[Expired] = []
+    ages = workspace.settings.retention
+    if ages.failures is not None:
+        found += _failures(workspace, utc_now() - ages.failures)
+    if ages.archive is not None:
+        found += _answers(workspace, "archive", "archived answers", prunable(workspace, ages.archive))
+    if ages.revisions is not None and (ages.archive is None or ages.revisions < ages.archive):
+        chosen = prunable(workspace, ages.revisions, only_superseded=True)
+        found += _answers(workspace, "revisions", "replaced answers", chosen)
+    return found
+
+
+def delete_expired(found: Sequence[Expired], *, without_rebuild: bool) -> Deleted:
+    """Delete data. What a rebuild needs is kept unless ``without_rebuild`` is True."""
+    deleted = [one for one in found if without_rebuild or not one.is_for_rebuild]
+    for one in deleted:
+        one.delete()
+    return Deleted(deleted, [one for one in found if one not in deleted])
+
+
+def _answers(workspace: Workspace, kind: str, what: str, chosen: Prunable) -> Iterator[Expired]:
+    if not chosen.answers:
+        return
+    names = ", ".join(chosen.partitions[:_SHOWN])
+    more = f" and {len(chosen.partitions) - _SHOWN:,} more" if len(chosen.partitions) > _SHOWN else ""
+    if kind == "archive":
+        lost = "'holderlake rebuild' could only copy these partitions from the lake, and a lost one costs credits"
+    else:
+        lost = "'holderlake rebuild' without the lake would lose these partitions' rows of the table revisions"
+    yield Expired(
+        kind,
+        what,
+        len(chosen.answers),
+        chosen.stored_bytes,
+        f"{lost}: {names}{more}",
+        is_for_rebuild=True,
+        delete=lambda: prune(workspace.archive, chosen),
+    )
+
+
+def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:
+    old: list[tuple[Manifest, list[str]]] = []
+    rows = 0
+    for manifest in workspace.lake.manifests():
+        if manifest.failures and manifest.written_at >= manifest.as_of:
+            table = workspace.lake.rows(manifest, FAILURES)
+            fresh = set(table.filter(pc.greater_equal(table["fetched_at"], before))["subject"].to_pylist())
+            aged = [subject for subject in table["subject"].to_pylist() if subject not in fresh]
+            if aged:
+                old.append((manifest, sorted(set(aged))))
+                rows += len(aged)
+
+    def delete() -> None:
+        for manifest, subjects in old:
+            workspace.lake.write(
+                manifest.family,
+                manifest.chain,
+                manifest.as_of,
+                {},
+                provider=manifest.provider,
+                by=stream_of(manifest).by,
+                requested=subjects,
+                covered=(),
+            )
+        workspace.warehouse.load(workspace.lake)
+
+    if old:
+        yield Expired(
+            "failures",
+            "rows of the table failures",
+            rows,
+            0,
+            "'holderlake retry-failures' no longer repeats these requests; the next fetch of their partitions does",
+            is_for_rebuild=False,
+            delete=delete,
+        )
+
+
+def retention_report(found: Sequence[Expired], result: Deleted | None, as_json: bool) -> None:
+    """Print the data that are old enough to delete, with what is lost; ``result`` is None before the deletion."""
+    kept = [one.kind for one in result.kept] if result else []
+    if as_json:
+        plain = [{name: value for name, value in vars(one).items() if name != "delete"} for one in found]
+        console.as_json(
+            {"found": plain, "deleted": [one.kind for one in result.deleted] if result else [], "kept": kept}
+        )
+        return
+    if not found:
+        console.out.print("Nothing is old enough to delete; [retention] in holderlake.toml has the ages.", markup=False)
+        return
+    if result is None:
+        lines = [(one.kind, one.what, one.count, one.bytes, one.lost) for one in found]
+        console.rows("Old enough to delete", ("kind", "what", "count", "bytes", "what is lost"), lines)
+        return
+    for one in result.deleted:
+        console.out.print(f"Deleted {one.count:,} {one.what}, {one.bytes:,} bytes.")
+    for one in result.kept:
+        console.err.print(f"Kept {one.count:,} {one.what}: {one.lost}. --without-rebuild deletes them", soft_wrap=True)

@@ -1,0 +1,183 @@
+"""Retention: old runs, failures and answers are deleted by settings; what a rebuild needs, only with permission."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster import AssetKey, DagsterInstance, asset, materialize
+from typer.testing import CliRunner
+
+from holderlake.decoding import MalformedAnswer
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.maintenance.rebuild import rebuild
+from holderlake.maintenance.retention import delete_expired, expired
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
+from pipelines.cli.main import app
+from pipelines.dagster_history import expired_runs
+from pipelines.definitions import build_defs
+from pipelines.runs import dagster_instance
+from tests.filling import MakeWorkspace, fill
+
+MAY = datetime(2026, 5, 1)
+UNKNOWN = "0x" + "9" * 40
+NOW = timedelta(0)
+
+
+def with_failure(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:
+    """Return a workspace with a partition of holders in which one token failed."""
+    known = make_workspace().settings.watchlist["eth"]
+    workspace = make_workspace(watchlist={"eth": [*known, UNKNOWN]}, retention=settings)
+    fill(workspace, HOLDERS, "eth", MAY)
+    workspace.warehouse.load(workspace.lake)
+    return workspace
+
+
+def kinds(workspace: Workspace) -> dict[str, int]:
+    return {one.kind: one.count for one in expired(workspace)}
+
+
+def test_nothing_is_deleted_without_settings(make_workspace: MakeWorkspace) -> None:
+    workspace = with_failure(make_workspace)
+    assert expired(workspace) == []
+
+
+def test_old_failures_are_deleted_and_other_rows_stay(make_workspace: MakeWorkspace) -> None:
+    workspace = with_failure(make_workspace, failures="0")
+    before, (manifest,) = workspace.lake.read("holders"), workspace.lake.manifests()
+    assert kinds(workspace) == {"failures": 1}
+    result = delete_expired(expired(workspace), without_rebuild=False)
+    (after,) = workspace.lake.manifests()
+    assert (str(result), after.failures) == ("deleted 1 rows of the table failures", 0)
+    assert (after.covered, after.options, after.tables["holders"]) == (
+        manifest.covered,
+        manifest.options,
+        manifest.tables["holders"],
+    )
+    assert workspace.lake.read("holders").equals(before)
+    assert workspace.warehouse.query("FROM failures").num_rows == 0
+    assert expired(workspace) == []
+
+
+def test_young_failures_stay(make_workspace: MakeWorkspace) -> None:
+    assert kinds(with_failure(make_workspace, failures="1d")) == {}
+
+
+def test_answers_are_deleted_only_with_permission(make_workspace: MakeWorkspace) -> None:
+    workspace = with_failure(make_workspace, archive="0")
+    before, answers = workspace.lake.read("holders"), workspace.archive.size().answers
+    kept = delete_expired(expired(workspace), without_rebuild=False)
+    assert workspace.archive.size().answers == answers
+    assert "'holderlake rebuild' could only copy these partitions from the lake" in str(kept)
+    assert "holders eth 20260501T000000Z" in str(kept)
+    delete_expired(expired(workspace), without_rebuild=True)
+    assert workspace.archive.size().answers == 0
+    assert workspace.lake.read("holders").equals(before)
+
+
+def test_replaced_answers_are_deleted_and_a_rebuild_makes_the_same_rows(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(retention={"revisions": "0"})
+    fill(workspace, HOLDERS, "eth", MAY)
+    fill(workspace, HOLDERS, "eth", MAY, refresh=True)
+    stored, before = list(workspace.archive.stored()), workspace.lake.read("holders")
+    replaced = sum(one.superseded for one in stored)
+    assert kinds(workspace) == {"revisions": replaced} != {"revisions": 0}
+    delete_expired(expired(workspace), without_rebuild=True)
+    assert len(list(workspace.archive.stored())) == len(stored) - replaced
+    assert all(one.kept for one in rebuild(workspace).missing)
+    assert workspace.lake.read("holders").equals(before)
+    workspace.settings.lake_folder.rename(workspace.settings.home / "lost")
+    rebuild(workspace)
+    assert workspace.lake.read("holders").equals(before)
+
+
+def test_the_answer_of_an_old_failure_is_kept(make_workspace: MakeWorkspace) -> None:
+    def unread(*_: Any) -> Any:
+        raise MalformedAnswer("our decoder is wrong")
+
+    workspace = make_workspace(retention={"archive": "0"})
+    fill(workspace, replace(HOLDERS, decode=unread), "eth", MAY)
+    assert expired(workspace) == []
+
+
+@asset
+def holders() -> None:
+    """An asset without content."""
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[tuple[DagsterInstance, Path]]:
+    """An instance with three runs of an asset, in a home's folder."""
+    with dagster_instance(tmp_path / "dagster") as instance:
+        for _ in range(3):
+            materialize([holders], instance=instance)
+        yield instance, tmp_path / "dagster"
+
+
+def test_old_runs_are_deleted_with_their_files_except_the_newest(history: tuple[DagsterInstance, Path]) -> None:
+    instance, folder = history
+    newest = instance.get_runs()[0].run_id
+    assert list(expired_runs(instance, folder, None)) == list(expired_runs(instance, folder, timedelta(days=1))) == []
+    (found,) = expired_runs(instance, folder, NOW)
+    assert (found.count, found.is_for_rebuild, found.bytes > 0) == (2, False, True)
+    found.delete()
+    assert [run.run_id for run in instance.get_runs()] == [newest]
+    assert {path.stem for path in (folder / "history" / "runs").glob("*-*.db")} == {newest}
+    latest = instance.get_latest_materialization_event(AssetKey("holders"))
+    assert latest is not None
+    assert latest.run_id == newest
+
+
+def test_runs_that_are_not_finished_stay(history: tuple[DagsterInstance, Path]) -> None:
+    instance, folder = history
+    started = instance.create_run_for_job(build_defs().resolve_job_def("retention"))
+    (found,) = expired_runs(instance, folder, NOW)
+    found.delete()
+    assert started.run_id in {run.run_id for run in instance.get_runs()}
+
+
+def test_the_job_deletes_by_the_settings_and_its_schedule_is_off(make_workspace: MakeWorkspace) -> None:
+    workspace = with_failure(make_workspace, failures="0", archive="0", history="0")
+    definitions = build_defs(workspace)
+    (schedule,) = [one for one in definitions.schedules or [] if one.name == "retention"]
+    assert (schedule.default_status.value, schedule.cron_schedule) == ("STOPPED", "40 3 * * *")
+    with dagster_instance(workspace.settings.dagster_home) as instance:
+        for _ in range(2):
+            materialize([holders], instance=instance)
+        result = definitions.resolve_job_def("retention").execute_in_process(instance=instance)
+        assert result.success
+        assert len(instance.get_runs()) == 2
+    assert workspace.archive.size().answers > 0
+    assert [one.failures for one in workspace.lake.manifests()] == [0]
+
+
+def test_the_command_needs_yes_and_a_flag_for_answers(
+    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = with_failure(make_workspace)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
+    run = CliRunner().invoke
+    assert "Nothing is old enough to delete" in run(app, ["prune"]).output
+    monkeypatch.setenv("HOLDERLAKE_RETENTION__ARCHIVE", "0")
+    monkeypatch.setenv("HOLDERLAKE_RETENTION__FAILURES", "0")
+    answers = workspace.archive.size().answers
+    assert run(app, ["prune", "--dry-run"]).exit_code == 0
+    assert str(run(app, ["prune"]).exception) == "nothing was deleted; add --yes to delete"
+    assert workspace.archive.size().answers == answers
+    partly = run(app, ["prune", "--yes", "--json"])
+    report = json.loads(partly.stdout)
+    assert (partly.exit_code, report["deleted"], report["kept"]) == (3, ["failures"], ["archive"])
+    assert workspace.archive.size().answers == answers
+    done = run(app, ["prune", "--yes", "--without-rebuild"])
+    assert (done.exit_code, workspace.archive.size().answers) == (0, 0)
+
+
+def test_the_settings_are_durations() -> None:
+    chosen = Settings.model_validate({"retention": {"history": "90d", "archive": "52w"}}).retention
+    assert (chosen.history, chosen.archive, chosen.failures) == (timedelta(days=90), timedelta(weeks=52), None)
