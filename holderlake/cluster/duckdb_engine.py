@@ -86,7 +86,7 @@ class DuckDbEngine:
         rows.
 
         ``compute`` gets the values of the keys and the group's rows of both tables, and returns a table of the given
-        schema. Groups are sorted by the keys. ``together`` has no effect.
+        schema. Groups are sorted by the keys, so ``together`` (see ``SparkEngine.grouped``) has no effect.
         """
         listed = ", ".join(keys)
         ordered = {"left_groups": left, "right_groups": right}

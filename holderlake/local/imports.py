@@ -114,7 +114,10 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         others += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
         raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
     if count:
-        raise SomeFailed(f"{count:,} rows are invalid; {reading.rejected} has them with their reasons")
+        raise SomeFailed(
+            f"invalid rows: {count:,}; {reading.rejected} has them with their reasons. Correct them in the original "
+            "files, and import these again"
+        )
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:

@@ -54,7 +54,7 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
             )
     if done.lost:
         named = ", ".join(f"{address} on {chain}" for chain, address in done.lost)
-        raise SomeFailed(f"damaged transfers were removed from the store; import these tokens again: {named}")
+        raise SomeFailed(f"damaged transfers were moved to quarantine; import these tokens again: {named}")
 
 
 def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:

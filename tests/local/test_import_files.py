@@ -92,13 +92,13 @@ def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
     Path("some.csv").write_bytes(as_csv([ETL[0], bad, ETL[1]]))
     ended = run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl", "--json")
     assert ended.code == 3
-    assert "1 rows are invalid; rejected.jsonl has them with their reasons" in ended.stderr
+    assert "invalid rows: 1; rejected.jsonl has them with their reasons" in ended.stderr
     (line,) = ended.lines
     assert (line["rows"], line["added"], line["rejected"]) == (2, 2, 1)
     (rejected,) = map(json.loads, Path("rejected.jsonl").read_text().splitlines())
     assert (rejected["rejected_file"], rejected["rejected_row"]) == ("some.csv", 2)
     assert (rejected["rejected_column"], rejected["value"]) == ("to_address", bad["value"])
-    assert "it is a name" in rejected["rejected_reason"]
+    assert "it looks like a name" in rejected["rejected_reason"]
 
 
 def test_corrected_rejected_rows_import_from_their_file(run: Run) -> None:
@@ -205,7 +205,7 @@ def test_spellings_of_one_address_are_one_holder_of_the_store(run: Run, tmp_path
 
 @pytest.mark.parametrize(
     ("chain", "words"),
-    [("ethereum", "chain 'ethereum' is called eth here; use eth"), ("my chain", "is not a chain id")],
+    [("ethereum", "unknown chain id 'ethereum': use eth"), ("my chain", "invalid chain id 'my chain'")],
 )
 def test_a_chain_that_is_called_otherwise_is_refused(chain: str, words: str, run: Run) -> None:
     Path("rows.csv").write_bytes(as_csv(ETL))

@@ -168,7 +168,9 @@ def _update(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) 
     columns = {row[1] for row in catalog.execute("PRAGMA table_info(tokens)")}
     histories: list[tuple[str, str, str]] = []
     if not columns and next(raw_files(root), None):
-        raise DamagedCatalog(f"{root / CATALOG} lists nothing although {root} holds files of transfers; {REBUILD}")
+        raise DamagedCatalog(
+            f"{root / CATALOG} lists nothing although {root} holds files of transfers; {REBUILD} to add them"
+        )
     if columns and _check_format(catalog, root, {_FIRST_FORMAT, _FORMAT}) == _FIRST_FORMAT:
         histories = catalog.execute("SELECT chain, token_address, file FROM histories ORDER BY 1, 2").fetchall()
         catalog.execute("DROP TABLE histories")

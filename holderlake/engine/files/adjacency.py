@@ -43,8 +43,8 @@ class Run:
     entries from ``starts[n]`` to ``starts[n + 1]`` (excluded), the first at unix second ``begun[n]`` (the type's
     maximum if it has none). If ``addresses`` is empty, position n belongs to the address with number n.
 
-    ``others``, ``kinds``, ``times`` and ``firsts`` have one value for each entry: the counterparty's number; the
-    token's number times 2, plus 1 if the owner received; unix seconds; the bits ``ANY``, ``INWARD`` and ``OUTWARD``.
+    ``others``, ``kinds``, ``times`` and ``firsts`` have one value for each entry: the counterparty's address number;
+    the token number times 2, plus 1 if the owner received; unix seconds; the bits ``ANY``, ``INWARD`` and ``OUTWARD``.
     ``sums`` has a row for every ``STEP``-th entry: how often each of these three bits (columns) is set in the entries
     before it.
     """

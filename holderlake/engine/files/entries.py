@@ -22,9 +22,9 @@ TokenKeys = Sequence[tuple[str, str]]
 class Entries:
     """Transfers of some addresses, except to themselves. A transfer between two of the addresses has two entries.
 
-    ``addresses`` are the numbers of the addresses. The other arrays have one value for each entry: ``owners`` (position
-    in ``addresses``), ``others`` (number of the counterparty), ``tokens`` (number of the token), ``inward`` (True if
-    the owner received) and ``times`` (unix seconds). Entries are sorted by owner, then time.
+    ``addresses`` are the address numbers. The other arrays have one value for each entry: ``owners`` (position in
+    ``addresses``), ``others`` (address number of the counterparty), ``tokens`` (token number), ``inward`` (True if the
+    owner received) and ``times`` (unix seconds). Entries are sorted by owner, then time.
     """
 
     addresses: Array
@@ -63,8 +63,8 @@ def token_mask(view: View, tokens: TokenKeys) -> Array:
 def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
     """Return the transfers that addresses sent and received up to and including the unix second.
 
-    ``addresses`` are numbers of addresses. ``counts`` is a mask by token number (``token_mask``) of the tokens to
-    include. If ``others`` (numbers of addresses) is given, only transfers with these counterparties are returned.
+    ``addresses`` are address numbers. ``counts`` is a mask by token number (``token_mask``) of the tokens to include.
+    If ``others`` (address numbers) is given, only transfers with these counterparties are returned.
     """
     addresses = addresses.astype(np.int32)
     slots = np.empty(0, np.int32) if others is None else graph_kernels.hash_slots(others)
@@ -128,7 +128,7 @@ def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_ord
 
 
 class AddressOrder:
-    """The alphabetical order of some addresses. ``numbers`` has the numbers of the addresses in that order."""
+    """The alphabetical order of some addresses. ``numbers`` has the address numbers in that order."""
 
     def __init__(self, dictionary: Dictionary, addresses: Array) -> None:
         self._sorted = np.unique(addresses)

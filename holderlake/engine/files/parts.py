@@ -31,8 +31,8 @@ Ranks = Callable[[Array], Array]
 class Moves:
     """Transfers of one token, sorted by time, as arrays with one value for each transfer.
 
-    ``times`` are unix seconds, ``senders`` and ``receivers`` numbers of addresses. ``values`` has a row of limbs for
-    each transfer (64-bit words, see ``bigint``).
+    ``times`` are unix seconds, ``senders`` and ``receivers`` address numbers. ``values`` has a row of limbs for each
+    transfer (64-bit words, see ``bigint``).
     """
 
     times: Array
@@ -66,7 +66,7 @@ def joined_moves(pieces: list[Moves]) -> Moves:
 class Part:
     """The arrays of a part: its transfers, and its intervals, sorted by descending balance, then address.
 
-    Four columns describe each interval: ``holders`` (number of the address), ``balances`` (limbs), ``first_days`` and
+    Four columns describe each interval: ``holders`` (address number), ``balances`` (limbs), ``first_days`` and
     ``end_days`` (days since 1970, the end excluded). The index has one value for each interval, sorted by holder and
     day: ``index`` is the holder, and ``places`` the interval's row in the four columns.
     """
@@ -95,8 +95,7 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days", "index", "
 
 
 def changes_of(moves: Moves) -> tuple[Array, Array]:
-    """Return two arrays of balance changes: numbers of addresses, and the changes as rows of signed digits
-    (``bigint``).
+    """Return two arrays of balance changes: address numbers, and the changes as rows of signed digits (``bigint``).
 
     Each transfer makes two changes. Transfers to oneself make none.
     """

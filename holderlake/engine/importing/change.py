@@ -133,8 +133,8 @@ class Change:
     ) -> Period:
         """Write rows of a token together with the parts ``merged`` as one new part, which replaces these parts.
 
-        The rows in ``tables`` are sorted and have numbers of addresses. ``keys`` are sorted arrays of the hashes of
-        their keys.
+        The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays of the hashes of their
+        keys.
         """
         summary = RowSummary(number, self._spool, self._entries if kind != OPENING else None)
         name = self._import.new_name()
@@ -163,7 +163,7 @@ class Change:
         self._replace(number, [], _part_file(file, number, BASE, joined_period(summary.periods), []))
 
     def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
-        """Yield stored rows with numbers of addresses. Add the hashes of their keys to ``keys``."""
+        """Yield stored rows with address numbers. Add the hashes of their keys to ``keys``."""
         for rows in tables:
             keys.add(self._coding.keys(rows))
             yield self._addresses.numbered(rows)
@@ -272,7 +272,7 @@ class Change:
     def _remove_entries(self, buffer: EntryBuffer) -> None:
         """Remove the entries in ``buffer`` from the runs, the small runs first.
 
-        An entry that a small run contains is not searched in the large run, because writing that run again takes long.
+        Writing the large run again takes long, so only entries that no small run contains are removed from it.
         """
         removed = ArrayBuckets(self._spool, self._budget.waiting)
         for entries in buffer.entries():
@@ -386,7 +386,7 @@ class RowSummary:
             yield rows
 
     def read(self, tables: Iterable[pa.Table]) -> None:
-        """Collect from rows that are not written."""
+        """Collect from rows as ``observe`` does, if the rows themselves are not needed."""
         for _ in self.observe(tables):
             pass
 

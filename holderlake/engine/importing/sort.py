@@ -153,7 +153,7 @@ class RowsOnDisk:
 class Sorter:
     """Groups the rows of an import by token and sorts them. ``spool`` is the folder for temporary files.
 
-    ``numbered`` adds the numbers of addresses to sorted rows.
+    ``numbered`` adds the address numbers to sorted rows.
     """
 
     def __init__(self, coding: Coding, numbered: Callable[[pa.Table], pa.Table], spool: Path, budget: Budget) -> None:

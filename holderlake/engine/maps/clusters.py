@@ -38,12 +38,12 @@ class Clusters:
     address.
 
     These arrays have one value for each cluster: ``instants`` (position of the instant), ``numbers`` (from 1 at each
-    instant), ``sums`` (sum of the holders' balances, as limbs), ``holders`` and ``magic`` (numbers of members of each
-    kind).
+    instant), ``sums`` (sum of the holders' balances, as limbs), ``holders`` and ``magic`` (how many holders and magic
+    nodes it has).
 
     These have one value for each member: ``owners`` (position of its cluster), ``nodes`` (position of its address) and
-    ``is_magic``. Members are sorted by cluster. Its holders come first, by descending balance, then its magic nodes,
-    the strongest first.
+    ``is_magic``. Members are sorted by cluster. In a cluster, holders come first, by descending balance, then magic
+    nodes, the strongest first.
     """
 
     instants: Array

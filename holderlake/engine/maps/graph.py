@@ -41,8 +41,8 @@ from holderlake.engine.store.store import Store
 class Top:
     """The largest holders as arrays, by instant and rank.
 
-    ``instants`` are positions of instants, ``addresses`` numbers of addresses. ``balances`` are raw, as limbs (64-bit
-    words, see ``bigint``). ``is_shown`` is True for holders that the map shows.
+    ``instants`` are positions of instants, ``addresses`` address numbers. ``balances`` are raw, as limbs (64-bit words,
+    see ``bigint``). ``is_shown`` is True for holders that the map shows.
     """
 
     instants: Array
@@ -216,7 +216,7 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
     """Return the top holders of each instant: a row by rank of positions in ``keys``, -1 for holders that are not in
     ``keys``.
 
-    ``keys`` are numbers of addresses, ``size`` is the number of instants.
+    ``keys`` are address numbers, ``size`` is the number of instants.
     """
     order = np.argsort(keys)
     found = np.searchsorted(keys, top.addresses, sorter=order)

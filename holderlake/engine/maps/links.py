@@ -29,7 +29,7 @@ class Links:
     """Links by instant. Links between nodes come before links of time windows.
 
     ``instants`` are positions of instants. ``windows`` is the position of the time window on its map, -1 for links
-    between nodes. ``senders`` and ``receivers`` are positions in an ``AddressOrder``, ``tokens`` numbers of tokens.
+    between nodes. ``senders`` and ``receivers`` are positions in an ``AddressOrder``, ``tokens`` token numbers.
     ``counts`` are numbers of transfers, and the times are unix seconds. ``sums`` are raw amounts as limbs (64-bit
     words, see ``bigint``).
     """

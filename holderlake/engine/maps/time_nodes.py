@@ -22,9 +22,8 @@ from holderlake.engine.numeric.bigint import Array
 class TimeWindows:
     """Windows of time (``width`` seconds) in which shown holders used an exchange.
 
-    ``exchanges`` are numbers of addresses, in the order of their texts. Windows are numbered from ``base``. ``keys``
-    has the key of each window, ascending: the position of its exchange times 2**32, plus the window's number less
-    ``base``.
+    ``exchanges`` are address numbers, in the order of their texts. Windows are numbered from ``base``. ``keys`` has the
+    key of each window, ascending: the position of its exchange times 2**32, plus the window's number less ``base``.
 
     A use is an entry between a shown holder and an exchange. These arrays have one value for each use: ``places``
     (index of the entry), ``windows`` (position in ``keys``) and ``dropped_from`` (position of the instant from which
@@ -45,13 +44,13 @@ class TimeWindows:
 
     @property
     def of_window(self) -> Array:
-        """The exchange of each window, as the number of its address."""
+        """The exchange of each window, as an address number."""
         found: Array = self.exchanges[self.keys >> 32]
         return found
 
     @property
     def chosen_exchanges(self) -> Array:
-        """The exchanges of windows that are a time node at any instant, as numbers of addresses."""
+        """The exchanges of windows that are a time node at any instant, as address numbers."""
         return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
 
     def uses_among(self, entries: Entries) -> tuple[Array, Array]:

@@ -191,8 +191,11 @@ def _totals(tree: Array) -> tuple[Array, Array]:
 
 @compiled
 def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, added: Array) -> None:
-    """Turn changes at each instant into sums, in place. ``added`` is the change of the number of rows at each
-    instant."""
+    """Turn the changes in ``squares`` and ``weighted`` at each instant into sums, in place, as rows of digits.
+
+    At each instant, ``totals`` is the sum of all rows, ``begun`` the sum of the rows that begin, and ``added`` the
+    change of the number of rows.
+    """
     size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
     for instant in range(len(totals)):
         if instant > 0:
@@ -237,9 +240,10 @@ def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoint
 
 @compiled
 def _is_half(sums: Array, totals: Array, instant: int) -> bool:
-    """Return whether ``sums`` (digits, then a number) is at least half of the total at an instant.
+    """Return whether the sum in ``sums`` is at least half of the total at an instant.
 
-    No digit of the total exceeds 32 bits.
+    ``sums`` has the digits of the sum, and as last value the number of rows, which does not count here. No digit of the
+    total exceeds 32 bits.
     """
     difference = 0
     for place in range(totals.shape[1]):

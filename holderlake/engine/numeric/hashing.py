@@ -1,4 +1,4 @@
-"""Hash many texts at once. The hashes are 64 bits of MD5, and find addresses and transfers in a store.
+"""Hash many texts at once. The store finds addresses and transfers by these hashes, which are 64 bits of MD5.
 
 The hashes are in the files of every store, so they must never change. DuckDB's ``md5_number_lower`` returns the same.
 Compiled code hashes several texts in parallel, so that the processor need not wait for one step before the next.

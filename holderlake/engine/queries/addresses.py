@@ -114,8 +114,8 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 class _Pairs:
     """Transfers of addresses as arrays with a value for each transfer.
 
-    ``owners`` is the position of the address in a list, ``others`` the number of the counterparty, ``inward`` whether
-    the address received.
+    ``owners`` is the position of the address in a list, ``others`` the address number of the counterparty, ``inward``
+    whether the address received.
     """
 
     owners: Array
@@ -190,7 +190,7 @@ def first_times(store: Store, view: View) -> Array:
 
 
 def _busy_addresses(store: Store, view: View) -> Array:
-    """Return the numbers of addresses that may be hypernodes at some instant."""
+    """Return the address numbers that may be hypernodes at some instant."""
     most = store.rules.hypernode_transfers
     found: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:

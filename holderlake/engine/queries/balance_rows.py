@@ -48,8 +48,8 @@ _FEW_EQUALS: Final = 64
 class Rows(NamedTuple):
     """Balances over instants, as arrays with one value for each balance.
 
-    ``addresses`` are numbers of addresses, ``balances`` are raw, as limbs (64-bit words, see ``bigint``). A balance is
-    valid from the instant at position ``firsts`` to the one at position ``lasts`` (excluded).
+    ``addresses`` are address numbers, ``balances`` are raw, as limbs (64-bit words, see ``bigint``). A balance is valid
+    from the instant at position ``firsts`` to the one at position ``lasts`` (excluded).
     """
 
     addresses: Array

@@ -58,9 +58,7 @@ def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     """
     token = store.token(chain, token_address)
     if token is None:
-        raise UnknownToken(
-            f"the store has no token {token_address} on chain {chain}; check both, or import its transfers"
-        )
+        raise UnknownToken(f"the store has no token {token_address} on chain {chain}; check chain and address")
     if token.unsupported:
         raise UnsupportedToken(f"no map can be made for {token.name} ({token_address} on {chain}): {token.unsupported}")
     return token

@@ -117,11 +117,11 @@ def items_of_address(
 def _token(store: Store, chain: str, token_address: str) -> TokenInfo:
     token = store.token(chain, token_address)
     if token is None:
-        raise UnknownToken(
-            f"the store has no token {token_address} on chain {chain}; check both, or import its transfers"
-        )
+        raise UnknownToken(f"the store has no token {token_address} on chain {chain}; check chain and address")
     if token.standard not in _STANDARDS and not _has_items(store, token):
-        raise NoHolders(f"{token.name} ({token_address} on {chain}) is {token.standard} and has no items")
+        raise NoHolders(
+            f"{token.name} ({token_address} on {chain}) is {token.standard} and has no items; only NFTs have"
+        )
     return token
 
 

@@ -99,7 +99,7 @@ def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
         if own in names:
             if names[own] not in raw.columns:
                 listed = ", ".join(raw.columns)
-                raise raw.bad(f"{own} is mapped to {names[own]}, which is no column of the file; it has {listed}")
+                raise raw.bad(f"{own} is mapped to {names[own]}, which is not a column of the file; it has {listed}")
             found[own] = names[own]
         else:
             theirs = next((by_name[name.lower()] for name in (own, *others) if name.lower() in by_name), None)
@@ -158,7 +158,7 @@ def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Arra
 
 def _standards(raw: RawTable, constant: str | None) -> pa.Array:
     if constant is not None and constant not in _STANDARDS:
-        raise BadSource(f"{constant!r} is no token standard; write one of {', '.join(_STANDARDS)}")
+        raise BadSource(f"{constant!r} is not a token standard; write one of {', '.join(_STANDARDS)}")
     if constant is not None or "token_standard" not in raw.columns:
         return pa.repeat(pa.scalar(constant, pa.string()), raw.table.num_rows)
     return columns.choices(raw, "token_standard", _STANDARDS)

@@ -163,7 +163,7 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
         except ValueError as error:
             raise bad_source(path, f"not JSON ({error}); it may be incomplete: fetch it again", row=number) from error
         if not isinstance(row, dict) or "address" not in row:
-            raise bad_source(path, "not an object with an address; give one such object a line", row=number)
+            raise bad_source(path, "not an object with an address; write one on each line", row=number)
         yield row
 
 
@@ -311,7 +311,9 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
     if "\n" in name:
         raise _BadField("name", "the name has several lines; close its quotation mark")
     if chain is not None and not _CHAIN_FORM.fullmatch(chain):
-        raise _BadField("chain", f"{chain!r} is no chain; write an id like eth, or leave it empty for all chains")
+        raise _BadField(
+            "chain", f"{chain!r} is not a chain id; write for example eth, or leave it empty for all chains"
+        )
     named = kinds_of(name)
     guessed = fields.keys().isdisjoint(_KIND_COLUMNS)
     label = Label(
@@ -344,7 +346,7 @@ def _own_address(text: str, chain: str | None) -> str:
 
 def _precedence(text: str) -> int:
     if text and not _PRECEDENCE_FORM.fullmatch(text):
-        raise _BadField("precedence", f"{text!r} is not a whole number; leave it empty for {HAND}")
+        raise _BadField("precedence", f"{text!r} is not a whole number; correct it, or leave it empty for {HAND}")
     return int(text) if text else HAND
 
 

@@ -114,8 +114,8 @@ def _files(root: Path) -> Iterator[str]:
 
 
 def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
-    """Return whether the catalogue's files of the same token have as many rows and the blocks of an unlisted Parquet
-    file.
+    """Return whether listed files of the same token have as many rows as an unlisted Parquet file, and include its
+    blocks.
 
     A file that cannot be read counts as covered.
     """

@@ -157,7 +157,7 @@ def test_our_own_csv_can_have_any_order_and_other_columns(tmp_path: Path) -> Non
         (f"{A[:-1]},eth,Ann,,", "line 4, column address: .* is not an address of chain eth"),
         (f"{A},solana,Ann,,", "line 4, column address: .* is not an address of chain solana"),
         ("two words,,Ann,,", "line 4, column address"),
-        (f"{A},my chain,Ann,,", "line 4, column chain: 'my chain' is no chain"),
+        (f"{A},my chain,Ann,,", "line 4, column chain: 'my chain' is not a chain id"),
         (f"{A},eth,,true,", "line 4, column name: the row has neither a name nor a kind"),
         (f"{A},eth,Ann", "line 4: 3 fields instead of 5"),
         (f"{C},eth,Ann,,", "line 4, column address: .* is labelled twice"),

@@ -121,7 +121,7 @@ def test_an_invalid_map_file_is_refused(text: str, words: str, tmp_path: Path) -
 
 
 def test_a_map_to_missing_columns_is_refused(csv_file: Write) -> None:
-    with pytest.raises(BadSource, match="value is mapped to amount, which is no column of the file; it has src"):
+    with pytest.raises(BadSource, match="value is mapped to amount, which is not a column of the file; it has src"):
         odd(csv_file(ODD_ROW), "value=amount")
     with pytest.raises(BadSource, match=r"token_address is missing; map a column to it \(--map token_address=COLUMN\)"):
         odd(csv_file(ODD_ROW), constants=())
@@ -156,7 +156,7 @@ def test_numbers_in_json_lines_are_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"src": "a"', "line 2: not a complete JSON object; write one object a line"),
+        ('{"src": "a"', "line 2: not a complete JSON object; write one object on each line"),
         ("[1]", "line 2: not a JSON object"),
         (json.dumps({**ODD_ROW, "raw": [1]}), "row 2, column value: .* is not a whole number"),
         (json.dumps({**ODD_ROW, "raw": 1.5}), "row 2, column value: '1.5' is not a whole number"),

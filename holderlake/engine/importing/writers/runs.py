@@ -23,10 +23,10 @@ _BITS: Final = (ANY, INWARD, OUTWARD)
 
 
 class Entries(NamedTuple):
-    """Entries of the adjacency as arrays: numbers of owners and counterparties (``others``), unix seconds, and
+    """Entries of the adjacency as arrays: address numbers of owners and counterparties (``others``), unix seconds, and
     ``kinds``.
 
-    A kind is the token's number times 2, plus 1 if the owner received.
+    A kind is the token number times 2, plus 1 if the owner received.
     """
 
     owners: Array
@@ -284,9 +284,9 @@ def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
 
 
 def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
-    """Yield all address numbers from 0 to the last owner, in batches, each with a block of ``owners``.
+    """Yield all address numbers from 0 to the last owner, in batches, each with a block of rows of ``owners``.
 
-    The block has the first owner that is equal to or greater than each number.
+    The block contains, for each number in the batch, the first owner that is equal to or greater than it.
     """
     number = 0
     for block in owners.blocks(0):

@@ -162,7 +162,7 @@ def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
         if found is None:
-            raise ValueError(f"{shown(value)} is not one of {', '.join(sorted(set(known.values())))}")
+            raise ValueError(f"{shown(value)} is not one of {', '.join(sorted(set(known.values())))}; correct it")
         return found
 
     return _mapped(raw, name, chosen, pa.string())
@@ -345,7 +345,7 @@ def _plain_type(raw: RawTable, name: str) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if pa.types.is_nested(column.type):
-        raise raw.bad(f"a column of {column.type} cannot be read; write one plain value a row", column=name)
+        raise raw.bad(f"a column of {column.type} cannot be read; write one plain value in each row", column=name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_null(column.type):

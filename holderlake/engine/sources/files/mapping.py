@@ -102,7 +102,7 @@ def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
     for own, theirs in chosen.columns.items():
         if theirs not in raw.columns:
             seen = ", ".join(raw.columns)
-            raise raw.bad(f"{own} is mapped to {theirs}, which is no column of the file; it has {seen}")
+            raise raw.bad(f"{own} is mapped to {theirs}, which is not a column of the file; it has {seen}")
     taken = {*chosen.columns, *chosen.constants, *chosen.columns.values(), *_OURS_ALONE}
     if "block_time" in taken:
         taken |= set(_TIMES)  # other time columns of the file do not count

@@ -72,7 +72,7 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
 def _line(path: Path, line: int, text: str) -> Any:
     document = _loaded(text)
     if document is _BROKEN:
-        raise bad_source(path, "not a complete JSON object; write one object a line", line=line)
+        raise bad_source(path, "not a complete JSON object; write one object on each line", line=line)
     return document
 
 
@@ -83,7 +83,7 @@ def _whole(path: Path, line: int, text: str) -> Any:
         raise bad_source(path, "the JSON is nested too deeply; write rows of plain values") from None
     except ValueError as error:
         if "\n{" in text.strip():
-            raise bad_source(path, "not a complete JSON object; write one object a line", line=line) from None
+            raise bad_source(path, "not a complete JSON object; write one object on each line", line=line) from None
         raise bad_source(path, f"not complete JSON ({error}); fetch it again") from None
 
 
@@ -108,13 +108,15 @@ def _records(
         step = rest.pop(0)
         if step not in found:
             seen = ", ".join(found) or "nothing"
-            raise bad_source(path, f"{step} of --rows {'.'.join(steps)} is missing; there is {seen}", line=line)
+            raise bad_source(
+                path, f"the key {step} of --rows {'.'.join(steps)} is missing; there are {seen}", line=line
+            )
         found = found[step]
     rows = [found] if isinstance(found, dict) else found
     if rows is None:
         return
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise bad_source(path, "not a JSON object; write one object a line, or a list of objects", line=line)
+        raise bad_source(path, "not a JSON object; write one object on each line, or a list of objects", line=line)
     for row in rows:
         yield from _exploded(path, row, rest)
 

@@ -54,8 +54,9 @@ _REPLIES: Final = msgspec.json.Decoder(list[_Reply] | _Reply)
 class Endpoint:
     """A JSON-RPC endpoint, for use in one event loop. Call ``close`` after use.
 
-    ``timeout`` is the seconds for one complete answer, ``batch`` the most calls in one request, and ``answer_bytes``
-    the largest size of an answer, compressed or decompressed. Raises ``ValueError`` for an invalid address.
+    ``timeout`` is the seconds for one complete answer, ``batch`` the most calls in one request, ``connections`` the
+    most connections at a time, and ``answer_bytes`` the largest size of an answer, compressed or decompressed. Raises
+    ``ValueError`` for an invalid address.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Endpoint:
         try:
             return number(found)
         except ValueError as error:
-            raise InvalidAnswer(f"{self.host} sent an invalid chain id: {error}") from None
+            raise InvalidAnswer(f"{self.host} sent an invalid chain id ({error}); use another endpoint") from None
 
     async def _exchange(self, calls: Sequence[Call]) -> list[Any]:
         numbered = {self._number + place: call for place, call in enumerate(calls, start=1)}
@@ -145,7 +146,11 @@ class Endpoint:
         except HttpError as error:
             is_too_much = is_divisible and error.cause in ("timeout", "too_large")
             # An error of the connection may hold the address, so only its kind is named.
-            reason = error.kind if error.cause in ("unsent", "closed") else str(error)
+            reasons = {
+                "unsent": f"it cannot be reached ({error.kind}); check its address",
+                "closed": f"the connection ended ({error.kind})",
+            }
+            reason = reasons.get(error.cause, str(error))
             failure = (TooLarge if is_too_much else Unavailable)(f"{self.host} gave no complete answer: {reason}")
         else:
             if 200 <= response.status < 300:
@@ -157,13 +162,15 @@ class Endpoint:
     def _http_error(self, status: int, retry_after: str | None, raw: bytes, is_divisible: bool) -> RpcError:
         fault = _fault_in(raw)
         if is_divisible and status in _TOO_LARGE:
-            return TooLarge(f"{self.host} answers {status}")
+            return TooLarge(f"{self.host} answers with HTTP status {status}")
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            return Unavailable(f"{self.host} limits the rate", _seconds(retry_after))
+            return Unavailable(
+                f"{self.host} limits the rate of requests; wait, or add an endpoint", _seconds(retry_after)
+            )
         if fault is not None:
             return error_from(self.host, fault.code, fault.message, is_divisible=is_divisible)
         advice = "; check the address and the key of this endpoint" if status in _KEY_REFUSED else ""
-        return Unavailable(f"{self.host} answers {status}{advice}", _seconds(retry_after))
+        return Unavailable(f"{self.host} answers with HTTP status {status}{advice}", _seconds(retry_after))
 
     def _replies(self, raw: bytes, expected: int, is_divisible: bool) -> dict[Any, _Reply]:
         try:
@@ -181,11 +188,11 @@ class Endpoint:
         if not isinstance(failure, Refused) and "batch" not in words.lower():
             raise failure
         self.batch = min(self.batch, max(1, expected // 2))  # it accepts no batches, or only shorter ones
-        raise BatchTooLong(f"{self.host} accepts no batch of {expected}: {shortened(words)}")
+        raise BatchTooLong(f"{self.host} refuses a batch of {expected} calls: {shortened(words)}")
 
     def _result(self, call: Call, reply: _Reply | None) -> Any:
         if reply is None:
-            raise InvalidAnswer(f"{self.host} did not answer {call.method}")
+            raise InvalidAnswer(f"{self.host} sent no result for {call.method}; use another endpoint")
         if reply.error is not None:
             failure = error_from(self.host, reply.error.code, reply.error.message, is_divisible=call.is_divisible)
             if call.may_fail and not isinstance(failure, Unavailable):
@@ -195,7 +202,7 @@ class Endpoint:
             return msgspec.json.decode(reply.result or b"null", type=call.answer)
         except msgspec.DecodeError as error:
             raise InvalidAnswer(
-                f"{self.host} sent an invalid answer to {call.method}: {shortened(str(error))}"
+                f"{self.host} sent an invalid result for {call.method} ({shortened(str(error))}); use another endpoint"
             ) from None
 
 

@@ -111,7 +111,9 @@ class Node:
             except InvalidAnswer as error:
                 for endpoint in asked:
                     self._rest(endpoint, error)
-                raise _Contradiction(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
+                raise _Contradiction(
+                    f"{' and '.join({one.host: None for one in asked})}: {error}; use another endpoint"
+                ) from error
 
         return await self._retry(self._worth_another_try, attempt)
 
@@ -209,7 +211,7 @@ async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> li
 def checked_header(wanted: int, found: Header | None) -> Header:
     """Return the header ``found`` if it is that of block ``wanted``. Raises ``InvalidAnswer`` otherwise."""
     if found is None:
-        raise InvalidAnswer(f"the node has no block {wanted}, although it has later blocks; use another endpoint")
+        raise InvalidAnswer(f"the node has no block {wanted}, although it has later blocks")
     if _quantity(found.number) != wanted:
         raise InvalidAnswer(f"the node sent block {number(found.number)} instead of block {wanted}")
     return found

@@ -173,8 +173,8 @@ class ValueReader(_HalvingReader):
             headers[place] = checked_header(place, block)
             if outcome is None:
                 raise InvalidAnswer(
-                    f"the node returned null for {self._tracer.name} of block {place}; use an endpoint that keeps old "
-                    "blocks"
+                    f"the node returned null for {self._tracer.name} of block {place}, perhaps because it does not "
+                    "keep old blocks"
                 )
             try:
                 add_values(rows, block, self._tracer.moved(block, outcome))
@@ -250,7 +250,9 @@ def _linked(headers: dict[int, Header]) -> None:
     for block, own in headers.items():
         before = headers.get(block - 1)
         if before is not None and own.parent_hash != before.hash:
-            raise InvalidAnswer(f"block {block} does not follow block {block - 1}: the chain moved in between")
+            raise InvalidAnswer(
+                f"block {block} does not follow block {block - 1}: a reorganisation happened in between"
+            )
 
 
 def _same_chain(logs: Iterable[Log], headers: dict[int, Header]) -> None:

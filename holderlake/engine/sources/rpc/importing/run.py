@@ -276,9 +276,10 @@ class ChainImport:
         await self._store_pending(pending, part)
 
     def _check_hashes(self, pending: _Pending, piece: Piece) -> None:
-        """Raise ``ChainMoved`` if the piece does not follow the one before it, or differs from the stored hashes.
+        """Raise ``ChainMoved`` if ``piece`` does not follow the one before it, or if its hashes differ from the stored
+        ones.
 
-        Otherwise a replaced hash would hide that rows of another block are stored.
+        Without this check, a new hash would replace the stored one and hide that rows of another block are stored.
         """
         known = self._checkpoints.hashes(piece.first - 1, piece.last) | pending.hashes
         found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
@@ -324,7 +325,7 @@ class ChainImport:
         if known:
             raise Diverged(
                 f"the node shares no block with the imported chain {self._chain}; it is another network, or was "
-                "reset: use another chain name or store"
+                "reset. Use a node of the imported network, or another --chain or engine.store"
             )
         return False
 
