@@ -58,7 +58,7 @@ class ClusterEvidence(Model):
 
 
 class Evidence(Model):
-    """The evidence of a map's clusters."""
+    """The transfers that link the members of a map's clusters."""
 
     as_of: int
     clusters: list[ClusterEvidence]
@@ -93,8 +93,8 @@ class HolderChange(Model):
 class ClusterChange(Model):
     """A change between the clusters of two maps.
 
-    ``clusters_before`` and ``clusters_after`` are the ids of the clusters that share holders, on the earlier and the
-    later map.
+    ``clusters_before`` are ids on the earlier map, ``clusters_after`` ids on the later map. These clusters have holders
+    in common.
     """
 
     change: Literal["born", "died", "same", "grew", "shrank", "changed", "merged", "split"]

@@ -53,7 +53,7 @@ OneOfIntegers = BeforeValidator(_integer)
 PlainInteger = BeforeValidator(_plain_integer)
 """Validator for an integer that may be text: the text may have only digits and a minus sign.
 
-It comes after the bounds in ``Annotated``, so that it runs before them.
+List it after the bounds in ``Annotated``, because pydantic runs such validators from right to left.
 """
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
@@ -183,7 +183,7 @@ class GroupedTransferData(Model):
 
 
 class GroupedTransfer(Model):
-    """A relationship made by transfers of one token from one address to another."""
+    """A relationship between two addresses: all transfers of one token from the first to the second."""
 
     from_address: str
     to_address: str
@@ -259,7 +259,7 @@ class SupplyStats(Model):
 def score_name(names: Mapping[str, Any]) -> str | None:
     """Return the name of the service score among the names of a map's scores; None if no name ends in ``_score``.
 
-    ``service_score`` comes first, then ``decentralization_score``, then all other names in alphabetical order.
+    ``service_score`` is preferred, then ``decentralization_score``, then the first name in alphabetical order.
     """
     found = sorted(name for name in names if name.endswith("_score"))
     preferred = [name for name in ("service_score", "decentralization_score") if name in found]

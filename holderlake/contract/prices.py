@@ -38,7 +38,7 @@ ADDRESS_METADATA: Final = 1 * CREDIT
 
 PAGE_BASE: Final = 1 * CREDIT
 PAGE_HUNDRED: Final = 5 * CREDIT
-"""Price of each started 100 holders of a page, so that a holder costs as much as in a list of 500."""
+"""Price of every 100 holders of a page, rounded up. A holder costs as much as in a list of 500 holders."""
 EVIDENCE: Final = 50 * CREDIT
 CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT
@@ -54,7 +54,10 @@ def credits_text(hundredths: int) -> str:
 
 
 def parse_credits(text: str) -> int:
-    """Parse credits such as ``25`` or ``25.01`` into hundredths. Raises ``ValueError`` beyond two decimals."""
+    """Parse credits such as ``25`` or ``25.01`` into hundredths of a credit.
+
+    Raises ``ValueError`` for other text and for more than two decimals.
+    """
     whole, _, cents = text.strip().replace(",", "").partition(".")
     if not whole.isdigit() or len(cents) > 2 or (cents and not cents.isdigit()):
         raise ValueError(f"{text!r} is not an amount of credits; write whole credits or at most two decimals")

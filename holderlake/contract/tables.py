@@ -297,9 +297,9 @@ def exact_amount(row: Mapping[str, Any], name: str) -> Decimal | None:
 
 
 def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime | None = None) -> pa.Table:
-    """Build an Arrow table from rows, without the column ``fetched_at`` if it is None.
+    """Build an Arrow table from rows (dictionaries). If ``fetched_at`` is None, the column ``fetched_at`` is left out.
 
-    Columns that a row leaves out are null. Raises ``KeyError`` for a column that the table does not have, and
+    Columns that a row does not have are null. Raises ``KeyError`` for a column that the table does not have, and
     ``pa.ArrowInvalid`` for a value of a wrong type or a null in a required column.
     """
     schema = table.engine_schema if fetched_at is None else table.schema

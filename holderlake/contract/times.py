@@ -1,7 +1,7 @@
 """Instants: parsers of the forms that people write, and formats for paths and answers.
 
-An instant is a naive ``datetime`` in UTC with whole seconds. DuckDB's TIMESTAMP and Parquet's timestamp without a zone
-have the same meaning, and are read without a time-zone database.
+An instant is a naive ``datetime`` in UTC with whole seconds. DuckDB and Parquet store it as a timestamp without a zone,
+which is read without a time-zone database.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadab
         answer: Any = reading.list_of(get_args(shape)[0], _expected(list, plain, "$"), "$")
         if plain and not answer:
             first = reading.notes[0]
-            raise MalformedAnswer(f"none of {len(plain):,} items can be read; {first.path}: {first.reason}")
+            raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {first.path}: {first.reason}")
     else:
         plain = current(_expected(dict, plain, "$"), shape, chain)
         if not any(isinstance(plain.get(one.name), dict | list) for one in _fields(shape)):
@@ -334,7 +334,7 @@ def _amount(value: Any) -> Raw:
 def _figure(value: Any) -> Raw:
     number = _decimal(value)
     if not isfinite(float(number)):
-        raise _Unfit(f"expected a number that a double holds, not {_described(value)}")
+        raise _Unfit(f"expected a number in the range of a 64-bit float, not {_described(value)}")
     return Raw(str(number).encode())
 
 

@@ -198,7 +198,7 @@ async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) ->
     async for chunk in chunks:
         size += len(chunk)
         if size > limit:
-            raise _UnusableBody("too_large", f"the answer has more than {_megabytes(limit)} MB on the wire")
+            raise _UnusableBody("too_large", f"the answer has more than {_megabytes(limit)} MB, which is the limit")
         parts.append(chunk)
     return _decompressed(parts[0] if len(parts) == 1 else b"".join(parts), encoding, limit)
 
@@ -243,12 +243,14 @@ def _inflated(raw: bytes, window_bits: int, limit: int) -> bytes:
         try:
             part = decompressor.decompress(raw, left + 1)
         except zlib.error:
-            raise _UnusableBody("corrupt", "the compressed answer is damaged") from None
+            raise _UnusableBody("corrupt", "the answer cannot be decompressed: its data are damaged") from None
         left -= len(part)
         if left < 0:
-            raise _UnusableBody("too_large", f"the answer has more than {_megabytes(limit)} MB after decompression")
+            raise _UnusableBody(
+                "too_large", f"the answer has more than {_megabytes(limit)} MB when decompressed, which is the limit"
+            )
         if not decompressor.eof:
-            raise _UnusableBody("closed", "the compressed answer ends too early")
+            raise _UnusableBody("closed", "the compressed answer is incomplete")
         parts.append(part)
         raw = decompressor.unused_data
         if window_bits != _GZIP or not raw.startswith(_GZIP_MAGIC):  # what follows is padding

@@ -128,7 +128,7 @@ class _PassSize:
         return max(1, self._answers // max(1, subjects))
 
     def update(self, result: BulkResult, answers: int) -> None:
-        """Estimate the size of the next pass from the bytes of a pass's ``answers`` answers.
+        """Estimate the size of the next pass from the bytes of ``result``, which has the rows of ``answers`` answers.
 
         The size at most doubles, because later answers may be larger.
         """

@@ -145,7 +145,8 @@ async def fetch_partition(
 ) -> PartitionResult:
     """Fetch a partition's missing subjects and commit their rows. ``only`` names the tokens to consider (None: all).
 
-    Raises the errors of ``commit``, and the error that stops a run. Before that it commits the answers that are paid.
+    Raises the errors of ``commit``. Also raises the error that stops a run, after a commit of the answers that are
+    paid.
     """
     missing = context.missing(stream, partition, only)
     batch = Batch()

@@ -375,7 +375,7 @@ def test_unreadable_rows_beyond_a_hundred_are_counted() -> None:
         ("holders", b'[{"address": "0xa", "weather": ' + b"[" * 100_000, "nested too deeply"),
         ("holders", encode([holder(ALICE, 1)])[:-20], "not JSON"),
         ("holders", encode([holder(ALICE, 1)]) + b"x", "not JSON .Extra data"),
-        ("holders", b'[{"error": "x"}, 7]', r"none of 2 items can be read; \$\[0\].address: expected text, not null"),
+        ("holders", b'[{"error": "x"}, 7]', r"none of 2 rows can be read; \$\[0\].address: expected text, not null"),
     ],
     ids=lambda value: str(value)[:20],
 )

@@ -48,7 +48,7 @@ class KnownChain:
     native_decimals: int = 18
     family: Family = "evm"
     first_day: date | None = None
-    """No block of the chain is older than this day (UTC). None if the day is not known for sure."""
+    """Day (UTC) of the chain's first block, or an earlier day. None if it is not known for sure."""
 
 
 KNOWN_CHAINS: dict[str, KnownChain] = {

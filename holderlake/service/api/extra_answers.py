@@ -61,7 +61,7 @@ def read_cursor(text: str, secret: bytes, subject: str) -> Cursor:
         signed = b""
     signature, plain = signed[:_SIGNATURE], signed[_SIGNATURE:]
     if not hmac.compare_digest(signature, _signature(plain, secret, subject)):
-        raise ServiceError("unknown_cursor", "The cursor is not the next_cursor of a page of this token")
+        raise ServiceError("unknown_cursor", "Invalid cursor: use 'next_cursor' of a page of this token")
     as_of, balance, address, rank = json.loads(plain)
     return Cursor(as_of, HolderPosition(int(balance), address, rank))
 

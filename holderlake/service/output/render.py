@@ -31,9 +31,9 @@ _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamot
 
 @dataclass(frozen=True)
 class RawUnits:
-    """Numbers of decimals, to compute raw amounts: of the map's token (``own``) and of each transferred token.
+    """Numbers of decimals of tokens, needed to compute raw amounts.
 
-    The keys of ``of_token`` are pairs (chain, address).
+    ``own`` is for the map's token. ``of_token`` is for each transferred token, by (chain, address).
     """
 
     own: int

@@ -166,7 +166,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         if sum(name == b"host" for name, _ in self.headers) > 1:  # RFC 9112, section 3.2
             raise _Refused("invalid_request", "The request has more than one Host header; send one")
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise _Refused("invalid_request", "Too many requests were sent ahead of their answers")
+            raise _Refused("invalid_request", f"More than {MAX_PIPELINED} requests of this connection wait for answers")
         is_upgrade = self.parser.should_upgrade()
         # The parser treats all bytes after an upgrade request as another protocol. So a body is refused, and nothing
         # that follows is read.

@@ -79,7 +79,7 @@ class WorkerPool:
         keep: Callable[[Result], None] | None,
     ) -> asyncio.Task[Result]:
         if self.pending >= self._max_pending:
-            raise ServiceError("unavailable", "Too many answers are waiting to be computed", {"Retry-After": "5"})
+            raise ServiceError("unavailable", "Too many answers wait to be computed: try again", {"Retry-After": "5"})
         task = asyncio.create_task(self._compute(work, owner, keep))
         key = flight if flight is not None else task
         self._flights[key] = task

@@ -18,7 +18,7 @@ Grouping = Literal["endpoint", "day", "run", "token"]
 
 _PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}
 _SHOWN: Final = 10
-"""Most lines that are printed of a long list."""
+"""Most lines of a long list that are printed."""
 
 
 def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:

@@ -63,7 +63,9 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
 
     webhook = webhook_of(settings)
     if webhook is None:
-        raise ValueError("no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file")
+        raise ValueError(
+            "no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file with its URL"
+        )
     message = test_message(utc_now())
     try:
         webhook.send(message)

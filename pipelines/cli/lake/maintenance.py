@@ -87,4 +87,4 @@ def archive(
         prune(workspace.archive, found)
     prune_report(found, removing, json)
     if found.answers and not removing and not dry_run:
-        raise ValueError("nothing was removed; add --yes to remove them")
+        raise ValueError(f"{len(found.answers):,} answers were not removed; add --yes to remove them")

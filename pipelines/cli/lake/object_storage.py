@@ -21,7 +21,7 @@ _LEAST_AGE = timedelta(hours=1)
 def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:
     """Return the side of a conflict that the user chose to keep, or None."""
     if ours + theirs + newest > 1:
-        raise ValueError("--ours, --theirs and --newest cannot be combined")
+        raise ValueError("--ours, --theirs and --newest cannot be combined: give one of them")
     return "ours" if ours else "theirs" if theirs else "newest" if newest else None
 
 

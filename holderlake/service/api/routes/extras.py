@@ -89,7 +89,7 @@ async def x_changes(token: PathToken, options: Annotated[ChangesOptions, Query()
     responses=described("x_item", "no_holders", "unknown_token", tabular=True),
 )
 async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], meter: MeterDependency) -> Response:
-    """The holders of an NFT item (ERC-721, ERC-1155), largest quantity first."""
+    """The holders of one NFT token id (ERC-721, ERC-1155), largest quantity first."""
     request = ItemRequest(chain=token.chain, token_address=token.address, options=options)
     return await meter.answer(request, answers.item, cacheable=True, tabular=True)
 
@@ -102,7 +102,7 @@ async def x_item(token: PathToken, options: Annotated[ItemOptions, Query()], met
 async def x_address_items(
     address: Address, options: Annotated[AddressItemsOptions, Query()], meter: MeterDependency
 ) -> Response:
-    """The NFT items of an address, in pages by chain, token and item."""
+    """The NFT token ids that an address held, in pages, sorted by chain, token and id."""
     request = AddressItemsRequest(address=address, options=options)
     return await meter.answer(request, answers.address_items, tabular=True)
 

@@ -117,7 +117,7 @@ async def ready(request: Request, readiness: Annotated[Readiness, Depends(_readi
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request, backend: BackendDependency) -> Response:
-    """The Prometheus metrics, for the networks that may read them; 404 for others."""
+    """The Prometheus metrics, for clients in the allowed networks; 404 for others."""
     if not _may_read(request, backend.settings):
         raise HTTPException(404)
     # In its own thread: the shared ones may all be busy.

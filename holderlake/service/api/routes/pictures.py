@@ -70,7 +70,7 @@ async def picture(
 ) -> Response:
     """The picture at a URL that a screenshot returned. Needs no key."""
     if not shown.is_signed(signature, backend.keys.secret):
-        raise ServiceError("not_found", "There is no such picture")
+        raise ServiceError("not_found", "No picture has this URL: use 'image_url' of a screenshot")
     key = (shown, width, theme, form)
     answer = backend.cache.find(key)
     if answer is None:
