@@ -5,6 +5,7 @@ It takes the SQL of ``sqlite.Database``: ``?`` for values, and column types as S
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import weakref
@@ -76,6 +77,7 @@ _REASONS: Final = {
     "could not translate host name": "its host name cannot be resolved",
     "failed to resolve host": "its host name cannot be resolved",
 }
+_SCHEME: Final = re.compile(r"^postgres(ql)?(\+psycopg)?://")
 _URL: Final = "check state.url (HOLDERLAKE_STATE__URL)"
 
 
@@ -174,10 +176,12 @@ class PostgresDatabase:
 
     def _is_committed(self, lost: ConnectionLost, give_up_at: float) -> bool:
         while time.monotonic() < give_up_at:
-            with suppress(ConnectionLost), self._lock, self._explained():
-                ((state,),) = self._connected().execute(_OUTCOME, (lost.transaction,)).fetchall()
-                if state != "in progress":
-                    return bool(state == "committed")
+            with suppress(ConnectionLost), self._lock:
+                raw = self._connected()
+                with self._explained(raw):
+                    ((state,),) = raw.execute(_OUTCOME, (lost.transaction,)).fetchall()
+                    if state != "in progress":
+                        return bool(state == "committed")
             time.sleep(0.2)
         raise lost
 
@@ -189,7 +193,7 @@ class PostgresDatabase:
             number = None
             is_committing = False
             try:
-                with self._explained():
+                with self._explained(raw):
                     begun = raw.execute(_BEGIN if write else _SNAPSHOT)
                     if begun.nextset():
                         number = str(begun.fetchall()[0][0])
@@ -228,7 +232,7 @@ class PostgresDatabase:
         try:
             raw = psycopg.connect(**{**_ARGUMENTS, **given}, autocommit=True)
             weakref.finalize(self, raw.close)  # also if the caller does not close it
-            with self._explained():
+            with self._explained(raw):
                 quoted = self.place.schema.replace('"', '""')
                 raw.execute(_SESSION.format(schema=quoted, busy=_BUSY_SECONDS * 1_000).encode())
                 if raw.execute("SELECT to_regnamespace(quote_ident(%s))", (self.place.schema,)).fetchall() == [(None,)]:
@@ -245,15 +249,15 @@ class PostgresDatabase:
         )
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn errors of the driver in the ``with`` block into ``DatabaseError``."""
+    def _explained(self, raw: psycopg.Connection) -> Iterator[None]:
+        """Turn errors of a connection in the ``with`` block into ``DatabaseError``."""
         import psycopg
 
         try:
             yield
         except psycopg.Error as error:
             state = error.sqlstate or ""
-            if self._raw is None or self._raw.closed or state in _RETRIED:
+            if raw.closed or state in _RETRIED:
                 raise ConnectionLost(
                     f"the connection to {self} was lost; check the server and the network, then repeat this: paid "
                     "answers are kept"
@@ -285,7 +289,7 @@ def _parameters(place: Postgres) -> dict[str, Any]:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        return conninfo_to_dict(place.url.get_secret_value().replace("postgresql+psycopg://", "postgresql://", 1))
+        return conninfo_to_dict(_SCHEME.sub("postgresql://", place.url.get_secret_value()))
     except ProgrammingError:
         pass
     raise DatabaseError("invalid URL of the shared state: use postgresql://user:password@host/database in state.url")

@@ -124,6 +124,14 @@ def test_an_unusable_url_is_reported_without_its_password(
     assert secret not in repr(place(filled))
 
 
+def test_missing_rights_are_reported_at_once(postgres_server: PostgresServer) -> None:
+    url = postgres_server.new_database()
+    postgres_server.execute("CREATE ROLE guest LOGIN PASSWORD 'guest'")
+    as_guest = f"postgresql://guest:guest@127.0.0.1:{postgres_server.port}/{url.rpartition('/')[2]}"
+    with pytest.raises(DatabaseError, match="permission denied for database"):
+        PostgresDatabase(place(as_guest), TABLE)
+
+
 def test_tables_of_a_later_format_are_refused(database: PostgresDatabase) -> None:
     PostgresDatabase(database.place, TABLE, 2)
     with pytest.raises(DatabaseError, match="has format 2, and this version of Holderlake knows 1"):
