@@ -90,7 +90,7 @@ class HttpError(Exception):
 
 
 class _NoCookies(httpx.Cookies):
-    """Keeps no cookie. Looking for cookies in the headers takes a fifth of the CPU of a call of 400 kB."""
+    """A cookie jar that keeps nothing, because the search for cookies takes a fifth of a call's CPU time."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
         return
