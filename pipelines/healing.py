@@ -1,30 +1,61 @@
-"""The sensors that repair without help: runs whose process is gone, and scheduled partitions that failed."""
+"""The sensors that repair without help: runs without a process, and scheduled partitions that failed or were missed.
+
+The sensor ``notices`` reports what failed.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
 
 from dagster import (
+    DagsterInstance,
+    DagsterRunStatus,
     DefaultSensorStatus,
     ResourceParam,
+    RunRecord,
+    RunRequest,
+    RunsFilter,
     SensorDefinition,
     SensorEvaluationContext,
     SkipReason,
     sensor,
 )
 
-from holderlake.dagster.processes import end_run, runs_without_process
+from holderlake.alerts.delivery import has_unsent, notify
+from holderlake.alerts.notices import Notice, key_refused, partition_given_up, run_failed, schedule_parked
+from holderlake.contract.times import from_unix
+from holderlake.dagster.failures import ERROR_TAG
+from holderlake.dagster.partitions import CHAIN, days_of, partition_key
+from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
+from holderlake.healing.attempts import Attempt, Choice, choose
+from holderlake.healing.expected import expected
+from holderlake.healing.missing import Day, MissingDay, missing_days
+from holderlake.healing.parked import parked_schedule, waiting_schedule
+from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL, PLAN
 from pipelines.jobs import ALERTS, FRESHNESS, INGEST, TRANSFERS
+from pipelines.schedules import LIMITS
 
-_JOBS = (ALERTS, BACKFILL, FRESHNESS, INGEST, PLAN, TRANSFERS)
+REPETITION_TAG: Final = "holderlake/repetition"
+"""Run tag of a repeated partition, with the planned cost in hundredths of a credit."""
+
+_JOBS: Final = (ALERTS, BACKFILL, FRESHNESS, INGEST, PLAN, TRANSFERS, ASSET_JOB)
+_PARTITION_TAG: Final = "dagster/partition"
+_GRACE: Final = timedelta(minutes=3)
+"""Time after a tick of the schedule in which its own runs may not be launched yet."""
+_OVERLAP: Final = timedelta(minutes=5)
+_KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key", "forbidden"})
+_CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 
 def healing_sensors(settings: Settings) -> list[SensorDefinition]:
-    """Return the sensors that repair without help."""
-    return [_dead_runs_sensor()]
+    """Return the sensors that repair and report without help."""
+    return [_dead_runs_sensor(), _healing_sensor(settings), _notices_sensor()]
 
 
 def _dead_runs_sensor() -> SensorDefinition:
@@ -47,3 +78,152 @@ def _dead_runs_sensor() -> SensorDefinition:
         return SkipReason("all started runs have a process")
 
     return dead_runs
+
+
+def _healing_sensor(settings: Settings) -> SensorDefinition:
+    """Return the sensor that repeats scheduled partitions. It runs unless the settings switch it off."""
+    complete: set[tuple[str, datetime]] = set()
+
+    @sensor(
+        name="healing",
+        job_name=INGEST,
+        minimum_interval_seconds=300,
+        default_status=DefaultSensorStatus.RUNNING if settings.healing.enabled else DefaultSensorStatus.STOPPED,
+        description="Fetches scheduled partitions again that failed or were missed; gives up with a notice.",
+    )
+    def healing(
+        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest | SkipReason]:
+        asked, now = expected(workspace), workspace.now()
+        if asked is None or now < asked.until + _GRACE:
+            yield SkipReason("the schedule has not run yet" if asked is None else "the schedule's runs are starting")
+            return
+        if parked := waiting_schedule(workspace):
+            yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
+            return
+        open_days = {
+            (chain, when.date())
+            for chain, instants in asked.instants.items()
+            for when in instants
+            if (chain, when) not in complete
+        }
+        attempts = _attempts(context.instance, open_days)
+        missing = missing_days(workspace, asked.instants, _successes(attempts), complete)
+        choice = choose(missing, attempts, now, workspace.settings.healing, _credits_left(context.instance, workspace))
+        _report_given_up(workspace, choice, now)
+        context.instance.add_dynamic_partitions(CHAIN, [day.chain for day in choice.now])
+        for day in choice.now:
+            yield _request(day, sum(one.is_repetition for one in attempts if one.day == day.key))
+        if not choice.now:
+            yield SkipReason(f"{choice.waiting} days wait for another attempt, {len(choice.given_up)} are given up")
+
+    return healing
+
+
+def _notices_sensor() -> SensorDefinition:
+    @sensor(
+        name="notices",
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Reports failed runs, a refused key and a parked schedule, to the log and the webhook.",
+    )
+    def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
+        now = datetime.now(UTC)
+        since = datetime.fromisoformat(context.cursor) - _OVERLAP if context.cursor else now
+        found = [*_failures(context.instance, workspace, since), *_parked(workspace)]
+        context.update_cursor(now.isoformat())
+        if not found and not has_unsent(workspace, now.replace(tzinfo=None)):
+            return SkipReason("nothing failed")
+        return SkipReason(str(notify(workspace, found)))
+
+    return notices
+
+
+def _attempts(instance: DagsterInstance, days: Iterable[Day]) -> list[Attempt]:
+    """Return all runs of these days, and the runs of any day that succeeded since the first of them."""
+    keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
+    if not keys:
+        return []
+    own = instance.get_run_records(RunsFilter(job_name=INGEST, tags={_PARTITION_TAG: keys}))
+    if not own:
+        return []
+    since = min(record.create_timestamp for record in own)
+    successes = RunsFilter(job_name=INGEST, statuses=[DagsterRunStatus.SUCCESS], created_after=since)
+    records = {
+        record.dagster_run.run_id: record for record in [*own, *instance.get_run_records(successes, limit=1_000)]
+    }
+    return [_attempt(record) for record in records.values() if _PARTITION_TAG in record.dagster_run.tags]
+
+
+def _attempt(record: RunRecord) -> Attempt:
+    run = record.dagster_run
+    ((chain, day),) = days_of([run.tags[_PARTITION_TAG]])
+    error = "" if run.status == DagsterRunStatus.SUCCESS else run.tags.get(ERROR_TAG, run.status.value)
+    ended = from_unix(int(record.end_time)) if run.is_finished and record.end_time else None
+    return Attempt((chain, date.fromisoformat(day)), ended, error, REPETITION_TAG in run.tags)
+
+
+def _successes(attempts: Iterable[Attempt]) -> Mapping[Day, bool]:
+    """Return for each day whether its last run succeeded."""
+    ended = sorted(((one.ended, one) for one in attempts if one.ended), key=lambda pair: pair[0])
+    return {one.day: not one.error for _, one in ended}
+
+
+def _credits_left(instance: DagsterInstance, workspace: Workspace) -> int | None:
+    """Return the hundredths of a credit that repetitions may still spend today; None without a limit."""
+    limit, today = workspace.settings.healing.credits_per_day, workspace.now().date()
+    if limit is None:
+        return None
+    midnight = datetime.combine(today, time(), UTC)
+    records = instance.get_run_records(RunsFilter(job_name=INGEST, created_after=midnight))
+    planned = {
+        record.dagster_run.run_id: int(record.dagster_run.tags[REPETITION_TAG])
+        for record in records
+        if REPETITION_TAG in record.dagster_run.tags
+    }
+    spent = {row.name: row.spent + row.reserved for row in workspace.ledger.report("run", since=today)}
+    finished = {record.dagster_run.run_id for record in records if record.dagster_run.is_finished}
+    return limit - sum(spent.get(run, 0) if run in finished else credits for run, credits in planned.items())
+
+
+def _request(day: MissingDay, repetitions: int) -> RunRequest:
+    options = {"config": {"instants": [when.isoformat() for when in day.instants]}}
+    key = partition_key(day.chain, datetime.combine(day.day, time()))
+    return RunRequest(
+        run_key=f"{key} repetition {repetitions + 1}",
+        partition_key=key,
+        run_config={"ops": {stream.name: options for stream in STREAMS}},
+        tags={**LIMITS, REPETITION_TAG: str(day.credits)},
+    )
+
+
+def _report_given_up(workspace: Workspace, choice: Choice, now: datetime) -> None:
+    if choice.given_up:
+        notify(
+            workspace,
+            [
+                partition_given_up(day.chain, day.day, day.instants, day.families, reason, now)
+                for day, reason in choice.given_up
+            ],
+        )
+
+
+def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
+    """Yield a notice for each run of this home that failed since a time, except runs that are repeated without help."""
+    is_parked = parked_schedule(workspace) is not None
+    for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
+        run = record.dagster_run
+        error, at = run.tags.get(ERROR_TAG), from_unix(int(record.end_time or since.timestamp()))
+        will_repeat = REPETITION_TAG in run.tags or run.tags.get("dagster/will_retry") == "true"
+        if run.job_name not in _JOBS or not is_of_home(run, workspace.settings.home):
+            continue
+        if error in _KEY_ERRORS:
+            yield key_refused(error, run.run_id, at)
+        elif not will_repeat and not (is_parked and error in _CREDIT_ERRORS and run.job_name == INGEST):
+            yield run_failed(run.run_id, run.job_name, run.tags.get(_PARTITION_TAG), error, at)
+
+
+def _parked(workspace: Workspace) -> Iterator[Notice]:
+    parked = parked_schedule(workspace)
+    if parked is not None:
+        yield schedule_parked(parked.code, parked.since, parked.resume_on, parked.reason)

@@ -2,14 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
+from typing import Final
 
-from dagster import ResourceParam, RunRequest, ScheduleDefinition, ScheduleEvaluationContext, schedule
+from dagster import (
+    MAX_RUNTIME_SECONDS_TAG,
+    ResourceParam,
+    RunRequest,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
+    SkipReason,
+    schedule,
+)
 
 from holderlake.contract.times import partition_text
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
+from holderlake.healing.expected import record_tick
+from holderlake.healing.parked import waiting_schedule
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.jobs import FRESHNESS, INGEST, RETENTION, TRANSFERS
+
+LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
+"""Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
 
 
 def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
@@ -45,16 +59,23 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
         execution_timezone="UTC",
         description="Fetches the partition of every watched chain whose instants have passed since the last tick.",
     )
-    def daily(context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]) -> Iterator[RunRequest]:
+    def daily(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest | SkipReason]:
         chosen = workspace.settings.schedule
         chains = sorted(workspace.settings.watchlist)
         context.instance.add_dynamic_partitions(CHAIN, chains)
         tick = context.scheduled_execution_time.replace(tzinfo=None)
-        for day in due_days(tick, previous_tick(chosen.cron, tick), chosen.offsets):
+        previous = previous_tick(chosen.cron, tick)
+        record_tick(workspace, previous, tick)
+        if parked := waiting_schedule(workspace):
+            yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
+            return
+        for day in due_days(tick, previous, chosen.offsets):
             for chain in chains:
                 key = partition_key(chain, day)
                 # a day of several instants may have a run after each of them
-                yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key)
+                yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key, tags=LIMITS)
 
     return daily
 

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from dagster import (
@@ -24,8 +24,7 @@ from dagster import (
     sensor,
 )
 
-from holderlake.alerts.delivery import WEBHOOK
-from holderlake.alerts.outbox import Outbox
+from holderlake.alerts.delivery import has_unsent
 from holderlake.backfill.paused import Parked, parked_backfills
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
@@ -142,7 +141,7 @@ def _alerts_sensor(settings: Settings) -> SensorDefinition:
             return SkipReason("there is no warehouse yet")
         last = json.loads(context.cursor or "{}")
         evaluate = last.get("loaded") != version or now - parse_when(last["at"]) >= _EVALUATE_EVERY
-        if not evaluate and not _has_unsent(workspace, now):
+        if not evaluate and not has_unsent(workspace, now):
             return SkipReason("no new data, and no alert to send")
         if evaluate:
             context.update_cursor(json.dumps({"loaded": version, "at": now.isoformat()}))
@@ -150,11 +149,3 @@ def _alerts_sensor(settings: Settings) -> SensorDefinition:
         return RunRequest(run_key=f"{version} {now:%Y-%m-%dT%H:%M}", run_config=config)
 
     return alerts
-
-
-def _has_unsent(workspace: Workspace, now: datetime) -> bool:
-    """Return whether an alert is due for delivery to a destination that the settings still name."""
-    path = workspace.settings.alerts_book
-    if not path.exists():
-        return False
-    return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in Outbox(path).due(now))

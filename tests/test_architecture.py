@@ -29,6 +29,10 @@ LIBRARY = {
     "client": {"contract", "provider"},
     "ingest": {"contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
     "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest", "console"},
+    "healing": {
+        *("contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"),
+        *("ingest", "backfill"),
+    },
     "alerts": {"contract", "storage", "http", "settings", "warehouse", "workspace"},
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from holderlake.alerts.notices import Notice
 from holderlake.alerts.outbox import Due, Outbox, OutboxBusy
 from holderlake.alerts.rules import Alert, Span, evaluate, tokens_of
 from holderlake.alerts.webhook import NotDelivered, Webhook, message_of
@@ -87,6 +88,28 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
     except OutboxBusy:
         report.is_busy = True
     return report
+
+
+def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None = None) -> DeliveryReport:
+    """Add new notices to the outbox, and send the alerts and notices that are due. Each notice is sent once.
+
+    ``now`` is naive UTC, by default the current time. Raises ``SettingsError`` if the webhook's file cannot be read.
+    """
+    now = now or utc_now()
+    outbox = Outbox(workspace.settings.alerts_book)
+    destinations = [LOG, WEBHOOK] if workspace.settings.has_webhook else [LOG]
+    new = outbox.add(notices, destinations, now)
+    report = deliver_alerts(workspace, now, evaluate=False)
+    report.new = new
+    return report
+
+
+def has_unsent(workspace: Workspace, now: datetime) -> bool:
+    """Return whether an alert or notice is due for delivery to a destination that the settings still name."""
+    path = workspace.settings.alerts_book
+    if not path.exists():
+        return False
+    return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in Outbox(path).due(now))
 
 
 def webhook_of(settings: Settings) -> Webhook | None:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
+from holderlake.alerts.notices import NOTICES, Notice
 from holderlake.alerts.rules import Alert
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.storage.locks import locked
@@ -74,6 +75,11 @@ SELECT {_COLUMNS}, found_at, destination, attempts
 FROM deliveries JOIN alerts ON alerts.id = deliveries.alert
 WHERE state IN ('pending', 'sending') AND next_at <= ?
 ORDER BY alerts.id, destination
+"""
+_NOTICES: Final = f"""
+SELECT {_COLUMNS}, found_at FROM alerts
+WHERE found_at >= ? AND rule IN ({", ".join("?" * len(NOTICES))})
+ORDER BY id
 """
 _MARK: Final = """
 UPDATE deliveries SET state = ?, attempts = attempts + ?, next_at = ?, error = ?
@@ -142,6 +148,14 @@ class Outbox:
         with self._db.transaction() as db:
             return [_due(row) for row in db.execute(_DUE, [now.isoformat()]).fetchall()]
 
+    def notices(self, since: datetime) -> list[Alert]:
+        """Return the notices about the pipeline since an instant, oldest first; empty if the outbox has no file yet."""
+        if not self.path.exists():
+            return []
+        with self._db.transaction() as db:
+            rows = db.execute(_NOTICES, [since.isoformat(), *NOTICES]).fetchall()
+        return [_due((*row, "", 0)).alert for row in rows]
+
     def begin(self, due: Due, now: datetime) -> None:
         """Record an attempt to send, before the caller makes it."""
         self._mark(due, "sending", 1, now, None)
@@ -198,7 +212,8 @@ def _row(alert: Alert) -> tuple[object, ...]:
 
 def _due(row: Sequence[object]) -> Due:
     name, rule, chain, token, timestamp, subject, occasion, measured, threshold, evidence, found_at, where, tries = row
-    alert = Alert(
+    kind = Notice if rule in NOTICES else Alert
+    alert = kind(
         str(name),
         str(rule),
         str(chain),

@@ -85,12 +85,18 @@ def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked
 
     Returns None, and stores nothing, if the error is not about credits, a ceiling or the rate limit.
     """
+    parked = parked_after(workspace, error, selection)
+    if parked is not None:
+        _documents(workspace).put(selection.id, msgspec.json.encode(parked))
+    return parked
+
+
+def parked_after(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
+    """Return how a backfill that ``error`` stopped waits for credits, without storing it; None for other errors."""
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     asked = error.asked if isinstance(error, BudgetExceeded) else None
-    parked = Parked(selection, str(error), _resume_on(workspace, error), asked)
-    _documents(workspace).put(selection.id, msgspec.json.encode(parked))
-    return parked
+    return Parked(selection, str(error), _resume_on(workspace, error), asked)
 
 
 def parked_backfills(workspace: Workspace) -> list[Parked]:

@@ -35,6 +35,7 @@ from holderlake.dagster.metadata.tables import (
 )
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, prepare, refresh_start
+from holderlake.healing.parked import parking
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
 
@@ -78,7 +79,7 @@ def stream_asset(
     def materialise(
         context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]
     ) -> Iterator[MaterializeResult[Any]]:
-        with step_errors(context.op_execution_context):
+        with step_errors(context.op_execution_context, explain=parking(workspace)):
             results = by_day(_ingest(context, stream, config, workspace, key_prefix))
         partitions = context.partition_keys
         days, plotted = days_of(partitions), newest_days(results)

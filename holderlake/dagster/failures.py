@@ -17,6 +17,7 @@ from dagster import (
 )
 
 from holderlake.contract.times import InstantAhead
+from holderlake.healing.attempts import MAYBE_CHARGED
 from holderlake.lake.lake import LakeError
 from holderlake.provider.errors import Cancelled, PermanentError, ProviderError, TransientError
 from holderlake.settings import SettingsError
@@ -48,7 +49,7 @@ def step_errors(
     except Cancelled as error:
         _interrupt(context, error)
     except Exception as error:
-        tags = {ERROR_TAG: error.code if isinstance(error, ProviderError) else type(error).__name__}
+        tags = {ERROR_TAG: _code(error)}
         if isinstance(error, _PERMANENT) or (isinstance(error, TransientError) and error.maybe_charged):
             context.instance.add_run_tags(context.run_id, tags | {"dagster/max_retries": "0"})
             raise Failure(explain(error), allow_retries=False) from error
@@ -57,6 +58,12 @@ def step_errors(
             raise
         wait = _DELAY_SECONDS * 2**context.retry_number * random.uniform(1, 1.5)  # noqa: S311 - spreads retries
         raise RetryRequested(max_retries=retries, seconds_to_wait=wait) from error
+
+
+def _code(error: Exception) -> str:
+    if not isinstance(error, ProviderError):
+        return type(error).__name__
+    return MAYBE_CHARGED if error.maybe_charged else error.code
 
 
 def _interrupt(context: OpExecutionContext, error: Exception) -> NoReturn:

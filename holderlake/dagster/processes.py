@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from holderlake.contract.times import from_unix, utc_now
 from holderlake.dagster.failures import ERROR_TAG
@@ -25,10 +26,11 @@ PROCESS_TAG: Final = "holderlake/process"
 PROCESS_GONE: Final = "process_gone"
 """Value of ``ERROR_TAG`` of a run whose process ended without a result."""
 
-_ASSET_JOB: Final = "__ASSET_JOB"
+ASSET_JOB: Final = "__ASSET_JOB"
 """Dagster's name of the job of assets that a user materialises without naming a job."""
 _UNMARKED: Final = timedelta(hours=1)
 """Age above which a started run without ``PROCESS_TAG`` has no process: each process sets it in its first seconds."""
+_ATTEMPTS: Final = 10
 _log = logging.getLogger(__name__)
 
 
@@ -43,14 +45,12 @@ def process_lock(home: Path, run_id: str) -> Iterator[dict[str, str]]:
     ``home`` is the home folder of the settings. If another process of the same run holds the lock, there is no tag.
     """
     path = _lock_path(home, run_id)
-    try:
-        with locked(path, _HasProcess()):
-            try:
-                yield {PROCESS_TAG: _mark(path)}
-            finally:
-                path.unlink(missing_ok=True)
-    except _HasProcess:
-        yield {}
+    with ExitStack() as held:
+        if not _take(path, held):
+            yield {}
+            return
+        held.callback(path.unlink, missing_ok=True)
+        yield {PROCESS_TAG: _mark(path)}
 
 
 def runs_without_process(instance: DagsterInstance, home: Path, jobs: Collection[str]) -> list[str]:
@@ -63,10 +63,16 @@ def runs_without_process(instance: DagsterInstance, home: Path, jobs: Collection
     return [
         record.dagster_run.run_id
         for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED]))
-        if record.dagster_run.job_name in {*jobs, _ASSET_JOB}
+        if record.dagster_run.job_name in jobs
         and _is_own(record, home)
         and not _has_process(_lock_path(home, record.dagster_run.run_id))
     ]
+
+
+def is_of_home(run: DagsterRun, home: Path) -> bool:
+    """Return whether a run may belong to a home: its process, on any host, named the home's folder, or never began."""
+    mark = run.tags.get(PROCESS_TAG)
+    return mark is None or mark.partition(":")[2].startswith(str(_folder(home)))
 
 
 def end_run(instance: DagsterInstance, home: Path, run_id: str) -> bool:
@@ -93,6 +99,21 @@ def _is_own(record: RunRecord, home: Path) -> bool:
     return mark == _mark(_lock_path(home, run.run_id))
 
 
+def _take(path: Path, held: ExitStack) -> bool:
+    """Take a run's lock until ``held`` closes, and return True; False if another process keeps it for a second.
+
+    The sensor takes the lock too, for a moment.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            held.enter_context(locked(path, _HasProcess()))
+        except _HasProcess:
+            time.sleep(1 / _ATTEMPTS)
+        else:
+            return True
+    return False
+
+
 def _has_process(path: Path) -> bool:
     if not path.exists():
         return False
@@ -104,7 +125,11 @@ def _has_process(path: Path) -> bool:
 
 
 def _lock_path(home: Path, run_id: str) -> Path:
-    return home.resolve() / "runs" / f"{run_id}.lock"
+    return _folder(home) / f"{run_id}.lock"
+
+
+def _folder(home: Path) -> Path:
+    return home.resolve() / "runs"
 
 
 def _mark(path: Path) -> str:

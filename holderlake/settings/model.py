@@ -19,7 +19,7 @@ from holderlake.settings.sections.lake import LakeSettings
 from holderlake.settings.sections.nodes import NodeSettings, SourceSettings
 from holderlake.settings.sections.provider import ProviderSettings
 from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
-from holderlake.settings.sections.schedule import Budget, Retention, Schedule
+from holderlake.settings.sections.schedule import Budget, Healing, Retention, Schedule
 from holderlake.settings.sections.service import ServiceSettings
 from holderlake.settings.sections.state import StateSettings
 
@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     budget: Budget = Budget()
     state: StateSettings = StateSettings()
     schedule: Schedule = Schedule()
+    healing: Healing = Healing()
     retention: Retention = Retention()
     maps: MapSettings = MapSettings()
     holders: HolderSettings = HolderSettings()

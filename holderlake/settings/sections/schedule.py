@@ -1,4 +1,4 @@
-"""The sections ``[schedule]``, ``[budget]`` and ``[retention]``: times of runs, ceilings, ages of old data."""
+"""The sections ``[schedule]``, ``[healing]``, ``[budget]``, ``[retention]``: times of runs, ceilings, ages of data."""
 
 from __future__ import annotations
 
@@ -64,4 +64,17 @@ class Retention(Section):
     )
     cron: Annotated[str, AfterValidator(check_cron)] = Field(
         default="40 3 * * *", description="When the schedule `retention` deletes, UTC; the schedule is off by default"
+    )
+
+
+class Healing(Section):
+    """Repetition of scheduled partitions that failed or were missed. It needs Dagster's daemon (`holderlake ui`)."""
+
+    enabled: bool = Field(default=True, description="Repeat scheduled partitions that failed or were missed")
+    days: int = Field(default=45, ge=1, le=366, description="Days after which a missed instant is no longer fetched")
+    attempts: int = Field(
+        default=8, ge=1, le=100, description="Most repetitions of a partition; then it is given up with a notice"
+    )
+    credits_per_day: Credits | None = Field(
+        default=None, description="Most credits of repetitions in one day (UTC); by default only `[budget]` limits them"
     )

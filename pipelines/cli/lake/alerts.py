@@ -92,10 +92,14 @@ def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
 def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:
     from holderlake.alerts.outbox import Outbox
 
-    deliveries = Outbox(settings.alerts_book).deliveries()
+    outbox = Outbox(settings.alerts_book)
+    deliveries = outbox.deliveries()
+    notices = outbox.notices(since)
     if as_json:
-        console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in found])
+        console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in [*found, *notices]])
         return
+    if notices:
+        console.rows("Notices about the pipeline", ("at", "notice"), [(one.timestamp, one.sentence) for one in notices])
     if not found:
         console.out.print(f"No alerts since {since:%Y-%m-%d %H:%M} UTC; --from looks further back.")
         return

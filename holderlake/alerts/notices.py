@@ -1,0 +1,66 @@
+"""Notices about the pipeline itself: a run failed, a partition was given up, the schedule waits, a key was refused.
+
+A notice is an alert without a rule of the settings. It goes through the same outbox, to the log and to the webhook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any, Final
+
+from holderlake.alerts.rules import Alert
+
+RUN_FAILED: Final = "run_failed"
+PARTITION_GIVEN_UP: Final = "partition_given_up"
+SCHEDULE_PARKED: Final = "schedule_parked"
+KEY_REFUSED: Final = "key_refused"
+NOTICES: Final = (RUN_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED)
+"""The kinds of notices."""
+
+
+class Notice(Alert):
+    """A notice of one of the kinds ``NOTICES``: ``name`` and ``rule`` are its kind, ``subject`` is its sentence.
+
+    ``chain`` is empty if the notice is not about a chain. ``occasion`` identifies the event.
+    """
+
+    @property
+    def sentence(self) -> str:
+        """The notice in one sentence, without texts of providers."""
+        return f"{self.name}: {self.subject}"
+
+
+def run_failed(run_id: str, job: str, partition: str | None, error: str | None, at: datetime) -> Notice:
+    """Return the notice about a failed run. ``partition`` is its chain and day, ``error`` the code of its error."""
+    place = f" for {partition.replace('|', ' ')}" if partition else ""
+    reason = f" ({error})" if error else ""
+    evidence = {"run_id": run_id, "job": job, "partition": partition, "error": error}
+    return _notice(RUN_FAILED, f"the run {run_id} of {job}{place} failed{reason}", run_id, at, evidence)
+
+
+def partition_given_up(
+    chain: str, day: date, instants: Sequence[datetime], families: Sequence[str], reason: str, at: datetime
+) -> Notice:
+    """Return the notice that a chain and day is not fetched again. ``families`` are the streams that lack data."""
+    text = f"{chain} {day} lacks {', '.join(families)} and is not fetched again: {reason}"
+    times = [f"{when.isoformat()}Z" for when in instants]
+    evidence = {"day": day.isoformat(), "instants": times, "families": list(families), "reason": reason}
+    return _notice(PARTITION_GIVEN_UP, text, f"{day} {reason}", at, evidence, chain)
+
+
+def schedule_parked(code: str, since: datetime, resume_on: date, reason: str) -> Notice:
+    """Return the notice that scheduled runs wait for credits from ``since`` until the day ``resume_on``."""
+    text = f"scheduled runs wait until {resume_on}, because no credits are left ({code})"
+    evidence = {"code": code, "resume_on": resume_on.isoformat(), "reason": reason}
+    return _notice(SCHEDULE_PARKED, text, since.isoformat(), since, evidence)
+
+
+def key_refused(code: str, run_id: str, at: datetime) -> Notice:
+    """Return the notice that the provider refuses the API key; there is at most one of each code a day."""
+    text = f"the provider refuses the API key ({code}); no scheduled run can fetch data"
+    return _notice(KEY_REFUSED, text, f"{at.date()} {code}", at, {"code": code, "run_id": run_id})
+
+
+def _notice(kind: str, text: str, occasion: str, at: datetime, evidence: dict[str, Any], chain: str = "") -> Notice:
+    return Notice(kind, kind, chain, "", at, text, occasion, 0.0, 0.0, evidence)

@@ -1,0 +1,122 @@
+"""The choice of the days to repeat now: waits, the limit of attempts, and outages of the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Final
+
+from holderlake.healing.missing import Day, MissingDay
+from holderlake.settings.sections.schedule import Healing
+
+WAITS: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4), timedelta(hours=12), timedelta(days=1))
+"""Time between the end of a day's last run and the next repetition, after 0, 1, 2, … repetitions."""
+AT_ONCE: Final = 4
+"""Most repetitions that are queued or running, so that scheduled runs need not wait for all of them."""
+MAYBE_CHARGED: Final = "maybe_charged"
+"""Error of a run whose last call got no answer, and may have been charged."""
+OUTAGES: Final = frozenset(
+    {
+        *("unreachable", "unavailable", "internal_error", "too_slow", "rate_limited", "limit_reached"),
+        *("invalid_key", "missing_key", "forbidden", "redirected", "credits_exhausted", "budget_exceeded"),
+        *("cancelled", "answer_not_kept", "SettingsError", "DatabaseError"),
+    }
+)
+"""Errors that stop every run, so they are not the fault of one partition."""
+_OUTAGE_WAITS: Final = (timedelta(minutes=15), timedelta(minutes=30), timedelta(hours=1))
+_NEAR: Final = timedelta(days=1)
+_OF_ALL: Final = 5
+"""Most repetitions of a day, those during outages included, as a multiple of ``healing.attempts``."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A run of a chain and day. ``ended`` is naive UTC, None for a run that is queued or running.
+
+    ``error`` is the code of a failed run, empty for a run that succeeded. ``is_repetition``: launched by the sensor.
+    """
+
+    day: Day
+    ended: datetime | None
+    error: str
+    is_repetition: bool
+
+    @property
+    def chain(self) -> str:
+        return self.day[0]
+
+
+@dataclass
+class Choice:
+    """The days to repeat now, those that are given up with the reason, and the number of those that wait."""
+
+    now: list[MissingDay] = field(default_factory=list)
+    given_up: list[tuple[MissingDay, str]] = field(default_factory=list)
+    waiting: int = 0
+
+
+def choose(
+    missing: Sequence[MissingDay], attempts: Collection[Attempt], now: datetime, limits: Healing, credits: int | None
+) -> Choice:
+    """Return which of the missing days, newest first, to repeat now. ``credits``: hundredths left today, or None.
+
+    A day that has a run is left to it. During an outage of a chain, one of its days is tried at a time, that with the
+    fewest attempts.
+    """
+    choice = Choice()
+    room = AT_ONCE - sum(attempt.is_repetition and attempt.ended is None for attempt in attempts)
+    successes = [attempt for attempt in attempts if attempt.ended and not attempt.error]
+    by_day = {day.key: [attempt for attempt in attempts if attempt.day == day.key] for day in missing}
+    by_chain = {chain: [one for one in attempts if one.chain == chain] for chain, _ in by_day}
+    rooms = {chain: _room(own, now) for chain, own in by_chain.items()}
+    for day in sorted(missing, key=lambda one: len(by_day[one.key]) if rooms[one.chain] < AT_ONCE else 0):
+        own = by_day[day.key]
+        counted = sum(_is_counted(attempt, successes) for attempt in own)
+        if counted >= limits.attempts or sum(one.is_repetition for one in own) >= _OF_ALL * limits.attempts:
+            choice.given_up.append((day, f"{limits.attempts} repetitions did not complete it"))
+        elif limits.credits_per_day is not None and day.credits > limits.credits_per_day:
+            choice.given_up.append((day, "it costs more than healing.credits_per_day"))
+        elif (
+            min(room, rooms[day.chain]) > 0
+            and (credits is None or day.credits <= credits)
+            and _may_start(own, counted, now)
+        ):
+            choice.now.append(day)
+            room -= 1
+            rooms[day.chain] -= 1
+            credits = None if credits is None else credits - day.credits
+        else:
+            choice.waiting += 1
+    return choice
+
+
+def _is_counted(attempt: Attempt, successes: Sequence[Attempt]) -> bool:
+    """Return whether the setting ``healing.attempts`` counts an attempt.
+
+    A failure because of an outage counts only if another chain succeeded within a day of it.
+    """
+    if not attempt.is_repetition or attempt.ended is None:
+        return False
+    return attempt.error not in OUTAGES or any(
+        one.chain != attempt.chain and one.ended is not None and abs(one.ended - attempt.ended) <= _NEAR
+        for one in successes
+    )
+
+
+def _may_start(own: Sequence[Attempt], counted: int, now: datetime) -> bool:
+    """Return whether a day has no run that is queued or running, and its last run ended long enough ago."""
+    wait = WAITS[min(counted, len(WAITS) - 1)]
+    return all(attempt.ended is not None and now >= attempt.ended + wait for attempt in own)
+
+
+def _room(own: Sequence[Attempt], now: datetime) -> int:
+    """Return how many days of a chain may start now, given its attempts: one at a time after an outage."""
+    ended = sorted(((one.ended, one) for one in own if one.ended), key=lambda pair: pair[0], reverse=True)
+    failed = list(takewhile(lambda pair: pair[1].error in OUTAGES, ended))
+    if not failed:
+        return AT_ONCE
+    wait = _OUTAGE_WAITS[min(sum(one.is_repetition for _, one in failed), len(_OUTAGE_WAITS) - 1)]
+    is_running = any(one.is_repetition and one.ended is None for one in own)
+    return 1 if now >= failed[0][0] + wait and not is_running else 0

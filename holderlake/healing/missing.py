@@ -1,0 +1,125 @@
+"""Scheduled partitions that the lake lacks, or that lack subjects whose requests failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import groupby
+from typing import Final
+
+from holderlake.archive.provenance import UNREADABLE
+from holderlake.backfill.coverage import Coverage, Gap
+from holderlake.backfill.pricing import price
+from holderlake.backfill.scope import within_plan
+from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
+from holderlake.ingest.stream import Stream
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.lake.lake import FAILURES
+from holderlake.workspace import Workspace
+
+SETTLED: Final = frozenset(
+    {
+        *("left_out", "no_answer", "no_holders", "unknown_token", "unsupported_token"),
+        *(UNREADABLE, UNREADABLE_ROW, UNREADABLE_VALUE),
+    }
+)
+"""Codes of failures that no repetition helps: facts about a token, and paid answers that lack or garble it."""
+
+Day = tuple[str, date]
+"""A chain and a day: one partition in Dagster, with all instants of the day."""
+
+
+@dataclass(frozen=True)
+class MissingDay:
+    """A chain and day of which something is missing: its expected instants, its gaps, and what they cost.
+
+    ``credits`` are hundredths of a credit.
+    """
+
+    chain: str
+    day: date
+    instants: tuple[datetime, ...]
+    gaps: tuple[Gap, ...]
+    credits: int
+
+    @property
+    def key(self) -> Day:
+        return self.chain, self.day
+
+    @property
+    def families(self) -> list[str]:
+        """The names of the streams with a gap, in the order in which a partition is filled."""
+        names = {gap.stream.name for gap in self.gaps}
+        return [stream.name for stream in STREAMS if stream.name in names]
+
+
+def missing_days(
+    workspace: Workspace,
+    expected: Mapping[str, Sequence[datetime]],
+    succeeded: Mapping[Day, bool],
+    complete: set[tuple[str, datetime]],
+) -> list[MissingDay]:
+    """Return the days with missing data, newest first.
+
+    ``expected``: instants that the schedule asked for, by chain. ``succeeded`` is True for each day whose last run
+    succeeded. What such a day lacks without a failure is a token that was added later: it is not missing.
+    ``complete`` are chains and instants that need no check; those found complete are added.
+    """
+    found = []
+    streams: Sequence[Stream] | None = None
+    for chain, instants in expected.items():
+        open_ones = [when for when in instants if (chain, when) not in complete]
+        if not open_ones:
+            continue
+        streams = streams or _streams(workspace)
+        gaps = list(_gaps(workspace, streams, chain, open_ones, succeeded))
+        complete |= {(chain, when) for when in open_ones} - {(chain, gap.partition.as_of) for gap in gaps}
+        for day, own in groupby(sorted(gaps, key=_as_of), lambda gap: _as_of(gap).date()):
+            found.append(_missing_day(workspace, chain, day, [when for when in instants if when.date() == day], [*own]))
+    return sorted(found, key=lambda one: (one.day, one.chain), reverse=True)
+
+
+def _missing_day(
+    workspace: Workspace, chain: str, day: date, instants: Sequence[datetime], gaps: Sequence[Gap]
+) -> MissingDay:
+    is_paid = workspace.settings.provider.url is not None
+    credits = price(workspace, workspace.provider_id, gaps).credits if is_paid else 0
+    return MissingDay(chain, day, tuple(instants), tuple(gaps), credits)
+
+
+def _streams(workspace: Workspace) -> Sequence[Stream]:
+    """Return the streams that the key's plan includes. A provider in this process has no plan, and is not started."""
+    return STREAMS if workspace.settings.provider.url is None else within_plan(workspace, STREAMS)[0]
+
+
+def _gaps(
+    workspace: Workspace,
+    streams: Sequence[Stream],
+    chain: str,
+    instants: Sequence[datetime],
+    succeeded: Mapping[Day, bool],
+) -> Iterator[Gap]:
+    for gap in Coverage(workspace.lake, instants).gaps(workspace, streams, chain):
+        if not gap.is_none and _is_missing(workspace, gap, succeeded):
+            yield gap
+
+
+def _is_missing(workspace: Workspace, gap: Gap, succeeded: Mapping[Day, bool]) -> bool:
+    """Return whether a repetition of the gap's partition may help."""
+    partition = gap.partition
+    manifest = workspace.lake.manifest(gap.stream.name, partition.chain, partition.as_of)
+    if manifest is None:
+        return True
+    failed: dict[str, str] = {}
+    if manifest.failures:
+        rows = workspace.lake.rows(manifest, FAILURES)
+        failed = dict(zip(rows["subject"].to_pylist(), rows["code"].to_pylist(), strict=True))
+    left = [subject for subject in gap.missing if failed.get(subject) not in SETTLED]
+    if any(subject in failed for subject in left):
+        return True
+    return bool(left or gap.unnamed) and not succeeded.get((partition.chain, partition.as_of.date()), True)
+
+
+def _as_of(gap: Gap) -> datetime:
+    return gap.partition.as_of

@@ -1,0 +1,102 @@
+"""The parked schedule: credits are exhausted, so scheduled runs wait until there are credits again.
+
+It is a JSON file in the home's folder ``parked_schedule``, or a row in PostgreSQL. Parked backfills are in
+``backfill.paused``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+
+import msgspec
+
+from holderlake.backfill.paused import Parked, Selection, parked_after
+from holderlake.provider.errors import PermanentError
+from holderlake.settings import Settings, SettingsError
+from holderlake.storage.documents import Documents
+from holderlake.workspace import Workspace
+
+_NAME: Final = "schedule"
+_NOTHING: Final = Selection((), ())
+
+
+@dataclass(frozen=True)
+class ParkedSchedule:
+    """Why scheduled runs wait: the error as text, its code, when it came (UTC), and the day on which they resume.
+
+    ``asked``: hundredths of a credit of the call that a ceiling of the settings refused; None for another reason.
+    ``account``: digest of the provider and the API key.
+    """
+
+    reason: str
+    code: str
+    since: datetime
+    resume_on: date
+    asked: int | None
+    account: str
+
+    def is_due(self, workspace: Workspace) -> bool:
+        """Return whether runs can resume: the day has come, a ceiling was raised, or there is another API key."""
+        if self.account != _account(workspace.settings):
+            return True
+        return Parked(_NOTHING, self.reason, self.resume_on, self.asked).is_due(workspace)
+
+
+def parking(workspace: Workspace) -> Callable[[Exception], str]:
+    """Return a function that parks the schedule if an error is about exhausted credits, and returns the error's text.
+
+    A ceiling per run, and a rate limit, park nothing: the next run can continue.
+    """
+
+    def explain(error: Exception) -> str:
+        stopped = parked_after(workspace, error, _NOTHING)
+        if isinstance(error, PermanentError) and stopped and stopped.resume_on:
+            parked = ParkedSchedule(
+                stopped.reason,
+                error.code,
+                workspace.now(),
+                stopped.resume_on,
+                stopped.asked,
+                _account(workspace.settings),
+            )
+            before = parked_schedule(workspace)
+            if before is None or before.is_due(workspace):
+                _documents(workspace).put(_NAME, msgspec.json.encode(parked))
+        return str(error)
+
+    return explain
+
+
+def parked_schedule(workspace: Workspace) -> ParkedSchedule | None:
+    """Return the parked schedule; None if scheduled runs need not wait, or if the record is damaged."""
+    for content in _documents(workspace).all():
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return msgspec.json.decode(content, type=ParkedSchedule)
+    return None
+
+
+def waiting_schedule(workspace: Workspace) -> ParkedSchedule | None:
+    """Return the parked schedule if it still has to wait; otherwise delete it, and return None."""
+    parked = parked_schedule(workspace)
+    if parked is None or not parked.is_due(workspace):
+        return parked
+    _documents(workspace).remove(_NAME)
+    return None
+
+
+def _account(settings: Settings) -> str:
+    try:
+        key = settings.key()
+    except SettingsError:
+        key = None
+    text = f"{settings.provider.url}\n{key.get_secret_value() if key else ''}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _documents(workspace: Workspace) -> Documents:
+    return Documents(workspace.state(workspace.settings.home / "parked_schedule"))

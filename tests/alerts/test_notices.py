@@ -1,0 +1,129 @@
+"""Notices about failed runs, parked schedules and refused keys go to the log and the webhook, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, timedelta
+
+import pytest
+from dagster import DagsterInstance, DagsterRunStatus, SkipReason, build_sensor_context, job, op
+
+from holderlake.contract.times import utc_now
+from holderlake.dagster.failures import ERROR_TAG
+from holderlake.healing.parked import parking
+from holderlake.provider.errors import CreditsExhausted
+from holderlake.workspace import Workspace
+from pipelines.definitions import build_defs
+from tests.filling import MakeWorkspace
+from tests.receiver import Receiver
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def workspace(make_workspace: MakeWorkspace, receiver: Receiver) -> Workspace:
+    found: Workspace = make_workspace(alerts={"webhook": receiver.url, "attempts": 1, "timeout_seconds": 5})
+    return found
+
+
+@op
+def fail() -> None:
+    raise ValueError("a text of the provider")
+
+
+@job(name="ingest")
+def failing() -> None:
+    fail()
+
+
+@job(name="another")
+def foreign() -> None:
+    fail()
+
+
+def _fail(instance: DagsterInstance, error: str, which: object = failing, **tags: str) -> str:
+    ended = which.execute_in_process(  # type: ignore[attr-defined]
+        instance=instance, raise_on_error=False, tags={ERROR_TAG: error, **tags}
+    )
+    assert instance.get_run_by_id(ended.run_id).status == DagsterRunStatus.FAILURE  # type: ignore[union-attr]
+    return str(ended.run_id)
+
+
+def _tick(workspace: Workspace, instance: DagsterInstance) -> str:
+    """Tick the sensor, as if its last tick was a minute ago."""
+    sensor = build_defs(workspace).resolve_sensor_def("notices")
+    cursor = (utc_now() - timedelta(minutes=1)).replace(tzinfo=UTC).isoformat()
+    with build_sensor_context(instance=instance, cursor=cursor, resources={"workspace": workspace}) as context:
+        found = sensor(context)
+    assert isinstance(found, SkipReason)
+    return str(found.skip_message)
+
+
+def _types(receiver: Receiver) -> list[str]:
+    return [post.content["type"].removeprefix("holderlake.alert.") for post in receiver.posts]
+
+
+def test_a_failed_run_is_reported_once_by_log_and_webhook(
+    workspace: Workspace, receiver: Receiver, instance: DagsterInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = _fail(instance, "malformed_answer")
+    assert _tick(workspace, instance) == "1 new alerts; sent 1 by log, 1 by webhook"
+    assert _tick(workspace, instance) == "0 new alerts; sent nothing"
+    (post,) = receiver.posts
+    assert post.content["text"] == f"run_failed: the run {run} of ingest failed (malformed_answer)"
+    assert post.content["data"]["evidence"]["run_id"] == run
+    (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
+    assert "a text of the provider" not in record.getMessage() + str(post.content)
+
+
+def test_runs_that_are_repeated_or_belong_to_others_are_not_reported(
+    workspace: Workspace, receiver: Receiver, instance: DagsterInstance
+) -> None:
+    _fail(instance, "unreachable", **{"holderlake/repetition": "100"})
+    instance.add_run_tags(_fail(instance, "process_gone"), {"dagster/will_retry": "true"})
+    _fail(instance, "unreachable", **{"holderlake/process": "host:/another/home/runs/1.lock"})
+    _fail(instance, "unreachable", foreign)
+    assert _tick(workspace, instance) == "nothing failed"
+    assert receiver.posts == []
+
+
+def test_a_refused_key_is_reported_once_for_all_runs(
+    workspace: Workspace, receiver: Receiver, instance: DagsterInstance
+) -> None:
+    for _ in range(3):
+        _fail(instance, "invalid_key")
+    _tick(workspace, instance)
+    assert _types(receiver) == ["key_refused"]
+
+
+def test_a_parked_schedule_is_reported_instead_of_its_runs(
+    workspace: Workspace, receiver: Receiver, instance: DagsterInstance
+) -> None:
+    parking(workspace)(CreditsExhausted("used up"))
+    _fail(instance, "credits_exhausted")
+    for _ in range(2):
+        _tick(workspace, instance)
+    assert _types(receiver) == ["schedule_parked"]
+    assert f"wait until {workspace.ledger.totals().renewal}" in receiver.posts[0].content["text"]
+
+
+def test_a_notice_that_the_webhook_refused_is_sent_later(
+    workspace: Workspace, receiver: Receiver, instance: DagsterInstance
+) -> None:
+    _fail(instance, "malformed_answer")
+    receiver.statuses = [503]
+    assert "not delivered" in _tick(workspace, instance)
+    assert _tick(workspace, instance) == "0 new alerts; sent nothing"
+    assert len(receiver.posts) == 1
+
+
+def test_failures_before_the_first_tick_are_not_reported(workspace: Workspace, instance: DagsterInstance) -> None:
+    _fail(instance, "malformed_answer")
+    sensor = build_defs(workspace).resolve_sensor_def("notices")
+    with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
+        assert sensor(context).skip_message == "nothing failed"  # type: ignore[union-attr]
+        assert context.cursor is not None

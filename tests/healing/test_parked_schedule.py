@@ -1,0 +1,68 @@
+"""Scheduled runs wait while no credits are left, and the missed days are fetched afterwards."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from holderlake.contract.times import utc_now
+from holderlake.healing.parked import parked_schedule, parking, waiting_schedule
+from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey, RateLimitPersists
+from holderlake.workspace import Workspace
+from tests.filling import MakeWorkspace
+from tests.healing.test_repetition import CHAIN, DAY, TODAY, Make, _key, pipeline  # noqa: F401 - a fixture
+
+TICK = TODAY + timedelta(minutes=5)
+
+
+def _later(workspace: Workspace, days: int) -> Workspace:
+    workspace.now = lambda: utc_now() + days * DAY
+    return workspace
+
+
+def test_exhausted_credits_park_the_schedule_until_the_next_day(pipeline: Make) -> None:  # noqa: F811
+    poor = pipeline(budget={"per_day": 70})
+    assert poor.schedule(TICK) == [(_key(TODAY), False)]
+    tomorrow = f"{utc_now() + DAY:%Y-%m-%d}"
+    for skipped in (poor.sensor("healing"), pipeline(budget={"per_day": 70}).schedule(TICK)):
+        (reason,) = skipped
+        assert f"wait for credits until {tomorrow}" in reason
+    rich = pipeline(DAY, budget={"per_day": 7_000})
+    assert rich.sensor("healing") == [(_key(TODAY), True)]
+    assert parked_schedule(rich.workspace) is None
+
+
+def test_a_raised_ceiling_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
+    poor = make_workspace(budget={"per_day": 1})
+    parking(poor)(BudgetExceeded("per_day", 100, 100, 1_400, "wait"))
+    assert waiting_schedule(poor) is not None
+    assert waiting_schedule(make_workspace(budget={"per_day": 100})) is None
+    assert waiting_schedule(poor) is None
+
+
+def test_another_key_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
+    first = make_workspace(api_key="first")
+    parking(first)(CreditsExhausted("used up"))
+    assert waiting_schedule(first) is not None
+    assert waiting_schedule(make_workspace(api_key="second")) is None
+
+
+def test_the_renewal_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    parking(workspace)(CreditsExhausted("used up"))
+    parked = waiting_schedule(workspace)
+    assert parked is not None
+    assert parked.resume_on == workspace.ledger.totals().renewal
+    assert waiting_schedule(_later(make_workspace(), 32)) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BudgetExceeded("per_run", 1, 1, 1, "start another run"), RateLimitPersists("slow"), InvalidKey("no such key")],
+    ids=lambda error: type(error).__name__,
+)
+def test_other_errors_park_nothing(make_workspace: MakeWorkspace, error: Exception) -> None:
+    workspace = make_workspace()
+    assert parking(workspace)(error) == str(error)
+    assert parked_schedule(workspace) is None
