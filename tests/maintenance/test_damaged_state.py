@@ -6,9 +6,10 @@ import gc
 import shutil
 import sqlite3
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from dagster import DagsterInstance
@@ -18,6 +19,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.provider.errors import AnswerNotKept
 from holderlake.settings import SettingsError
+from holderlake.settings.sections.schedule import Budget
 from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
@@ -88,6 +90,64 @@ def test_an_older_ledger_gets_the_calls_of_later_days(workspace: Workspace, tmp_
     with OneCallLedger(workspace.settings.ledger, now=lambda: datetime(2020, 1, 1)) as older:
         older.settle(older.reserve("old", "map", None, 7), 7)
     assert sum(row.spent for row in again.ledger.report("run")) == spent + 7
+
+
+def test_a_refreshed_answer_is_restored_with_its_surcharge(workspace: Workspace) -> None:
+    fill(workspace, HOLDERS, "solana", MAY, refresh=True)
+    spent = workspace.ledger.totals().spent
+    again = reopened(workspace)
+    workspace.settings.ledger.unlink()
+    assert again.ledger.totals().spent == spent
+
+
+def test_answers_that_no_partition_uses_are_restored(workspace: Workspace) -> None:
+    spent = workspace.ledger.totals().spent
+    again = reopened(workspace)
+    workspace.settings.ledger.unlink()
+    shutil.rmtree(workspace.settings.archive / "journal")
+    assert again.ledger.totals().spent == spent
+
+
+def test_charges_without_an_answer_follow_from_the_providers_balance(
+    make_workspace: MakeWorkspace, sample_service: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    allowance = 1_000_000
+    secret = sample_service.keys.create("restore", allowance, custom_plan=True)
+    token = make_workspace().settings.watchlist["solana"][0]
+    workspace = make_workspace(secret, watchlist={"solana": [token]}, budget=Budget(per_month=allowance / 100))
+    elsewhere = Workspace(
+        workspace.settings.model_copy(update={"home": tmp_path_factory.mktemp("other")}), workspace._endpoint
+    )
+    fill(workspace, HOLDERS, "solana", MAY)
+    own = workspace.ledger.totals().spent
+    fill(elsewhere, MAPS, "solana", MAY)  # stands for calls that were charged and brought no answer
+    other = elsewhere.ledger.totals().spent
+    elsewhere.close()
+    again = reopened(workspace)
+    workspace.settings.ledger.unlink()
+    assert again.ledger.totals().spent == own
+    fill(again, HOLDERS, "solana", MAY - timedelta(days=7))  # its answer has the balance
+    later = again.ledger.totals()
+    assert later.spent == 2 * own
+    for _ in range(2):
+        again = reopened(again)
+        totals = again.ledger.totals()
+        assert totals.spent == allowance - (totals.credits_remaining or 0) == 2 * own + other
+        assert {row.name for row in again.ledger.report("endpoint")} == {"holders", "not archived"}
+    again.close()
+
+
+def test_a_ledger_that_was_not_lost_gets_no_charges_of_others(
+    make_workspace: MakeWorkspace, sample_service: Any
+) -> None:
+    secret = sample_service.keys.create("shared", 1_000_000, custom_plan=True)
+    token = make_workspace().settings.watchlist["solana"][0]
+    workspace = make_workspace(secret, watchlist={"solana": [token]}, budget=Budget(per_month=20_000))
+    fill(workspace, HOLDERS, "solana", MAY)
+    spent = workspace.ledger.totals().spent
+    again = reopened(workspace)
+    assert again.ledger.totals().spent == spent
+    again.close()
 
 
 def test_a_damaged_ledger_is_one_sentence_with_the_remedy(workspace: Workspace) -> None:

@@ -86,15 +86,18 @@ class CreditLedger:
         ((day,),) = self._db.rows("SELECT max(day) FROM entries")
         return None if day is None else str(day)
 
-    def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None) -> bool:
+    def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None, *, once: bool = False) -> bool:
         """Add lost calls as settled entries and return True; return False if another process restored them.
 
         ``newest_day`` is the newest day of the ledger that the caller saw. If it changed, another process did the work.
+        With ``once``, so did it if the run ``run_id`` has calls.
         """
         rows = [(run_id, one.endpoint, one.subject, one.day.isoformat(), one.cost) for one in entries]
 
         def add(db: StateConnection) -> bool:
             if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
+                return False
+            if once and db.execute("SELECT 1 FROM runs WHERE name = ?", (run_id,)).fetchone():
                 return False
             db.execute(self._batches.restore, (json.dumps(rows),))
             return True
@@ -285,7 +288,9 @@ class CreditLedger:
         first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)).fetchone()
         ceilings = tuple(self._ceilings(db, today, run_id))
         charged, known = (first[0] - told, spent - first[1]) if first and told is not None else (None, None)
-        return Totals(spent, reserved, ceilings, renewal, told, at and datetime.fromisoformat(at), charged, known)
+        return Totals(
+            spent, reserved, ceilings, start, renewal, told, at and datetime.fromisoformat(at), charged, known
+        )
 
     def left_this_month(self) -> int | None:
         """Return the lower of the monthly ceiling's rest and the provider's balance; None if neither is known."""

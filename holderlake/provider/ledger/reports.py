@@ -22,7 +22,9 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Totals:
-    """Credits of the current month (from renewal to renewal), and ``credits_remaining``, the provider's last balance.
+    """Credits of the current month, from ``start`` to ``renewal``.
+
+    ``credits_remaining`` is the provider's last balance, at the time ``told_at``.
 
     ``charged`` is the decrease of that balance since its first value of the month, ``known`` what this ledger settled
     since then. If ``charged`` exceeds ``known + reserved``, another client uses the key, or the allowance was reduced.
@@ -31,6 +33,7 @@ class Totals:
     spent: int
     reserved: int
     ceilings: tuple[Ceiling, ...]
+    start: date
     renewal: date
     credits_remaining: int | None
     told_at: datetime | None

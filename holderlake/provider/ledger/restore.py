@@ -1,7 +1,7 @@
-"""Restore of the credit ledger from the archive, after it was emptied, lost or replaced by an older copy.
+"""Restore of the credit ledger, after it was emptied, lost or replaced by an older copy.
 
-Each archived answer was paid; its cost is computed from its request in the archive's provenance. The sum is a lower
-bound, because the archive knows nothing of calls that were charged without an answer.
+Each archived answer was paid, and its cost follows from its request. Calls that were charged without an answer are not
+in the archive. Their sum follows from the provider's balance and the monthly ceiling, as soon as a balance is known.
 """
 
 from __future__ import annotations
@@ -9,39 +9,70 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
+from holderlake.archive.paid_requests import request_of
+from holderlake.contract.prices import credits_text
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.reports import Restored
 
 _log = logging.getLogger(__name__)
 RESTORED_RUN: Final = "restored from the archive"
+BALANCE_RUN: Final = "restored from the provider's balance of"
+"""Name of the run that has the charges without an archived answer; the first day of the month follows."""
+NOT_ARCHIVED: Final = "not archived"
+"""Name that stands for the endpoint of these charges."""
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
-    """Add calls from the archive to the ledger if the archive's newest answer is of a later day."""
-    if archive.is_local and not archive.root.exists():
-        return
-    newest, known = archive.newest_day(), ledger.newest_day()
+    """Add calls from the archive to the ledger if the archive's newest answer is of a later day.
+
+    Then add the charges that only the provider knows of: see ``add_unknown_charges``.
+    """
+    known = ledger.newest_day()
+    if archive.root.exists() or (known is None and not archive.is_local):
+        _restore_answers(ledger, archive, known)
+        add_unknown_charges(ledger)
+
+
+def _restore_answers(ledger: CreditLedger, archive: AnswerArchive, known: str | None) -> None:
+    newest = archive.newest_day()
     if newest is None or (known is not None and known >= newest):
         return
-    requests = {
-        one.digest: one.request
-        for commit in provenance.commits(archive)
-        for group in commit.groups
-        for one in group.asked
-        if one.digest is not None
-    }
     stored = [one for one in archive.stored() if known is None or f"{one.fetched_at:%Y-%m-%d}" > known]
-    found = [(one, requests[one.digest]) for one in stored if one.digest in requests]
+    found = [(one, request) for one in stored if (request := request_of(one.request)) is not None]
     entries = [
         Restored(request.endpoint, request.subject, one.fetched_at.date(), request.cost) for one, request in found
     ]
     if ledger.restore(RESTORED_RUN, entries, known):
         _log.warning(
-            "%s lacked calls whose answers are archived: %d calls were restored with their list prices. Failed calls "
-            "that were charged cannot be restored%s; compare with the provider's own count",
+            "%s lacked calls whose answers are archived: %d calls were restored with their list prices%s. Failed calls "
+            "that were charged follow from the provider's next balance, if budget.per_month is your allowance",
             ledger,
             len(entries),
-            f", nor {len(stored) - len(found)} answers that no partition uses" if len(found) < len(stored) else "",
+            f", {len(stored) - len(found)} of unknown requests were not" if len(found) < len(stored) else "",
+        )
+
+
+def add_unknown_charges(ledger: CreditLedger) -> None:
+    """Add what the provider charged this month beyond the calls of a restored ledger, once, as one entry.
+
+    The sum is the monthly ceiling less the provider's balance. If the ceiling is higher than the allowance, the sum is
+    too high by the difference; the ceiling then still leaves what the provider has left.
+    """
+    totals = ledger.totals(RESTORED_RUN)
+    ceilings = {one.name: one for one in totals.ceilings}
+    month, told = ceilings["per_month"], totals.credits_remaining
+    if not ceilings["per_run"].used or month.limit is None or told is None or totals.charged is None:
+        return  # not restored, or no balance of this month is known
+    if not any(row.name == RESTORED_RUN for row in ledger.report("run", totals.start)):
+        return
+    unknown = month.limit - told - totals.spent - totals.reserved
+    entry = Restored(NOT_ARCHIVED, None, totals.start, unknown)
+    if unknown > 0 and ledger.restore(f"{BALANCE_RUN} {totals.start}", [entry], ledger.newest_day(), once=True):
+        _log.warning(
+            "%s: the provider has %s credits left of %s; %s credits of calls without an archived answer were added",
+            ledger,
+            credits_text(told),
+            credits_text(month.limit),
+            credits_text(unknown),
         )
