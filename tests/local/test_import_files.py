@@ -205,7 +205,7 @@ def test_spellings_of_one_address_are_one_holder_of_the_store(run: Run, tmp_path
 
 @pytest.mark.parametrize(
     ("chain", "words"),
-    [("ethereum", "unknown chain id 'ethereum': use eth"), ("my chain", "invalid chain id 'my chain'")],
+    [("ethereum", "chain 'ethereum' is called eth here; use eth"), ("my chain", "is not a chain id")],
 )
 def test_a_chain_that_is_called_otherwise_is_refused(chain: str, words: str, run: Run) -> None:
     Path("rows.csv").write_bytes(as_csv(ETL))
