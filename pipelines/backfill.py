@@ -25,6 +25,7 @@ from dagster import (
 )
 from pydantic import Field
 
+from holderlake.backfill.instants import chosen_instants
 from holderlake.backfill.paused import Selection, park, unpark
 from holderlake.backfill.plan import Plan, make_plan
 from holderlake.backfill.progress import Progress, ProgressLog
@@ -43,6 +44,7 @@ from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, prepar
 from holderlake.dagster.warehouse import history_plots, load_text, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
+from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 
 BACKFILL: Final = "backfill"
@@ -56,9 +58,15 @@ A group is large enough for full speed and takes a few minutes at most.
 
 
 class BackfillConfig(Config):
-    """Chains and as-of instants of a backfill; by default all chains of the watchlist."""
+    """Chains and as-of instants of a backfill; by default all chains of the watchlist.
 
-    instants: list[str] = Field(description="As-of instants: ISO dates, date-times or unix seconds.")
+    Give ``from`` (and ``to``, ``every``), as for the commands, or a list of ``instants``.
+    """
+
+    start: str = Field(default="", alias="from", description="First as-of instant: a date, date-time or unix seconds.")
+    to: str = Field(default="", description="Last as-of instant; by default now.")
+    every: str = Field(default="", description="Step between the instants: 1h, 6h, 1d, 1w, 1mo; by default 1d.")
+    instants: list[str] = Field(default=[], description="As-of instants, instead of from, to and every.")
     chains: list[str] = Field(default=[], description="Only these chains.")
     tokens: list[str] = Field(default=[], description="Only these tokens.")
     tables: list[str] = Field(default=[], description="Only these tables, and those that are fetched with them.")
@@ -72,7 +80,8 @@ class BackfillConfig(Config):
 @op(description="Shows the cost of a backfill, and fetches nothing.", tags={"kind": "plan"})
 def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
     """Add the plan, as ``holderlake plan`` shows it, to the metadata of the output."""
-    plan = _plan(config, workspace)
+    with step_errors(context, retries=0):
+        plan = _plan(with_instants(config), workspace)
     context.add_output_metadata({"plan": MetadataValue.md(plan_markdown(plan)), "credits": credits_text(plan.credits)})
 
 
@@ -83,6 +92,8 @@ def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace:
 )
 def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
     """Run the backfill. Partitions that it filled are logged as materialised, even after an error."""
+    with step_errors(context, retries=0):
+        config = with_instants(config)
     if config.refresh and not config.refresh_since:
         config = config.model_copy(
             update={"refresh_since": refresh_start(context.instance, context.run_id).isoformat()}
@@ -208,6 +219,25 @@ def groups_of_days(instants: Sequence[datetime], tokens: int) -> Iterator[list[d
         group += day
     if group:
         yield group
+
+
+def with_instants(config: BackfillConfig) -> BackfillConfig:
+    """Return the config with a list of instants in place of ``from``, ``to`` and ``every``.
+
+    Raises ``SettingsError`` if it gives both or neither, or an invalid time or step.
+    """
+    if config.instants and (config.start or config.to or config.every):
+        raise SettingsError("instants cannot be combined with from, to or every; remove one of the two")
+    if config.instants:
+        return config
+    if not config.start:
+        raise SettingsError("no instants are chosen: give from (and to, every), or a list of instants")
+    try:
+        instants = chosen_instants(config.start, config.to or None, config.every or None, None)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    listed = [when.isoformat() for when in instants]
+    return config.model_copy(update={"instants": listed, "start": "", "to": "", "every": ""})
 
 
 def _chains(config: BackfillConfig, workspace: Workspace) -> list[str]:

@@ -29,6 +29,7 @@ INGEST = "ingest"
 TRANSFERS = "transfers"
 ALERTS = "alerts"
 FRESHNESS = "freshness"
+CHECKS = "checks"
 RETENTION = "retention"
 
 
@@ -85,7 +86,12 @@ def all_jobs(settings: Settings) -> list[Any]:
     freshness_job = define_asset_job(
         FRESHNESS, selection=fresh, description="Checks that the newest instant of each table is not too old."
     )
-    jobs = [ingest_job, backfill_job, plan_job, alerts_job, freshness_job, retention_job]
+    checks_job = define_asset_job(
+        CHECKS,
+        selection=AssetSelection.all_asset_checks(),
+        description="Checks all tables of the lake, the newest data, and the alert rules. It fetches nothing.",
+    )
+    jobs = [ingest_job, backfill_job, plan_job, alerts_job, freshness_job, retention_job, checks_job]
     if not settings.node_chains:
         return jobs
     transfers_job = define_asset_job(

@@ -59,6 +59,8 @@ run_retries:
   max_retries: 2
   retry_on_asset_or_op_failure: false
 """
+_prepared: set[str] = set()
+"""Values of ``DAGSTER_HOME`` that this process set."""
 _FORMER_EVENT_LOG: Final = re.compile(
     r"^event_log_storage:[ \t]*\n[ \t]+module: pipelines\.history[ \t]*\n[ \t]+class: QuickEventLog[ \t]*\n?",
     re.MULTILINE,
@@ -67,11 +69,20 @@ _FORMER_EVENT_LOG: Final = re.compile(
 _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
+def own_dagster_home(home: Path) -> Path | None:
+    """Return the user's ``DAGSTER_HOME``; None if there is none, or it is the folder ``home``, or we set it."""
+    named = os.environ.get("DAGSTER_HOME")
+    return None if not named or named in _prepared or Path(named).resolve() == home.resolve() else Path(named)
+
+
 def prepare_dagster_home(home: Path) -> None:
     """Create Dagster's folder in the home, switch telemetry off, and set ``DAGSTER_HOME`` to the folder.
 
-    Raises ``DatabaseError`` if a later version wrote the history in it.
+    Does nothing if the environment has a ``DAGSTER_HOME`` of the user's own. Raises ``DatabaseError`` if a later
+    version wrote the history in the folder.
     """
+    if own_dagster_home(home):
+        return
     home.mkdir(parents=True, exist_ok=True)
     check_history(home)
     config = home / "dagster.yaml"
@@ -81,28 +92,35 @@ def prepare_dagster_home(home: Path) -> None:
     if text != wanted:
         write_whole(config, wanted.encode())
     os.environ["DAGSTER_HOME"] = str(home.resolve())
+    _prepared.add(os.environ["DAGSTER_HOME"])
 
 
 @contextmanager
 def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
     """Open Dagster's history under a home, with the fast event log unless ``dagster.yaml`` chooses a storage.
 
+    If the environment has a ``DAGSTER_HOME`` of the user's own, open that instead, with its own settings.
+
     Raises ``DatabaseError`` if one of its files is damaged or can't be written.
     """
-    config = home / "dagster.yaml"
+    own = own_dagster_home(home)
+    config = (own or home) / "dagster.yaml"
     try:
         with ExitStack() as opened:
             with _explained_settings(config):
                 prepare_dagster_home(home)
-                # 'local_temp' keeps its files: it is Dagster's public way to open a home with other settings
-                instance = DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], _fast_event_log(config))
+                if own:
+                    instance = DagsterInstance.get()
+                else:
+                    # 'local_temp' keeps its files: it is Dagster's public way to open a home with other settings
+                    instance = DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], _fast_event_log(config))
                 opened.enter_context(instance)
             yield instance
     except (SQLAlchemyError, sqlite3.DatabaseError) as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise DatabaseError(
-            f"Dagster's history in {home} can't be used ({reason}); move that folder away: it holds the history of "
-            "runs, and no data"
+            f"Dagster's history in {own or home} can't be used ({reason}); move that folder away: it holds the "
+            "history of runs, and no data"
         ) from error
 
 

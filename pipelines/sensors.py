@@ -57,16 +57,19 @@ def _chain_sensor() -> SensorDefinition:
         name="new_chains",
         minimum_interval_seconds=3_600,
         default_status=DefaultSensorStatus.STOPPED,
-        description="Adds a partition for each new chain of the provider; costs 0.01 credit a day.",
+        description="Adds a partition for each newly watched chain, and names those that you do not watch; costs "
+        "0.01 credit a day.",
     )
     def new_chains(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SensorResult | SkipReason:
-        chains = asyncio.run(_chains_of_provider(workspace))
+        watched = workspace.settings.watchlist
         known = set(context.instance.get_dynamic_partitions(CHAIN))
-        new = [chain for chain in chains if chain not in known]
-        if not new:
-            return SkipReason(f"all {len(chains)} chains of the provider are known")
-        by_chain: Any = CHAIN_BY_DAY.get_partitions_def_for_dimension(CHAIN)
-        return SensorResult(dynamic_partitions_requests=[by_chain.build_add_request(new)])
+        if new := sorted(watched.keys() - known):
+            by_chain: Any = CHAIN_BY_DAY.get_partitions_def_for_dimension(CHAIN)
+            return SensorResult(dynamic_partitions_requests=[by_chain.build_add_request(new)])
+        chains = asyncio.run(_chains_of_provider(workspace))
+        if others := [chain for chain in chains if chain not in watched]:
+            return SkipReason(f"not watched: {', '.join(others)}; name tokens of a chain in the watchlist to watch it")
+        return SkipReason(f"all {len(chains)} chains of the provider are watched")
 
     return new_chains
 

@@ -29,6 +29,7 @@ from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import (
     asset_key,
     column_schema,
+    empty_metadata,
     log_materialisations,
     newest_days,
     table_metadata,
@@ -86,7 +87,8 @@ def stream_asset(
         for table in stream.tables:
             key = asset_key(table, key_prefix)
             for partition, day in zip(partitions, days, strict=True):
-                metadata = table_metadata(table, results.get(day, ()), workspace, with_plots=day in plotted)
+                own = results.get(day)
+                metadata = table_metadata(table, own, workspace, day in plotted) if own else empty_metadata(*day)
                 context.add_asset_metadata(metadata, key, partition)
             yield MaterializeResult(asset_key=key)
 

@@ -35,7 +35,7 @@ from holderlake.settings import Settings, SettingsError, load_settings
 from holderlake.workspace import Workspace
 from pipelines.doctor.file_checks import check_files
 from pipelines.doctor.finding import Finding
-from pipelines.runs import prepare_dagster_home
+from pipelines.runs import own_dagster_home, prepare_dagster_home
 
 _MIN_FREE = 1 << 30
 
@@ -103,7 +103,7 @@ def _disk(home: Path) -> Finding:
 
 def _dagster(settings: Settings) -> Finding:
     prepare_dagster_home(settings.dagster_home)
-    return Finding("dagster", True, f"state in {settings.dagster_home}, telemetry off")
+    return Finding("dagster", True, f"state in {own_dagster_home(settings.dagster_home) or settings.dagster_home}")
 
 
 def _provider(workspace: Workspace) -> Finding:

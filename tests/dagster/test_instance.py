@@ -110,3 +110,25 @@ def test_only_the_fast_event_log_uses_private_modules_of_dagster() -> None:
         if "from dagster._" in path.read_text() or "import dagster._" in path.read_text()
     }
     assert found == {"holderlake/dagster/event_log.py"}
+
+
+def test_an_existing_dagster_home_is_used_with_its_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "company"
+    own.mkdir()
+    (own / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(own))
+    with dagster_instance(tmp_path / "home" / "dagster") as instance:
+        assert Path(instance.root_directory) == own
+        instance.add_dynamic_partitions("chain", ["eth"])
+    assert (own / "dagster.yaml").read_text() == "telemetry:\n  enabled: false\n"
+    assert not (tmp_path / "home").exists()
+    with DagsterInstance.get() as instance:
+        assert instance.get_dynamic_partitions("chain") == ["eth"]
+
+
+def test_a_dagster_home_that_a_command_set_does_not_bind_the_next_home(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with dagster_instance(tmp_path / name) as instance:
+            assert Path(instance.root_directory) == tmp_path / name

@@ -131,6 +131,8 @@ def test_a_day_before_the_first_block_of_a_chain_needs_no_call(
     assert job.execute_in_process(instance=instance, partition_key="solana|2020-03-15").success
     assert workspace.ledger.totals().spent == 0
     assert _materialised(instance, "holders") == {"solana|2020-03-15"}
+    (event,) = materialisations(instance, "holders")
+    assert event.metadata["no data"].value == "the first block of solana is of 2020-03-16; nothing to fetch"
     fill(workspace, instance, ["solana"], [datetime(2020, 3, 15), JUNE], tables=["chains"])
     assert _materialised(instance, "chains") == {"solana|2020-03-15", "solana|2026-06-01"}
     assert [one.as_of for one in workspace.lake.manifests("chains")] == [JUNE]
@@ -261,18 +263,21 @@ def test_each_tick_of_a_day_has_a_run_of_its_own(make_workspace: MakeWorkspace, 
     assert {key for key, _ in keys} == {"solana|2026-06-01"}
 
 
-def test_the_sensor_adds_new_chains_and_skips_if_there_are_none(
+def test_the_sensor_adds_watched_chains_and_only_names_the_others(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
-    workspace = make_workspace()
+    workspace = _small(make_workspace)
     sensor = build_defs(workspace).resolve_sensor_def("new_chains")
     found = sensor(build_sensor_context(instance=instance, resources={"workspace": workspace}))
     assert isinstance(found, SensorResult)
     (request,) = found.dynamic_partitions_requests or []
-    assert {"eth", "base", "arc"} <= set(request.partition_keys)
-    instance.add_dynamic_partitions("chain", request.partition_keys)
+    assert list(request.partition_keys) == ["solana"]
+    instance.add_dynamic_partitions("chain", ["solana"])
     with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
-        assert isinstance(sensor(context), SkipReason)
+        skipped = sensor(context)
+    assert isinstance(skipped, SkipReason)
+    assert "arc" in str(skipped.skip_message)
+    assert instance.get_dynamic_partitions("chain") == ["solana"]
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # Dagster's own call of a beta parameter

@@ -21,7 +21,7 @@ from dagster import (
 
 from holderlake.alerts.rules import TABLE_OF, Span, evaluate, tokens_of
 from holderlake.contract.times import utc_now
-from holderlake.dagster.checks.streams import as_results, days_of_run
+from holderlake.dagster.checks.streams import as_results, days_of_run, selected
 from holderlake.dagster.metadata.tables import asset_key
 from holderlake.settings import Settings
 from holderlake.settings.cron import interval_of
@@ -41,17 +41,18 @@ def alert_checks(settings: Settings, *, key_prefix: Sequence[str] = ()) -> list[
         return []
     specs = [_spec(name, rule, key_prefix) for name, rule in rules.items()]
 
-    @multi_asset_check(name="__".join([*key_prefix, "alert_checks"]), specs=specs)
+    @multi_asset_check(name="__".join([*key_prefix, "alert_checks"]), specs=specs, can_subset=True)
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
         days, warehouse = days_of_run(context), workspace.warehouse
         if warehouse.is_postponed and days is not None:
             warehouse.postponed_days |= set(days)
-            yield from as_results(_postponed(name, rule, key_prefix) for name, rule in rules.items())
+            postponed = (_postponed(name, rule, key_prefix) for name, rule in rules.items())
+            yield from selected(context, as_results(postponed))
             return
         if days is not None:
             days = sorted({*days, *warehouse.postponed_days})
             warehouse.postponed_days.clear()
-        yield from as_results(evaluate_alerts(workspace, days, key_prefix))
+        yield from selected(context, as_results(evaluate_alerts(workspace, days, key_prefix)))
 
     return [check]
 

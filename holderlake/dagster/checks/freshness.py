@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dagster import (
+    AssetCheckExecutionContext,
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
@@ -17,6 +18,7 @@ from dagster import (
     multi_asset_check,
 )
 
+from holderlake.dagster.checks.streams import selected
 from holderlake.dagster.metadata.tables import asset_key
 from holderlake.ingest.stream import Stream
 from holderlake.settings.cron import interval_of
@@ -34,8 +36,11 @@ def freshness_checks(streams: Sequence[Stream], *, key_prefix: Sequence[str] = (
         for stream in streams
     ]
 
-    @multi_asset_check(name="__".join([*key_prefix, "freshness_checks"]), specs=specs)
-    def check(workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
+    @multi_asset_check(name="__".join([*key_prefix, "freshness_checks"]), specs=specs, can_subset=True)
+    def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
+        yield from selected(context, results(workspace))
+
+    def results(workspace: Workspace) -> Iterator[AssetCheckResult]:
         oldest = workspace.now() - interval_of(workspace.settings.schedule.cron) - _GRACE
         for stream in streams:
             newest = newest_instants(workspace, stream)

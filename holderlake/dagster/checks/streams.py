@@ -68,9 +68,11 @@ def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChe
     It checks the partitions of its run; in a run without partitions, the whole lake.
     """
 
-    @multi_asset_check(name="__".join([*key_prefix, f"{stream.name}_checks"]), specs=_specs(stream, key_prefix))
+    @multi_asset_check(
+        name="__".join([*key_prefix, f"{stream.name}_checks"]), specs=_specs(stream, key_prefix), can_subset=True
+    )
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        yield from as_results(evaluate(workspace.lake, stream, days_of_run(context), key_prefix))
+        yield from selected(context, as_results(evaluate(workspace.lake, stream, days_of_run(context), key_prefix)))
 
     return check
 
@@ -79,6 +81,14 @@ def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | 
     """Return the pairs of chain and day (YYYY-MM-DD) of a run's partitions; None if the run has no partitions."""
     step = context.op_execution_context
     return days_of(step.partition_keys) if step.has_partition_key or step.has_partition_key_range else None
+
+
+def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckResult]) -> Iterator[AssetCheckResult]:
+    """Yield the results of those checks that the run selects, so that each can be run alone in Dagster's web UI."""
+    chosen = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
+    for one in results:
+        if (one.asset_key, one.check_name) in chosen:
+            yield one
 
 
 def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:

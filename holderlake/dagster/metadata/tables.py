@@ -7,10 +7,12 @@ mostly zero are left out, and only the newest partition of a run has a plot.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import date
 from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableColumn, TableColumnConstraints, TableSchema
 
+from holderlake.contract.chains import KNOWN_CHAINS
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.partitions import partition_key
@@ -84,6 +86,14 @@ def log_materialisations(
     key = partition_key(results[0].chain, results[0].as_of)
     metadata = table_metadata(table, results, workspace, with_plots)
     context.log_event(AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata))
+
+
+def empty_metadata(chain: str, day: str) -> dict[str, Any]:
+    """Return the metadata of a partition that needs no data: a day (YYYY-MM-DD) before the chain's first block."""
+    known = KNOWN_CHAINS.get(chain)
+    if known is None or known.first_day is None or date.fromisoformat(day) >= known.first_day:
+        return {"dagster/row_count": 0}
+    return {"dagster/row_count": 0, "no data": f"the first block of {chain} is of {known.first_day}; nothing to fetch"}
 
 
 def newest_days(days: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
