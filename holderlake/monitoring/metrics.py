@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
+from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -34,6 +35,8 @@ Part = Callable[[], Iterator[Metric]]
 
 _log = logging.getLogger(__name__)
 _PREFIX: Final = "holderlake_pipeline_"
+_REST: Final = 20
+"""Time between two readings of a part, as a multiple of the time that reading took."""
 
 
 def gauge(name: str, about: str, labels: Sequence[str] = ()) -> GaugeMetricFamily:
@@ -41,13 +44,13 @@ def gauge(name: str, about: str, labels: Sequence[str] = ()) -> GaugeMetricFamil
     return GaugeMetricFamily(f"{_PREFIX}{name}", about, labels=labels)
 
 
-def all_metrics(parts: dict[str, Part]) -> CollectorRegistry:
+def all_metrics(parts: dict[str, Part], clock: Callable[[], float] = time.monotonic) -> CollectorRegistry:
     """Return a registry of the metrics of all parts, by name of the part.
 
     A part that cannot be read is logged and left out, and the metric ``holderlake_pipeline_up`` is 0 for it.
     """
     registry = CollectorRegistry()
-    registry.register(_Parts(parts))
+    registry.register(_Parts(parts, clock))
     return registry
 
 
@@ -137,29 +140,43 @@ class HomeMetrics:
 
 
 class _Parts(Collector):
-    """The metrics of all parts, one scrape at a time."""
+    """The metrics of all parts, one scrape at a time.
 
-    def __init__(self, parts: dict[str, Part]) -> None:
+    A part that takes long is not read at each scrape, so that reading takes at most a twentieth of the time.
+    """
+
+    def __init__(self, parts: dict[str, Part], clock: Callable[[], float]) -> None:
         self._parts = parts
+        self._clock = clock
         self._lock = Lock()
+        self._read: dict[str, tuple[float, float, list[Metric]]] = {}
 
     def collect(self) -> Iterator[Metric]:
         up = gauge("up", "1 if a part of the metrics could be read, else 0", ["part"])
         seconds = gauge("read_seconds", "Seconds that reading a part of the metrics took", ["part"])
         with self._lock:
-            for name, part in self._parts.items():
-                began = time.monotonic()
+            for name in self._parts:
                 try:
-                    metrics = list(part())
+                    took, metrics = self._metrics(name)
                 except Exception as error:  # a scrape during an outage still has all other parts
                     _log.warning("no metrics of the %s: %s", name, error)
-                    metrics = []
                     up.add_metric([name], 0)
                 else:
                     up.add_metric([name], 1)
-                seconds.add_metric([name], time.monotonic() - began)
-                yield from metrics
+                    seconds.add_metric([name], took)
+                    yield from metrics
         yield from (up, seconds)
+
+    def _metrics(self, name: str) -> tuple[float, list[Metric]]:
+        """Return the seconds that reading a part took, and its metrics, which are read again if they are old."""
+        began = self._clock()
+        ended, took, metrics = self._read.get(name, (-inf, 0.0, []))
+        if began - ended < _REST * took:
+            return took, metrics
+        metrics = list(self._parts[name]())
+        ended = self._clock()
+        self._read[name] = ended, ended - began, metrics
+        return ended - began, metrics
 
     def describe(self) -> Iterator[Metric]:
         """Return nothing, so that registering reads nothing."""

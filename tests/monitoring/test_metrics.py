@@ -15,6 +15,7 @@ import pytest
 from dagster import DagsterInstance, job, op
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from holderlake.contract.times import utc_now
@@ -99,6 +100,22 @@ def test_a_damaged_ledger_leaves_out_only_its_own_metrics(
     assert read("credits_spent_hundredths") is None
     assert read("parked_backfills") == 0
     assert "no metrics of the ledger" in caplog.text
+
+
+def test_a_slow_part_is_read_again_after_twenty_times_its_duration() -> None:
+    now, read = [0.0], []
+
+    def slow() -> Iterator[Metric]:
+        read.append(now[0])
+        now[0] += 2
+        yield from ()
+
+    registry = all_metrics({"slow": slow}, clock=lambda: now[0])
+    for seconds_since in (0, 39, 1):
+        now[0] += seconds_since
+        values = reader(registry)
+    assert read == [0, 42]
+    assert values("read_seconds", part="slow") == 2
 
 
 def test_a_textfile_is_replaced_whole(workspace: Workspace, tmp_path: Path) -> None:
