@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -18,6 +19,11 @@ def require_s3() -> None:
     lacking = [name for name in ("obstore", "moto", "flask", "flask_cors") if importlib.util.find_spec(name) is None]
     if lacking:
         missing(f"object storage can't be tested here, because {', '.join(lacking)} is missing: run 'make extras'")
+
+
+def s3_bucket(server: str, name: str) -> None:
+    """Create a bucket."""
+    urllib.request.urlopen(urllib.request.Request(f"{server}/{name}", method="PUT")).close()
 
 
 @contextmanager

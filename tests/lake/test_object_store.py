@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from holderlake.storage import objects
 from holderlake.storage.objects import ObjectsError
 from tests.lake.test_lake import FOREIGN_NAMES
 from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders, write_maps
-from tests.s3 import KEYS, require_s3, s3_server
+from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
 
 require_s3()
 
@@ -44,7 +43,7 @@ def server() -> Iterator[str]:
 def new_bucket(server: str) -> Lake:
     """Make a bucket, and return a lake's folder in it."""
     name = f"bucket-{next(_numbers)}"
-    urllib.request.urlopen(urllib.request.Request(f"{server}/{name}", method="PUT")).close()
+    s3_bucket(server, name)
     return open_bucket(f"s3://{name}/lake", server, "us-east-1", KEYS)
 
 
