@@ -28,6 +28,8 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 _BATCH: Final = 32
+_COMMITS: Final = 8
+"""Most commits to a bucket at a time: each waits for several answers of the storage."""
 _LONGEST_WAIT: Final = 0.2
 """Most seconds that an answer waits for others to be decoded with it."""
 
@@ -67,6 +69,7 @@ class DecodeQueue:
         self._running = 0
         # One thread: more would share the interpreter's lock, and need more memory.
         self._thread = ThreadPoolExecutor(1, "decoding")
+        self._remote = ThreadPoolExecutor(_COMMITS, "commits")
         self._timer: asyncio.TimerHandle | None = None
 
     async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
@@ -84,11 +87,12 @@ class DecodeQueue:
             self._timer = loop.call_later(_LONGEST_WAIT, self._start)
         return await future
 
-    async def run(self, work: Callable[[Argument], Result], argument: Argument) -> Result:
-        """Call ``work(argument)`` in the decoding thread and return its result."""
+    async def run(self, work: Callable[[Argument], Result], argument: Argument, *, is_remote: bool = False) -> Result:
+        """Call ``work(argument)`` in the decoding thread, or in one of several if it ``is_remote``."""
+        executor = self._remote if is_remote else self._thread
         self._running += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
+            return await asyncio.get_running_loop().run_in_executor(executor, work, argument)
         finally:
             self._running -= 1
 

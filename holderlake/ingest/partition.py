@@ -22,7 +22,7 @@ from holderlake.decoding import UNREADABLE_ROW, Decoded
 from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.options import Options, with_options
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
-from holderlake.lake.lake import SUBJECT_COLUMNS
+from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
 from holderlake.provider.errors import (
     Forbidden,
     InvalidKey,
@@ -271,14 +271,17 @@ async def commit(
     """
     if batch.skipped:
         context.workspace.skipped[stream.name] = batch.skipped
+    manifest = None
     if missing.subjects and not batch.skipped:
         rules = await context.rules() if stream.name == "maps" else None
-        await context.decoder.run(partial(_write, context, stream, partition, missing, rules), batch)
+        write = partial(_write, context, stream, partition, missing, rules)
+        manifest = await context.decoder.run(write, batch, is_remote=not context.workspace.lake.is_local)
     if batch.refused:
         raise batch.refused
     if batch.outage and not batch.covered:
         raise batch.outage
-    manifest = context.workspace.lake.manifest(stream.name, partition.chain, partition.as_of)
+    if manifest is None:
+        manifest = context.workspace.lake.manifest(stream.name, partition.chain, partition.as_of)
     return PartitionResult(
         stream.name,
         partition.chain,
@@ -296,7 +299,7 @@ async def commit(
 
 def _write(
     context: IngestContext, stream: Stream, partition: Partition, missing: Missing, rules: str | None, batch: Batch
-) -> None:
+) -> Manifest:
     """Record in the archive which answers the commit uses, then write the tables to the lake."""
     at = utc_now() if context.replay is None else context.replay.at
     lake, record = context.workspace.lake, None
@@ -317,7 +320,7 @@ def _write(
         else:
             provenance.note(context.workspace.archive, made_from)
     tables = {name: _concatenated(name, batch.tables.get(name, ())) for name in stream.tables}
-    lake.write(
+    return lake.write(
         stream.name,
         partition.chain,
         partition.as_of,

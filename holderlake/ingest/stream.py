@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from holderlake.contract.requests import Request
-from holderlake.contract.times import to_unix, utc_now
+from holderlake.contract.times import partition_text, to_unix, utc_now
 from holderlake.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.ingest.options import Options, chosen_options
 from holderlake.provider.fetcher import Provider
@@ -193,7 +193,7 @@ def missing(
     a refresh has other options than the partition, all covered subjects of the partition are returned too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
-    held = workspace.lake.manifest(stream.name, partition.chain, partition.as_of)
+    held = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))
     refresh = refresh and not (held and refresh_since and held.written_at >= refresh_since)
     options = chosen_options(stream.name, workspace.settings, held, refresh)
     if refresh and held and held.options is not None and held.options != options:

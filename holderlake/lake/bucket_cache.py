@@ -61,6 +61,11 @@ class BucketCache:
         found = self._run(lambda database: database.rows(query, [prefix, prefix + _LAST]))
         return {name: Version(e_tag).listed for name, e_tag in found}
 
+    def text(self, name: str) -> bytes | None:
+        """Return the copy of a manifest; None if there is none."""
+        found = self._run(lambda database: database.rows("SELECT text FROM manifests WHERE name = ?", [name]))
+        return found[0][0] if found else None
+
     def texts(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield name and bytes of the manifests with this prefix, by name, without holding all in memory."""
         query = "SELECT name, text FROM manifests WHERE name > ? AND name < ? ORDER BY name LIMIT ?"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +52,7 @@ from holderlake.storage.objects import Folder, Objects, Version, each, open_obje
 
 _WRITERS: Final = 8
 _CHUNK: Final = 500
+_RECENT_SECONDS: Final = 10.0
 _CACHE_BYTES: Final = 2_000_000_000
 _PROBED: Final = "probed"
 ARCHIVE: Final = "_archive"
@@ -116,6 +118,7 @@ class BucketStore:
         self._cache = BucketCache(folder, cache_bytes)
         self.check_writer = check_writer
         self._provider: bytes | None = None
+        self._refreshed: dict[str, float] = {}
 
     def probe(self) -> None:
         """Raise ``BucketError`` if the storage ignores conditional puts. To test it, threads write one object."""
@@ -176,6 +179,20 @@ class BucketStore:
 
     def manifest(self, place: Place) -> Manifest | None:
         return self.latest(place).manifest
+
+    def recent(self, place: Place) -> Manifest | None:
+        """Return a partition's manifest as of at most ten seconds ago: one listing serves all partitions of a chain."""
+        prefix = f"{MANIFESTS}/chain={place[1]}/"
+        if time.monotonic() - self._refreshed.get(prefix, float("-inf")) > _RECENT_SECONDS:
+            began = time.monotonic()
+            self.refresh(prefix)
+            self._refreshed[prefix] = began
+        name = str(manifest_path(Path(), *place))
+        text = self._cache.text(name)
+        try:
+            return parsed_manifest(text, PurePosixPath(name)) if text else None
+        except DamagedManifest:
+            return None
 
     def latest(self, place: Place) -> Latest:
         name = str(manifest_path(Path(), *place))

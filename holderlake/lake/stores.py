@@ -56,6 +56,10 @@ class Store(Protocol):
         """Return a partition's manifest; None if it is missing or lacks a file."""
         ...
 
+    def recent(self, place: Place) -> Manifest | None:
+        """Return what ``manifest`` returns, as of some seconds ago if the store is in a bucket."""
+        ...
+
     def latest(self, place: Place) -> Latest:
         """Return a partition's manifest, complete or not, for a commit. The caller holds the chain's lock."""
         ...
@@ -131,6 +135,9 @@ class FolderStore:
     def manifest(self, place: Place) -> Manifest | None:
         manifest = read_manifest(commits.settled_manifest_path(self.root, *place))
         return manifest if manifest and has_its_files(self.root, manifest) else None
+
+    def recent(self, place: Place) -> Manifest | None:
+        return self.manifest(place)
 
     def latest(self, place: Place) -> Latest:
         path = manifest_path(self.root, *place)

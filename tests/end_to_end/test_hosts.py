@@ -78,4 +78,3 @@ def test_killed_hosts_fill_one_lake_and_pay_once(service: Service, postgres_url:
             assert host.warehouse.query("FROM partitions").num_rows == len(list(lake.manifests()))
     again = customer.billed.total() - undisturbed.customer.billed.total()
     assert 0 <= again <= HOSTS * KILLS * CONCURRENCY
-    print(f"{customer.billed.total()} calls were billed, {again} of them in flight at {HOSTS * KILLS} kills")

@@ -126,6 +126,20 @@ def test_unchanged_manifests_and_files_are_not_downloaded_again(bucket: Counted,
     assert bucket.requests == {"list": 1, "get": 2}
 
 
+def test_recent_manifests_of_a_chain_need_one_listing(bucket: Counted, host: Host) -> None:
+    ours, theirs = host(), host()
+    for day in DAYS[:20]:
+        write_holders(ours, "eth", day, {"0xa": {"x": 5}})
+    found = [theirs.store.recent(("holders", "eth", one.timestamp)) for one in ours.manifests()]
+    assert found == list(ours.manifests())
+    bucket.requests.clear()
+    assert [theirs.store.recent(one.place) for one in found if one] == found
+    assert theirs.store.recent(("maps", "eth", "20261101T000000Z")) is None
+    assert not bucket.requests
+    written = write_holders(theirs, "eth", DAYS[0], {"0xb": {"x": 5}})
+    assert theirs.store.recent(written.place) == written
+
+
 @pytest.mark.parametrize("puts", range(6))
 def test_readers_see_all_tables_of_a_killed_commit_or_none(bucket: Counted, host: Host, puts: int) -> None:
     ours, theirs = host(), host()
