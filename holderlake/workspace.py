@@ -104,10 +104,7 @@ class Workspace:
 
     def state(self, file: Path) -> Where:
         """Return the place of a part of the state: a SQLite ``file`` of the home, or the shared PostgreSQL."""
-        chosen = self.settings.state
-        if chosen.url is None:
-            return file
-        return Postgres(chosen.url, file, chosen.schema_name, chosen.lease_seconds)
+        return state_of(self.settings, file)
 
     def check(self) -> None:
         """Raise ``SettingsError`` without a provider, and ``LakeError`` if the lake has another provider's data."""
@@ -148,6 +145,14 @@ class Workspace:
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:
                 yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id, plan_limits)
+
+
+def state_of(settings: Settings, file: Path) -> Where:
+    """Return the place of a part of the state: a SQLite ``file`` of the home, or the PostgreSQL that hosts share."""
+    chosen = settings.state
+    if chosen.url is None:
+        return file
+    return Postgres(chosen.url, file, chosen.schema_name, chosen.lease_seconds)
 
 
 def open_lake(settings: Settings) -> Lake:

@@ -76,7 +76,7 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
     ``WarehouseError`` without a warehouse, and ``SettingsError`` if the webhook's file cannot be read.
     """
     now = now or utc_now()
-    outbox = Outbox(workspace.settings.alerts_book)
+    outbox = Outbox(workspace.state(workspace.settings.alerts_book))
     report = DeliveryReport()
     try:
         with outbox.delivering():
@@ -96,7 +96,7 @@ def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None
     ``now`` is naive UTC, by default the current time. Raises ``SettingsError`` if the webhook's file cannot be read.
     """
     now = now or utc_now()
-    outbox = Outbox(workspace.settings.alerts_book)
+    outbox = Outbox(workspace.state(workspace.settings.alerts_book))
     destinations = [LOG, WEBHOOK] if workspace.settings.has_webhook else [LOG]
     new = outbox.add(notices, destinations, now)
     report = deliver_alerts(workspace, now, evaluate=False)
@@ -106,10 +106,10 @@ def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None
 
 def has_unsent(workspace: Workspace, now: datetime) -> bool:
     """Return whether an alert or notice is due for delivery to a destination that the settings still name."""
-    path = workspace.settings.alerts_book
-    if not path.exists():
+    outbox = Outbox(workspace.state(workspace.settings.alerts_book))
+    if not outbox.exists:
         return False
-    return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in Outbox(path).due(now))
+    return any(due.destination != WEBHOOK or workspace.settings.has_webhook for due in outbox.due(now))
 
 
 def webhook_of(settings: Settings) -> Webhook | None:

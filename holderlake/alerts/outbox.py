@@ -1,4 +1,4 @@
-"""Outbox of alerts with their delivery status, in an SQLite file.
+"""Outbox of alerts with their delivery status, in an SQLite file or in the PostgreSQL that hosts share.
 
 A delivery is recorded before the attempt and after its success. If the process is killed in between, the alert is sent
 again under the same key. All times are naive UTC.
@@ -18,10 +18,10 @@ from typing import Final, Literal
 from holderlake.alerts.notices import NOTICES, Notice
 from holderlake.alerts.rules import Alert
 from holderlake.settings.sections.alerts import AlertRule
-from holderlake.storage.locks import locked
-from holderlake.storage.sqlite import Database
+from holderlake.storage.owners import leased
+from holderlake.storage.state import State, Where, open_state
 
-State = Literal["pending", "sending", "sent", "given_up"]
+Status = Literal["pending", "sending", "sent", "given_up"]
 
 _FIRST_WAIT: Final = timedelta(minutes=1)
 _LONGEST_WAIT: Final = timedelta(hours=1)
@@ -65,7 +65,9 @@ _SCHEMA: Final = (
     "CREATE INDEX IF NOT EXISTS deliveries_open ON deliveries (state) WHERE state IN ('pending', 'sending')",
 )
 _COLUMNS: Final = "name, rule, chain, token_address, timestamp, subject, occasion, measured, threshold, evidence"
-_ADD: Final = f"INSERT OR IGNORE INTO alerts (fingerprint, {_COLUMNS}, found_at) VALUES ({', '.join('?' * 12)})"
+_ADD: Final = f"""
+INSERT INTO alerts (fingerprint, {_COLUMNS}, found_at) VALUES ({", ".join("?" * 12)}) ON CONFLICT DO NOTHING
+"""
 _ADD_DELIVERY: Final = """
 INSERT INTO deliveries (alert, destination, state, next_at)
 SELECT id, ?, 'pending', ? FROM alerts WHERE fingerprint = ?
@@ -109,7 +111,7 @@ class Delivery:
     """Status of an alert's delivery to one destination; ``error`` is the error of the last attempt, if it failed."""
 
     destination: str
-    state: State
+    state: Status
     attempts: int
     error: str | None
 
@@ -119,18 +121,23 @@ class OutboxBusy(Exception):
 
 
 class Outbox:
-    """The outbox in the file at ``path``, which is created by the first write."""
+    """The outbox in a SQLite file, which is created by the first write, or in PostgreSQL."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, where: Where) -> None:
+        self._where = where
+
+    @property
+    def exists(self) -> bool:
+        """Return False if the outbox has no file yet."""
+        return not isinstance(self._where, Path) or self._where.exists()
 
     def began(self, name: str, rule: AlertRule, now: datetime) -> datetime:
         """Return when this definition of a rule was first evaluated; if it never was, record and return ``now``."""
         definition = rule.model_dump_json()
         with self._db.transaction() as db:
-            db.execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?)", [name, definition, now.isoformat()])
+            db.execute("INSERT INTO rules VALUES (?, ?, ?) ON CONFLICT DO NOTHING", [name, definition, now.isoformat()])
             rows = db.execute("SELECT began FROM rules WHERE name = ? AND definition = ?", [name, definition])
-            return datetime.fromisoformat(rows.fetchone()[0])
+            return datetime.fromisoformat(rows.fetchall()[0][0])
 
     def add(self, alerts: Iterable[Alert], destinations: Sequence[str], now: datetime) -> list[Alert]:
         """Add the alerts that are not in the outbox, to be sent to each destination. Return the added alerts."""
@@ -150,7 +157,7 @@ class Outbox:
 
     def notices(self, since: datetime) -> list[Alert]:
         """Return the notices about the pipeline since an instant, oldest first; empty if the outbox has no file yet."""
-        if not self.path.exists():
+        if not self.exists:
             return []
         with self._db.transaction() as db:
             rows = db.execute(_NOTICES, [since.isoformat(), *NOTICES]).fetchall()
@@ -176,7 +183,7 @@ class Outbox:
     def deliveries(self) -> dict[str, list[Delivery]]:
         """Return all deliveries by the fingerprint of their alert; empty if the outbox has no file yet."""
         deliveries: dict[str, list[Delivery]] = {}
-        if self.path.exists():
+        if self.exists:
             with self._db.transaction() as db:
                 for fingerprint, *delivery in db.execute(_STATES).fetchall():
                     deliveries.setdefault(fingerprint, []).append(Delivery(*delivery))
@@ -184,15 +191,15 @@ class Outbox:
 
     def delivering(self) -> AbstractContextManager[None]:
         """Lock the outbox during the ``with`` block. Raises ``OutboxBusy`` while another process delivers alerts."""
-        return locked(self.path.with_name(f"{self.path.name}.lock"), OutboxBusy())
+        return leased(self._where, "alerts", OutboxBusy())
 
-    def _mark(self, due: Due, state: State, attempts: int, next_at: datetime, error: str | None) -> None:
+    def _mark(self, due: Due, state: Status, attempts: int, next_at: datetime, error: str | None) -> None:
         with self._db.transaction() as db:
             db.execute(_MARK, (state, attempts, next_at.isoformat(), error, due.destination, due.alert.fingerprint))
 
     @cached_property
-    def _db(self) -> Database:
-        return Database(self.path, _SCHEMA, "FULL")  # after a power cut nothing is sent twice
+    def _db(self) -> State:
+        return open_state(self._where, _SCHEMA, "FULL")  # after a power cut nothing is sent twice
 
 
 def _row(alert: Alert) -> tuple[object, ...]:

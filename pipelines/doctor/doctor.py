@@ -32,7 +32,8 @@ from holderlake.local.nodes import newest_block
 from holderlake.local.store import engine_rules, open_own_store
 from holderlake.provider.errors import ProviderError
 from holderlake.settings import Settings, SettingsError, load_settings
-from holderlake.workspace import Workspace
+from holderlake.storage.sqlite import DatabaseError
+from holderlake.workspace import Workspace, state_of
 from pipelines.doctor.file_checks import check_files
 from pipelines.doctor.finding import Finding
 from pipelines.runs import own_dagster_home, prepare_dagster_home
@@ -207,8 +208,12 @@ def _alerts(settings: Settings) -> Finding:
     except SettingsError as error:
         return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
     where = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
-    book = Outbox(settings.alerts_book)
-    deliveries = [one for each in book.deliveries().values() for one in each] if settings.alerts_book.exists() else []
+    try:
+        book = Outbox(state_of(settings, settings.alerts_book)).deliveries()
+    except DatabaseError as error:
+        what, _, advice = str(error).partition("; ")
+        return Finding("alerts", False, what, advice)
+    deliveries = [one for each in book.values() for one in each]
     late = [one for one in deliveries if one.state not in ("sent", "given_up") and one.error]
     found = f"{len(settings.alerts.in_force)} rules, delivered to {where}"
     if late:

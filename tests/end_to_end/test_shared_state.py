@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from holderlake.alerts.delivery import notify
+from holderlake.alerts.notices import run_failed
+from holderlake.alerts.outbox import Outbox
 from holderlake.backfill.paused import Selection, park, parked_backfills, unpark
+from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted
 from holderlake.provider.ledger.entries import Reservation, Reserve, Settle
 from holderlake.settings import Settings
@@ -107,6 +111,18 @@ def test_a_lease_ends_with_its_process(hosts: Hosts) -> None:
         holder.kill()
     with leased(where, "alerts", RuntimeError("busy")):
         pass
+
+
+def test_an_alert_of_several_hosts_is_sent_once(hosts: Hosts) -> None:
+    notice = run_failed("run", "ingest", "eth|2026-11-20", "timeout", utc_now())
+    reports = [notify(hosts(name), [notice]) for name in ("one", "other", "one")]
+    assert [report.sent for report in reports] == [{"log": 1}, {}, {}]
+    assert [len(report.new) for report in reports] == [1, 0, 0]
+    other = Outbox(hosts("other").state(hosts("other").settings.alerts_book))
+    ((delivery,),) = other.deliveries().values()
+    assert (delivery.destination, delivery.state, delivery.attempts) == ("log", "sent", 1)
+    with other.delivering():
+        assert notify(hosts("one"), []).is_busy
 
 
 def test_plan_limits_are_shared(hosts: Hosts) -> None:

@@ -8,8 +8,8 @@ from holderlake.settings.fields import DatabaseUrl, Section
 
 
 class StateSettings(Section):
-    """Where the ledger with its ceilings, the rate limit, the claims of answers and parked backfills are: in files of
-    the home, or in PostgreSQL for several hosts that share a key. `url` comes from the environment only."""
+    """Where ledger, ceilings, rate limit, claims of answers, parked backfills and sent alerts are: in files of `home`,
+    or in PostgreSQL for several hosts that share a key. `url` comes from the environment only."""
 
     url: DatabaseUrl | None = Field(
         default=None,

@@ -91,8 +91,9 @@ def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
 
 def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:
     from holderlake.alerts.outbox import Outbox
+    from holderlake.workspace import state_of
 
-    outbox = Outbox(settings.alerts_book)
+    outbox = Outbox(state_of(settings, settings.alerts_book))
     deliveries = outbox.deliveries()
     notices = outbox.notices(since)
     if as_json:
