@@ -39,11 +39,6 @@ def run(code: str, *arguments: str, env: Mapping[str, str] | None = None) -> End
     return subprocess.run(command, cwd=ROOT, env=env, stdin=DEVNULL, capture_output=True, text=True, check=False)
 
 
-def holderlake(*arguments: str, env: Mapping[str, str]) -> Ended:
-    """Run the command ``holderlake`` to its end."""
-    return run(HOLDERLAKE, *arguments, env=env)
-
-
 def start_holderlake(
     *arguments: str, env: Mapping[str, str], cwd: Path = ROOT, stdout: Stream = None, stderr: Stream = None
 ) -> Process:

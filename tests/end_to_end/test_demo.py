@@ -18,7 +18,7 @@ from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.warehouse import schema
 from holderlake.warehouse.warehouse import Warehouse
-from tests.processes import Ended, holderlake, run
+from tests.processes import HOLDERLAKE, Ended, run
 from tests.real import missing
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def _holderlake(home: Path, *arguments: str) -> Ended:
         name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))
     }
     environment |= {"HOLDERLAKE_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-    return holderlake(*arguments, env=environment)
+    return run(HOLDERLAKE, *arguments, env=environment)
 
 
 @pytest.fixture(scope="module")

@@ -30,9 +30,9 @@ from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.cli.exit_codes import ExitCode
+from tests.commands import holderlake
 from tests.end_to_end.foreign_provider import BEYOND_HOLDERS, BEYOND_MAP, Beyond, ForeignProvider, Question
 from tests.filling import fill
-from tests.processes import holderlake
 
 CHAIN_IDS = ("eth", "base", "bsc")
 TOKENS_OF = [f"0x{number:040x}" for number in range(1, 11)]

@@ -6,11 +6,9 @@ import asyncio
 import http.client
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -21,8 +19,9 @@ import pytest
 
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.ledger import CreditLedger
+from tests.commands import holderlake
 from tests.conftest import RunningService
-from tests.processes import HOLDERLAKE, ROOT
+from tests.processes import HOLDERLAKE, Ended, run
 from tests.provider.misbehaving import Misbehaving, Received, Step, answer, endless, error, half, token_map
 
 TOKEN = "native"
@@ -30,19 +29,23 @@ MAY = datetime(2026, 5, 1)
 Fate = Callable[[Received], Step | None]
 
 
-def command(home: Path, address: str, key: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a new interpreter, one that also exits like a user's."""
+def environment(home: Path, address: str, key: str, **settings: str) -> dict[str, str]:
+    """Return the environment of a command for the provider at this address, and write its settings file."""
     home.mkdir(exist_ok=True)
     (home / "holderlake.toml").write_text(f'[watchlist]\neth = ["{TOKEN}"]\n')
-    own: Mapping[str, str] = {
+    own = {
+        "HOLDERLAKE_CONFIG": str(home / "holderlake.toml"),
         "HOLDERLAKE_HOME": str(home / "data"),
         "HOLDERLAKE_PROVIDER__URL": address,
         "HOLDERLAKE_API_KEY": key,
-        "PYTHONPATH": str(ROOT),
         **settings,
     }
-    code = [sys.executable, "-c", HOLDERLAKE, *arguments]
-    return subprocess.run(code, cwd=home, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    return {**os.environ, **own}
+
+
+def command(home: Path, address: str, key: str, *arguments: str, **settings: str) -> Ended:
+    """Run a command for the provider at this address."""
+    return holderlake(*arguments, env=environment(home, address, key, **settings))
 
 
 class Gateway:
@@ -97,13 +100,14 @@ def once(part: str, *steps: Step) -> Fate:
     return lambda request: left.pop(0) if part in request.target and left else None
 
 
-def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
+def complaints(done: Ended) -> list[str]:
     """Lines on standard error, without the results of asset checks."""
     return [line for line in done.stderr.splitlines() if not line.startswith("Check ")]
 
 
 def test_a_command_over_http_leaves_standard_error_empty(sample_service: RunningService, tmp_path: Path) -> None:
-    done = command(tmp_path, sample_service.base_url, sample_service.secret, "ingest", "--at", "2026-05-01")
+    own = environment(tmp_path, sample_service.base_url, sample_service.secret)
+    done = run(HOLDERLAKE, "ingest", "--at", "2026-05-01", env=own)
     assert (done.returncode, complaints(done)) == (0, [])
 
 

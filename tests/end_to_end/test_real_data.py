@@ -20,7 +20,8 @@ import pytest
 
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix, to_unix
-from tests.processes import Process, holderlake, start_holderlake
+from tests.commands import holderlake
+from tests.processes import Process, start_holderlake
 
 ZERO = "0x" + "0" * 40
 DECIMALS = {"erc20": 18, "erc721": 0}

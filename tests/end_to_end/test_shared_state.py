@@ -22,7 +22,8 @@ from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.owners import leased
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.doctor.file_checks import check_files
-from tests.processes import PIPE, holderlake, start
+from tests.commands import holderlake
+from tests.processes import PIPE, start
 from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 

@@ -13,9 +13,9 @@ import pytest
 
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
+from tests.commands import holderlake
 from tests.explorer.serving import exploring
 from tests.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
-from tests.processes import holderlake
 
 TOKEN, ONE, TWO, THREE = ("0x" + digit * 40 for digit in "a123")
 HUGE = 2**255 + 1

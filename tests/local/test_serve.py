@@ -21,7 +21,7 @@ import pytest
 from holderlake.contract.prices import CREDIT
 from holderlake.local.accounts import open_keys
 from holderlake.settings import Settings, SettingsError, load_settings
-from tests.processes import holderlake
+from tests.commands import holderlake
 
 Write = Callable[[str], Path]
 

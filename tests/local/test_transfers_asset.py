@@ -20,7 +20,8 @@ from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import FIRST_TIME, TOKEN, Fault, MadeUpChain, ScriptedNode
-from tests.processes import Ended, holderlake
+from tests.commands import holderlake
+from tests.processes import Ended
 
 FIRST_DAY = "2023-11-14"
 """The day of the made-up chain's first block; a day has 7,200 blocks."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,10 @@ from pipelines.cli.exit_codes import EXIT_CODES
 from pipelines.cli.ingest.backfill import run_backfill
 from pipelines.cli.main import exit_code
 from pipelines.runs import dagster_instance, ingest_day
+from tests import commands
 from tests.filling import MakeWorkspace, fill
+from tests.processes import Ended
 
-ROOT = Path(__file__).parents[2]
 CHAIN = "eth"
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
 
@@ -64,17 +63,10 @@ def test_help_lists_the_exit_codes(tmp_path: Path) -> None:
     assert all(f"{code} {sentence}" in said for code, sentence in EXIT_CODES.items())
 
 
-def holderlake(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
+def holderlake(home: Path, *arguments: str) -> Ended:
+    """Run the command without the settings of the environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli.main", *arguments],
-        cwd=ROOT,
-        env=environment | {"HOLDERLAKE_HOME": str(home), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return commands.holderlake(*arguments, env=environment | {"HOLDERLAKE_HOME": str(home), "COLUMNS": "200"})
 
 
 def test_a_backfill_that_lands_everything_exits_0(make_workspace: MakeWorkspace) -> None:
