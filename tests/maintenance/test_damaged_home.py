@@ -41,10 +41,10 @@ from tests.engine import damaged as stores
 from tests.filling import MakeWorkspace, fill
 
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
-DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "24"))
+DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "8"))
 FIRST = int(os.environ.get("HOLDERLAKE_DAMAGES_FROM", "0"))
 CHOSEN_KINDS = os.environ.get("HOLDERLAKE_DAMAGE_KINDS", ",".join(KINDS)).split(",")
-COMMAND_DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES_CLI", "1"))
+COMMAND_DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES_CLI", "2"))
 ROOT = Path(__file__).parents[2]
 INGEST = ("ingest", "--chain", "eth", "--at", "2026-06-01")
 OF_WAREHOUSE = (
@@ -176,6 +176,7 @@ def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.long
 def test_commands_on_a_damaged_home_print_no_wrong_figure(template: Workspace, tmp_path: Path) -> None:
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     endpoint = template._endpoint()
