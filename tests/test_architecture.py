@@ -37,7 +37,7 @@ LIBRARY = {
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},
     "service": {"contract", "engine", "storage", "settings"},
-    "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill"},
+    "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
     "explorer": {"contract", "warehouse"},
     "maintenance": {

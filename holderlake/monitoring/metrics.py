@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from holderlake.backfill.paused import parked_backfills
 from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.contract.times import parse_partition, utc_now
+from holderlake.healing.parked import parked_schedule
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.manifests import FAILURES, Manifest, place_of
 from holderlake.storage.atomic_files import write_whole
@@ -132,6 +133,9 @@ class HomeMetrics:
 
     def _parked(self) -> Iterator[Metric]:
         yield _one("parked_backfills", "Backfills that wait for credits", len(parked_backfills(self._workspace)))
+        schedule = parked_schedule(self._workspace)  # without the check of the key, which this process may not have
+        resumes = 0.0 if schedule is None else _seconds(schedule.resume_on)
+        yield _one("schedule_resumes_timestamp_seconds", "Day on which parked scheduled runs resume, else 0", resumes)
 
     def _disk(self) -> Iterator[Metric]:
         usage = shutil.disk_usage(self._workspace.settings.home)

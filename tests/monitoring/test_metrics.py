@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from holderlake.contract.times import utc_now
+from holderlake.healing.parked import parking
 from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
+from holderlake.provider.errors import CreditsExhausted
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.monitoring.run_metrics import run_metrics
@@ -89,6 +91,13 @@ def test_credits_and_calls_are_those_of_the_ledger(workspace: Workspace, tmp_pat
     assert read("calls_today", endpoint="map") == 2
     assert read("credits_today_hundredths", endpoint="map") == 900
     assert read("uncharged_calls_today", endpoint="chains") == 1
+
+
+def test_a_parked_schedule_has_the_day_on_which_it_resumes(workspace: Workspace) -> None:
+    assert scrape(workspace)("schedule_resumes_timestamp_seconds") == 0
+    parking(workspace)(CreditsExhausted("no credits are left", code="credits_exhausted"))
+    renewal = datetime.combine(workspace.ledger.totals().renewal, time())
+    assert scrape(workspace)("schedule_resumes_timestamp_seconds") == seconds(renewal)
 
 
 def test_a_damaged_ledger_leaves_out_only_its_own_metrics(
