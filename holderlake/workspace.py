@@ -30,7 +30,7 @@ from holderlake.provider.ledger.restore import restore_if_older
 from holderlake.provider.local_engine import Engine
 from holderlake.provider.node_imports import DayReport
 from holderlake.provider.plan_limits import PlanLimits
-from holderlake.settings import Settings
+from holderlake.settings import Settings, SettingsError
 from holderlake.storage.objects import Below, Objects, open_objects
 from holderlake.storage.postgresql import Postgres
 from holderlake.storage.state import Where
@@ -107,8 +107,24 @@ class Workspace:
         return state_of(self.settings, file)
 
     def check(self) -> None:
-        """Raise ``SettingsError`` without a provider, and ``LakeError`` if the lake has another provider's data."""
+        """Raise ``SettingsError`` without a provider or with a local archive that is not in the bucket.
+
+        Raise ``LakeError`` if the lake has another provider's data.
+        """
+        if not self.lake.is_local and self.settings.archive.exists() and not self._moved.exists():
+            raise SettingsError(
+                f"lake.url is set, and the answers in {self.settings.archive} are not in the bucket, so they would be "
+                "paid again: run 'holderlake lake move', which copies lake and archive"
+            )
         self.lake.check_provider(self.provider_id)
+
+    def note_moved(self) -> None:
+        """Note that the home's local archive is in the bucket."""
+        self._moved.touch()
+
+    @property
+    def _moved(self) -> Path:
+        return self.settings.bucket_folder(self.settings.lake.url or "") / "moved"
 
     def close(self) -> None:
         """Close the ledger if it is open."""

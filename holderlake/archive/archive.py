@@ -223,6 +223,10 @@ class AnswerArchive:
         """Delete answers from the archive. To fetch them again costs credits."""
         self._segments.remove(one.place for one in stored)
 
+    def copy_from(self, other: AnswerArchive) -> int:
+        """Copy the segments of a local archive that are not in this one, which is in a bucket. Return their number."""
+        return self._shared.copy_from(other._segments) if self._shared is not None else 0
+
     def newest_day(self) -> str | None:
         """Return the day (YYYY-MM-DD, UTC) on which the newest answer was fetched; None in an empty archive."""
         newest = self._segments.newest()

@@ -53,6 +53,21 @@ class BucketSegments(Segments):
         """
         self._refresh(self._index, all_segments=all_segments)
 
+    def copy_from(self, other: Segments) -> int:
+        """Copy the segments of an archive in a folder that are not here yet, and return their number."""
+        self.refresh(all_segments=True)
+        known = {segment for (segment,) in self._index.rows("SELECT DISTINCT pack FROM pieces")}
+        copied = 0
+        for segment in sorted({place.segment for place in other.places()}):
+            stored = (other.root / segment).read_bytes()
+            entries = list(entries_in(stored, segment))
+            name = f"{_PACKS}{entries[0][2][:10]}/{Path(segment).name}" if entries else segment
+            if entries and name not in known:
+                self._objects.put(name, stored + footer(entries))
+                copied += 1
+        self.refresh(all_segments=True)
+        return copied
+
     def find(self, name: str) -> Place | None:
         found = super().find(name)
         if found is None and time.monotonic() - self._refreshed_at > _STALE_SECONDS:

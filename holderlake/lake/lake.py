@@ -281,7 +281,7 @@ class Lake:
                 if old and ({REVISIONS: NO_FILE} | old.tables, old.covered, old.options) == (files, kept, chosen):
                     return old
                 manifest = Manifest(*place, provider, utc_now(), uuid4().hex, files, kept, chosen, FORMAT)
-                if self.store.commit(manifest, data, latest, record):
+                if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
         raise LakeError(
             f"{'/'.join(place)} of {self.store.name} was changed {_COMMIT_ATTEMPTS} times meanwhile; try again"

@@ -230,16 +230,15 @@ class BucketStore:
         each(lambda file: self.path(*file), files)
 
     def commit(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, record: bytes | None = None
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, records: Sequence[bytes] = ()
     ) -> bool:
         self.check_writable()
         held = set(objects_of(before.manifest)) if before.manifest else set()
         named = {object_name(manifest, table): data for table, data in files.items()}
         each(lambda name: self.objects.put(name, named[name]), named.keys() - held)
         present: _Present = before.version
-        records = (*present.records, record) if record else present.records
         name = manifest_name(manifest)
-        text = _with_records(manifest, records)
+        text = _with_records(manifest, (*present.records, *records))
         version = self.objects.put_if(name, text, present.version) or self._own_version(manifest)
         if version is None:
             return False

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple, Protocol
@@ -81,12 +81,12 @@ class Store(Protocol):
         ...
 
     def commit(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, record: bytes | None = None
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, records: Sequence[bytes] = ()
     ) -> bool:
         """Write a partition's files (bytes by table) and its manifest so that they appear together.
 
         Returns False, and changes nothing that readers see, if another writer has replaced ``before``. A store that
-        ``keeps_records`` keeps ``record``, the record of the commit's answers, with the manifest.
+        ``keeps_records`` keeps ``records``, those of the commit's answers, with the manifest.
         """
         ...
 
@@ -157,7 +157,7 @@ class FolderStore:
         """Do nothing: the files are on this host."""
 
     def commit(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, record: bytes | None = None
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, records: Sequence[bytes] = ()
     ) -> bool:
         commits.commit(self.root, manifest, files)
         return True

@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from holderlake.lake.damage import damages
 from holderlake.lake.lake import Lake
-from holderlake.settings import load_settings
+from holderlake.lake.object_store import open_bucket
+from holderlake.lake.sync import pull
+from holderlake.settings import Settings, load_settings
 from holderlake.warehouse import lake_views
 from holderlake.warehouse.connections import quiet, run_query
 from holderlake.warehouse.warehouse import Warehouse
@@ -75,9 +77,9 @@ def open_lake(root: Path | str | None = None) -> DataFrames:
     """Open the lake's Parquet files at ``root`` (by default the settings' one), with the warehouse's views and macros.
 
     Queries see the partitions that are committed at this call, without those that have damaged files. To find damaged
-    files, this call reads every byte of the lake once.
+    files, this call reads every byte of the lake once. If the lake lies in a bucket, it is first copied to this host.
     """
-    lake = Lake(Path(root) if root else load_settings().lake_folder)
+    lake = Lake(Path(root)) if root else _lake_of(load_settings())
     connection = quiet(duckdb.connect())
     connection.execute(lake_views.script(lake, damages(lake, every_byte=True)))
     lock = Lock()
@@ -87,3 +89,14 @@ def open_lake(root: Path | str | None = None) -> DataFrames:
             return run_query(connection, sql, parameters)
 
     return DataFrames(query)
+
+
+def _lake_of(settings: Settings) -> Lake:
+    """Return the lake of the settings, or an up-to-date copy in a folder if it lies in a bucket."""
+    chosen = settings.lake
+    if chosen.url is None:
+        return Lake(settings.lake_folder)
+    folder = settings.bucket_folder(chosen.url)
+    copy = Lake(folder / "copy")
+    pull(copy, open_bucket(chosen.url, chosen.endpoint, chosen.region, folder=folder, cache_bytes=chosen.cache_bytes))
+    return copy

@@ -16,8 +16,11 @@ from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.damage import damages
 from holderlake.lake.lake import LakeError
 from holderlake.lake.object_store import BucketStore, object_name
+from holderlake.maintenance.move import move_home
 from holderlake.maintenance.rebuild import rebuild, survey
 from holderlake.maintenance.repair import repair_damaged
+from holderlake.settings import SettingsError
+from holderlake.warehouse.dataframes import open_lake
 from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
 
@@ -117,6 +120,41 @@ def test_a_damaged_partition_of_a_bucket_is_repaired_at_no_cost(sample_service: 
     assert repair_damaged(second).repaired == ["holders/eth/20260501T000000Z"]
     assert contents(homes("third")) == before
     assert sample_service.keys.usage() == bill
+
+
+def test_a_local_home_is_moved_into_a_bucket_at_no_cost(
+    sample_service: Any, homes: MakeWorkspace, make_workspace: MakeWorkspace, tmp_path: Path
+) -> None:
+    local = make_workspace()
+    fill(local, HOLDERS, "eth", MAY)
+    fill(local, HOLDERS, "eth", MAY, refresh=True)
+    before, bill = contents(local), sample_service.keys.usage()
+    moved = make_workspace(lake={"url": f"file://{tmp_path}/bucket"})
+    with pytest.raises(SettingsError, match="holderlake lake move"):
+        moved.check()
+    for partitions in (1, 0):
+        report = move_home(moved)
+        assert (report.partitions, report.refused) == (partitions, [])
+    moved.check()
+    other = homes("other")
+    assert contents(other) == before
+    assert len(list(other.archive.stored())) == len(list(local.archive.stored()))
+    assert [one.calls for one in fill(other, HOLDERS, "eth", MAY)] == [0]
+    assert survey(other).commits == 2
+    assert sample_service.keys.usage() == bill
+
+
+def test_a_lake_in_a_bucket_is_read_as_data_frames(
+    homes: MakeWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = homes("first")
+    fill(first, HOLDERS, "eth", MAY)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "analyst"))
+    monkeypatch.setenv("HOLDERLAKE_LAKE__URL", f"file://{tmp_path}/bucket")
+    for instants in (1, 2):
+        found = open_lake().arrow("SELECT count(*) AS rows, count(DISTINCT timestamp) AS instants FROM holders")
+        assert found.to_pylist() == [{"rows": first.lake.read("holders").num_rows, "instants": instants}]
+        fill(first, HOLDERS, "eth", JUNE)
 
 
 def test_a_lost_home_is_made_again_from_the_bucket(sample_service: Any, homes: MakeWorkspace) -> None:

@@ -37,6 +37,15 @@ def lake_pull(ours: Ours = False, theirs: Theirs = False, newest: Newest = False
         raise typer.Exit(ExitCode.SOME_FAILED)
 
 
+@app.command("move")
+def lake_move(json: Json = False) -> None:
+    """Copy lake and archive of this home into the bucket that lake.url names. The local files stay."""
+    from holderlake.maintenance.move import move_command
+
+    if not move_command(shared.reading(), json):
+        raise typer.Exit(ExitCode.SOME_FAILED)
+
+
 @app.command("clean")
 def lake_clean(
     older_than: Annotated[str, typer.Option(help="Least age of a file to delete.")] = "1d", json: Json = False

@@ -1,0 +1,62 @@
+"""Move of a home's lake and archive into the bucket of the settings. The local files stay, but are not used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holderlake import console
+from holderlake.archive import provenance
+from holderlake.archive.archive import AnswerArchive
+from holderlake.lake.lake import Lake, LakeError
+from holderlake.lake.manifests import content
+from holderlake.workspace import Workspace
+
+
+@dataclass
+class MovedHome:
+    """Result of a move: numbers of copied segments and partitions, and messages about partitions that were not."""
+
+    segments: int = 0
+    partitions: int = 0
+    refused: list[str] = field(default_factory=list)
+
+
+def move_home(workspace: Workspace) -> MovedHome:
+    """Copy the archive, then the partitions with the records of their commits. A killed move can be repeated.
+
+    A partition that the bucket has with other rows is not copied. Raises ``LakeError`` without a bucket.
+    """
+    lake, settings = workspace.lake, workspace.settings
+    if lake.is_local:
+        raise LakeError("the lake is not in a bucket: set lake.url first, for example to s3://bucket/lake")
+    old, archive = Lake(settings.lake_folder), AnswerArchive(settings.archive)
+    report = MovedHome(segments=workspace.archive.copy_from(archive) if archive.root.exists() else 0)
+    for manifest in old.manifests():
+        latest = lake.store.latest(manifest.place)
+        if latest.manifest is not None:
+            if content(latest.manifest) != content(manifest):
+                report.refused.append(f"{'/'.join(manifest.place)} has other rows in the bucket")
+            continue
+        lake.claim(manifest.provider)
+        records = [path.read_bytes() for path in provenance.records_of(archive, manifest.place)]
+        if lake.store.commit(manifest, old.files(manifest), latest, records):
+            report.partitions += 1
+    if not report.refused:
+        workspace.note_moved()
+    return report
+
+
+def move_command(workspace: Workspace, as_json: bool) -> bool:
+    """Move the home and print a report. Return False if partitions were not copied."""
+    report = move_home(workspace)
+    if as_json:
+        console.as_json(vars(report))
+        return not report.refused
+    for reason in report.refused:
+        console.err.print(f"Not copied: {reason}", soft_wrap=True)
+    console.out.print(
+        f"{report.segments:,} segments of the archive and {report.partitions:,} partitions were copied to "
+        f"{workspace.lake.store.name}. The folders {workspace.settings.lake_folder} and {workspace.settings.archive} "
+        "are not used any more."
+    )
+    return not report.refused
