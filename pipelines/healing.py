@@ -6,8 +6,8 @@ The sensor ``notices`` reports what failed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from dagster import (
@@ -15,7 +15,6 @@ from dagster import (
     DagsterRunStatus,
     DefaultSensorStatus,
     ResourceParam,
-    RunRecord,
     RunRequest,
     RunsFilter,
     SensorDefinition,
@@ -27,25 +26,22 @@ from dagster import (
 from holderlake.alerts.delivery import has_unsent, notify
 from holderlake.alerts.notices import Notice, key_refused, partition_given_up, run_failed, schedule_parked
 from holderlake.contract.times import from_unix
+from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
 from holderlake.dagster.failures import ERROR_TAG
-from holderlake.dagster.partitions import CHAIN, days_of, partition_key
+from holderlake.dagster.partitions import CHAIN, partition_key
 from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
-from holderlake.healing.attempts import Attempt, Choice, choose
+from holderlake.healing.attempts import Choice, choose
 from holderlake.healing.expected import expected
-from holderlake.healing.missing import Day, MissingDay, missing_days
+from holderlake.healing.missing import MissingDay, missing_days
 from holderlake.healing.parked import parked_schedule, waiting_schedule
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL, PLAN
-from pipelines.jobs import ALERTS, FRESHNESS, INGEST, TRANSFERS
+from pipelines.jobs import ALERTS, CHECKS, FRESHNESS, INGEST, RETENTION, TRANSFERS
 from pipelines.schedules import LIMITS
 
-REPETITION_TAG: Final = "holderlake/repetition"
-"""Run tag of a repeated partition, with the planned cost in hundredths of a credit."""
-
-_JOBS: Final = (ALERTS, BACKFILL, FRESHNESS, INGEST, PLAN, TRANSFERS, ASSET_JOB)
-_PARTITION_TAG: Final = "dagster/partition"
+_JOBS: Final = (ALERTS, BACKFILL, CHECKS, FRESHNESS, INGEST, PLAN, RETENTION, TRANSFERS, ASSET_JOB)
 _GRACE: Final = timedelta(minutes=3)
 """Time after a tick of the schedule in which its own runs may not be launched yet."""
 _OVERLAP: Final = timedelta(minutes=5)
@@ -107,8 +103,8 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
             for when in instants
             if (chain, when) not in complete
         }
-        attempts = _attempts(context.instance, open_days)
-        missing = missing_days(workspace, asked.instants, _successes(attempts), complete)
+        attempts = attempts_of(context.instance, INGEST, open_days)
+        missing = missing_days(workspace, asked.instants, last_results(attempts), complete)
         choice = choose(missing, attempts, now, workspace.settings.healing, _credits_left(context.instance, workspace))
         _report_given_up(workspace, choice, now)
         context.instance.add_dynamic_partitions(CHAIN, [day.chain for day in choice.now])
@@ -137,36 +133,6 @@ def _notices_sensor() -> SensorDefinition:
         return SkipReason(str(notify(workspace, found)))
 
     return notices
-
-
-def _attempts(instance: DagsterInstance, days: Iterable[Day]) -> list[Attempt]:
-    """Return all runs of these days, and the runs of any day that succeeded since the first of them."""
-    keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
-    if not keys:
-        return []
-    own = instance.get_run_records(RunsFilter(job_name=INGEST, tags={_PARTITION_TAG: keys}))
-    if not own:
-        return []
-    since = min(record.create_timestamp for record in own)
-    successes = RunsFilter(job_name=INGEST, statuses=[DagsterRunStatus.SUCCESS], created_after=since)
-    records = {
-        record.dagster_run.run_id: record for record in [*own, *instance.get_run_records(successes, limit=1_000)]
-    }
-    return [_attempt(record) for record in records.values() if _PARTITION_TAG in record.dagster_run.tags]
-
-
-def _attempt(record: RunRecord) -> Attempt:
-    run = record.dagster_run
-    ((chain, day),) = days_of([run.tags[_PARTITION_TAG]])
-    error = "" if run.status == DagsterRunStatus.SUCCESS else run.tags.get(ERROR_TAG, run.status.value)
-    ended = from_unix(int(record.end_time)) if run.is_finished and record.end_time else None
-    return Attempt((chain, date.fromisoformat(day)), ended, error, REPETITION_TAG in run.tags)
-
-
-def _successes(attempts: Iterable[Attempt]) -> Mapping[Day, bool]:
-    """Return for each day whether its last run succeeded."""
-    ended = sorted(((one.ended, one) for one in attempts if one.ended), key=lambda pair: pair[0])
-    return {one.day: not one.error for _, one in ended}
 
 
 def _credits_left(instance: DagsterInstance, workspace: Workspace) -> int | None:
@@ -220,7 +186,7 @@ def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) 
         if error in _KEY_ERRORS:
             yield key_refused(error, run.run_id, at)
         elif not will_repeat and not (is_parked and error in _CREDIT_ERRORS and run.job_name == INGEST):
-            yield run_failed(run.run_id, run.job_name, run.tags.get(_PARTITION_TAG), error, at)
+            yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
 
 
 def _parked(workspace: Workspace) -> Iterator[Notice]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from dagster import (
     MAX_RUNTIME_SECONDS_TAG,
+    DefaultScheduleStatus,
     ResourceParam,
     RunRequest,
     ScheduleDefinition,
@@ -27,7 +28,7 @@ LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
 
 
 def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
-    """Return all schedules, each stopped until a user starts it.
+    """Return all schedules. Each is stopped until a user starts it, except ``freshness``, which costs nothing.
 
     The schedule of transfers is included only if the settings name nodes.
     """
@@ -36,7 +37,8 @@ def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
         job_name=FRESHNESS,
         cron_schedule="30 */6 * * *",
         execution_timezone="UTC",
-        description="Checks every six hours that the newest instant of each table is not too old.",
+        default_status=DefaultScheduleStatus.RUNNING,
+        description="Checks every six hours that each chain is fresh, and that no scheduled instant is missing.",
     )
     retention = ScheduleDefinition(
         name="retention",

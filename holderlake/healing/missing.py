@@ -59,12 +59,15 @@ def missing_days(
     expected: Mapping[str, Sequence[datetime]],
     succeeded: Mapping[Day, bool],
     complete: set[tuple[str, datetime]],
+    *,
+    with_credits: bool = True,
 ) -> list[MissingDay]:
     """Return the days with missing data, newest first.
 
     ``expected``: instants that the schedule asked for, by chain. ``succeeded`` is True for each day whose last run
     succeeded. What such a day lacks without a failure is a token that was added later: it is not missing.
     ``complete`` are chains and instants that need no check; those found complete are added.
+    Without ``with_credits``, no cost is computed.
     """
     found = []
     streams: Sequence[Stream] | None = None
@@ -76,16 +79,15 @@ def missing_days(
         gaps = list(_gaps(workspace, streams, chain, open_ones, succeeded))
         complete |= {(chain, when) for when in open_ones} - {(chain, gap.partition.as_of) for gap in gaps}
         for day, own in groupby(sorted(gaps, key=_as_of), lambda gap: _as_of(gap).date()):
-            found.append(_missing_day(workspace, chain, day, [when for when in instants if when.date() == day], [*own]))
+            of_day, own_gaps = tuple(when for when in instants if when.date() == day), tuple(own)
+            credits = _credits(workspace, own_gaps) if with_credits else 0
+            found.append(MissingDay(chain, day, of_day, own_gaps, credits))
     return sorted(found, key=lambda one: (one.day, one.chain), reverse=True)
 
 
-def _missing_day(
-    workspace: Workspace, chain: str, day: date, instants: Sequence[datetime], gaps: Sequence[Gap]
-) -> MissingDay:
-    is_paid = workspace.settings.provider.url is not None
-    credits = price(workspace, workspace.provider_id, gaps).credits if is_paid else 0
-    return MissingDay(chain, day, tuple(instants), tuple(gaps), credits)
+def _credits(workspace: Workspace, gaps: Sequence[Gap]) -> int:
+    """Return the cost of filling the gaps in hundredths of a credit; 0 for a provider in this process."""
+    return price(workspace, workspace.provider_id, gaps).credits if workspace.settings.provider.url else 0
 
 
 def _streams(workspace: Workspace) -> Sequence[Stream]:

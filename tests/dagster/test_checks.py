@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dagster import AssetSelection, Definitions, define_asset_job
+from dagster import AssetCheckEvaluation, AssetSelection, Definitions, define_asset_job
 
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import utc_now
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import RULES, files_with_wrong_counts, freshness_checks, rows_that_break
+from holderlake.healing.expected import record_tick
+from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import SIDE_TABLES
+from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
+from tests.lakes import failures
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
@@ -102,20 +106,75 @@ def test_every_table_of_every_family_has_rules_or_counts() -> None:
     assert {table for family in STREAMS for table in family.tables} == set(TABLES) - set(SIDE_TABLES)
 
 
+class _Clock:
+    """The checks by the clock of some streams, over a workspace: evaluate them as the job ``freshness`` does."""
+
+    def __init__(self, workspace: Workspace, *streams: Stream) -> None:
+        checks = freshness_checks(streams)
+        job = define_asset_job("freshness", selection=AssetSelection.checks(checks))
+        assets, resources = [stream_asset(stream) for stream in streams], {"workspace": workspace}
+        self._defs = Definitions(assets=assets, asset_checks=[checks], jobs=[job], resources=resources)
+
+    def check(self, name: str) -> AssetCheckEvaluation:
+        evaluations = self._defs.resolve_job_def("freshness").execute_in_process().get_asset_check_evaluations()
+        (evaluation,) = [one for one in evaluations if one.check_name == name]
+        return evaluation
+
+
+def _two_chains(make_workspace: MakeWorkspace) -> Workspace:
+    watched = make_workspace().settings.watchlist
+    return make_workspace(watchlist={chain: watched[chain][:1] for chain in ("base", "solana")})
+
+
 def test_a_backfill_of_an_old_day_does_not_make_a_table_fresh(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(watchlist={"solana": make_workspace().settings.watchlist["solana"][:1]})
-    checks = freshness_checks([HOLDERS])
-    job = define_asset_job("freshness", selection=AssetSelection.checks(checks))
-    assets, resources = [stream_asset(HOLDERS)], {"workspace": workspace}
-    defs = Definitions(assets=assets, asset_checks=[checks], jobs=[job], resources=resources)
-
-    def is_fresh() -> bool:
-        (evaluation,) = defs.resolve_job_def("freshness").execute_in_process().get_asset_check_evaluations()
-        return evaluation.passed
-
+    clock = _Clock(workspace, HOLDERS)
     fill(workspace, HOLDERS, "solana", MAY)
-    assert not is_fresh()
+    assert not clock.check("is_fresh").passed
     fill(workspace, HOLDERS, "solana", utc_now().replace(microsecond=0))
-    assert is_fresh()
+    assert clock.check("is_fresh").passed
     fill(workspace, HOLDERS, "solana", JUNE)
-    assert is_fresh()
+    assert clock.check("is_fresh").passed
+
+
+def test_a_chain_without_answers_is_not_fresh_because_another_is(make_workspace: MakeWorkspace) -> None:
+    workspace, now = _two_chains(make_workspace), utc_now().replace(microsecond=0)
+    clock = _Clock(workspace, HOLDERS)
+    fill(workspace, HOLDERS, "solana", now)
+    failed = failures("base", now, ("/v0/tokens/holders", "native"))
+    rows = TABLES["holders"].schema.empty_table()
+    workspace.lake.write(
+        "holders", "base", now, {"holders": rows}, provider="sample", by="token", requested={"native"}, covered=(),
+        failures=failed,
+    )  # fmt: skip
+    found = clock.check("is_fresh")
+    assert not found.passed
+    assert found.metadata["base"].value == "no answer"
+    fill(workspace, HOLDERS, "base", now)
+    assert clock.check("is_fresh").passed
+
+
+def test_completeness_names_the_missing_instants_of_each_chain(make_workspace: MakeWorkspace) -> None:
+    workspace, day = _two_chains(make_workspace), timedelta(days=1)
+    clock = _Clock(workspace, HOLDERS)
+    assert clock.check("is_complete").metadata["schedule"].value == "it has not run yet"
+    for tick in (JUNE, JUNE + day):
+        record_tick(workspace, tick - day, tick)
+        fill(workspace, HOLDERS, "solana", tick)
+    fill(workspace, HOLDERS, "base", JUNE + day, MAY)
+    found = clock.check("is_complete")
+    assert not found.passed
+    said = {chain: value.value for chain, value in found.metadata.items()}
+    assert said == {"base": "1 missing: 2026-06-01T00:00:00Z", "solana": "complete"}
+    fill(workspace, HOLDERS, "base", JUNE)
+    assert clock.check("is_complete").passed
+
+
+def test_a_chain_is_not_late_before_its_first_day(make_workspace: MakeWorkspace) -> None:
+    workspace = _two_chains(make_workspace)
+    workspace.now = lambda: datetime(2023, 6, 15, 6)
+    clock = _Clock(workspace, HOLDERS)
+    record_tick(workspace, datetime(2023, 6, 13), datetime(2023, 6, 14, 0, 5))
+    fill(workspace, HOLDERS, "solana", datetime(2023, 6, 14), datetime(2023, 6, 15))
+    assert clock.check("is_fresh").passed
+    assert clock.check("is_complete").passed

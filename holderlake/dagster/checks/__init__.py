@@ -1,4 +1,4 @@
-"""Asset checks: rules and row counts of a run's partitions, freshness of each chain, and alert rules.
+"""Asset checks: rules and row counts of a run's partitions, freshness and completeness of each chain, alert rules.
 
 Checks report. What repairs a partition is in ``holderlake.maintenance`` and ``pipelines.healing``.
 """

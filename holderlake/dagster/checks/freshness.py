@@ -1,12 +1,12 @@
-"""Asset checks by the clock: the newest instant of each chain.
+"""Asset checks by the clock: how old each chain's newest data are, and which scheduled instants are missing.
 
 They examine all watched chains, not only those of the run: a chain that succeeds never hides one that fails, and a load
 of an old year never makes a table fresh.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from dagster import (
     AssetCheckExecutionContext,
@@ -14,56 +14,133 @@ from dagster import (
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
+    DagsterInstance,
     ResourceParam,
     multi_asset_check,
 )
 
+from holderlake.contract.chains import from_first_day
+from holderlake.dagster.attempts import attempts_of, last_results
 from holderlake.dagster.checks.streams import selected
 from holderlake.dagster.metadata.tables import asset_key
+from holderlake.healing.expected import expected
+from holderlake.healing.missing import MissingDay, missing_days
 from holderlake.ingest.stream import Stream
 from holderlake.settings.cron import interval_of
 from holderlake.workspace import Workspace
 
 FRESH: Final = "is_fresh"
+COMPLETE: Final = "is_complete"
+_DESCRIPTIONS: Final = {
+    FRESH: "The newest answers of each watched chain are at most one interval of the schedule and 12 h old.",
+    COMPLETE: "The lake has every instant that the schedule asked for, of each chain.",
+}
 _GRACE: Final = timedelta(hours=12)
+_TIME_TO_FETCH: Final = timedelta(hours=2)
+"""Age from which a missing instant fails the check; until then its run may not be finished."""
+_LISTED: Final = 10
 
 
-def freshness_checks(streams: Sequence[Stream], *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
-    """Return one check per stream, on its first table. It fails if the newest instant of a watched chain is too old."""
-    description = "The newest instant of each watched chain is at most one interval of the schedule and 12 h old."
+def freshness_checks(
+    streams: Sequence[Stream], *, key_prefix: Sequence[str] = (), job: str = "ingest"
+) -> AssetChecksDefinition:
+    """Return two checks per stream, on its first table: it is fresh, and it is complete, each for all watched chains.
+
+    ``job`` is the job that the schedule runs: what an interrupted run of it left out counts as missing.
+    """
     specs = [
-        AssetCheckSpec(FRESH, asset=asset_key(stream.tables[0], key_prefix), description=description)
+        AssetCheckSpec(name, asset=asset_key(stream.tables[0], key_prefix), description=description)
         for stream in streams
+        for name, description in _DESCRIPTIONS.items()
     ]
 
     @multi_asset_check(name="__".join([*key_prefix, "freshness_checks"]), specs=specs, can_subset=True)
     def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
-        yield from selected(context, results(workspace))
+        yield from selected(context, results(context, workspace))
 
-    def results(workspace: Workspace) -> Iterator[AssetCheckResult]:
+    def results(context: AssetCheckExecutionContext, workspace: Workspace) -> Iterator[AssetCheckResult]:
         oldest = workspace.now() - interval_of(workspace.settings.schedule.cron) - _GRACE
+        is_completeness_wanted = any(key.name == COMPLETE for key in context.selected_asset_check_keys)
+        missing = _missing(workspace, context.instance, job) if is_completeness_wanted else None
         for stream in streams:
-            newest = newest_instants(workspace, stream)
-            yield AssetCheckResult(
-                passed=all(when is not None and when >= oldest for when in newest.values()),
-                check_name=FRESH,
-                asset_key=asset_key(stream.tables[0], key_prefix),
-                severity=AssetCheckSeverity.WARN,
-                metadata={chain: f"{when.isoformat()}Z" if when else "no partition" for chain, when in newest.items()},
-            )
+            yield _freshness(workspace, stream, oldest, key_prefix)
+            yield _completeness(workspace, stream, missing, key_prefix)
 
     return check
 
 
 def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:
-    """Return the newest as-of instant (UTC) that the lake has of a stream, by watched chain.
+    """Return the newest as-of instant (UTC) with answers that the lake has of a stream, by watched chain.
 
-    A stream by token or chain has a value for every watched chain, None without any partition. A stream by address or
-    address set has only the chains that have a partition, because these subjects are optional.
+    A stream by token or chain has a value for every watched chain, None without any answer. A stream by address or
+    address set has only the chains that have answers, because these subjects are optional.
     """
     watched = sorted(workspace.settings.watchlist)
     newest: dict[str, datetime | None] = dict.fromkeys(watched if stream.by in ("token", "chain") else ())
     for manifest in workspace.lake.manifests(stream.name):
-        if manifest.chain in watched:
+        if manifest.chain in watched and manifest.answered:
             newest[manifest.chain] = max(newest.get(manifest.chain) or manifest.as_of, manifest.as_of)
     return newest
+
+
+def _freshness(workspace: Workspace, stream: Stream, oldest: datetime, key_prefix: Sequence[str]) -> AssetCheckResult:
+    found = {
+        chain: when
+        for chain, when in newest_instants(workspace, stream).items()
+        if from_first_day(chain, [oldest])  # a chain without a block then cannot be late
+    }
+    return _result(
+        FRESH,
+        stream,
+        key_prefix,
+        passed=all(when is not None and when >= oldest for when in found.values()),
+        metadata={chain: f"{when.isoformat()}Z" if when else "no answer" for chain, when in found.items()},
+    )
+
+
+def _completeness(
+    workspace: Workspace, stream: Stream, missing: Iterable[MissingDay] | None, key_prefix: Sequence[str]
+) -> AssetCheckResult:
+    """Return the result of a stream. ``missing`` is None before the schedule's first tick: nothing is expected yet."""
+    if missing is None:
+        return _result(COMPLETE, stream, key_prefix, passed=True, metadata={"schedule": "it has not run yet"})
+    by_chain: dict[str, list[datetime]] = {chain: [] for chain in sorted(workspace.settings.watchlist)}
+    for day in missing:
+        own = [gap.partition.as_of for gap in day.gaps if gap.stream.name == stream.name]
+        by_chain.setdefault(day.chain, []).extend(own)
+    return _result(
+        COMPLETE,
+        stream,
+        key_prefix,
+        passed=not any(by_chain.values()),
+        metadata={chain: _listed(instants) for chain, instants in by_chain.items()},
+    )
+
+
+def _missing(workspace: Workspace, instance: DagsterInstance, job: str) -> list[MissingDay] | None:
+    asked, until = expected(workspace), workspace.now() - _TIME_TO_FETCH
+    if asked is None:
+        return None
+    due = {chain: [when for when in instants if when <= until] for chain, instants in asked.instants.items()}
+    days = {(chain, when.date()) for chain, instants in due.items() for when in instants}
+    return missing_days(workspace, due, last_results(attempts_of(instance, job, days)), set(), with_credits=False)
+
+
+def _listed(instants: Sequence[datetime]) -> str:
+    if not instants:
+        return "complete"
+    newest = [f"{when.isoformat()}Z" for when in sorted(instants, reverse=True)]
+    more = f" and {len(newest) - _LISTED} more" if len(newest) > _LISTED else ""
+    return f"{len(newest)} missing: {', '.join(newest[:_LISTED])}{more}"
+
+
+def _result(
+    name: str, stream: Stream, key_prefix: Sequence[str], *, passed: bool, metadata: Mapping[str, Any]
+) -> AssetCheckResult:
+    return AssetCheckResult(
+        passed=passed,
+        check_name=name,
+        asset_key=asset_key(stream.tables[0], key_prefix),
+        severity=AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )

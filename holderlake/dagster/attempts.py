@@ -1,0 +1,47 @@
+"""Runs of chains and days as the attempts that ``holderlake.healing`` counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from typing import Final
+
+from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
+
+from holderlake.contract.times import from_unix
+from holderlake.dagster.failures import ERROR_TAG
+from holderlake.dagster.partitions import days_of, partition_key
+from holderlake.healing.attempts import Attempt
+from holderlake.healing.missing import Day
+
+REPETITION_TAG: Final = "holderlake/repetition"
+"""Run tag of a repeated partition, with the planned cost in hundredths of a credit."""
+PARTITION_TAG: Final = "dagster/partition"
+_MOST_SUCCESSES: Final = 1_000
+
+
+def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> list[Attempt]:
+    """Return all runs of a job for these days, and its runs of other days that succeeded since the first of them."""
+    keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
+    own = instance.get_run_records(RunsFilter(job_name=job, tags={PARTITION_TAG: keys})) if keys else []
+    if not own:
+        return []
+    since = min(record.create_timestamp for record in own)
+    succeeded = RunsFilter(job_name=job, statuses=[DagsterRunStatus.SUCCESS], created_after=since)
+    others = instance.get_run_records(succeeded, limit=_MOST_SUCCESSES)
+    records = {record.dagster_run.run_id: record for record in [*own, *others]}
+    return [_attempt(record) for record in records.values() if PARTITION_TAG in record.dagster_run.tags]
+
+
+def last_results(attempts: Iterable[Attempt]) -> dict[Day, bool]:
+    """Return for each day whether its last run succeeded."""
+    ended = sorted(((one.ended, one) for one in attempts if one.ended), key=lambda pair: pair[0])
+    return {one.day: not one.error for _, one in ended}
+
+
+def _attempt(record: RunRecord) -> Attempt:
+    run = record.dagster_run
+    ((chain, day),) = days_of([run.tags[PARTITION_TAG]])
+    error = "" if run.status == DagsterRunStatus.SUCCESS else run.tags.get(ERROR_TAG, run.status.value)
+    ended = from_unix(int(record.end_time)) if run.is_finished and record.end_time else None
+    return Attempt((chain, date.fromisoformat(day)), ended, error, REPETITION_TAG in run.tags)
