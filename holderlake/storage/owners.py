@@ -1,6 +1,6 @@
 """Owners of claims in a database. A claim counts while the process that owns it runs.
 
-Each owner locks a file of its own, which the operating system unlocks when the process ends, even if it is killed. In
+Each owner locks its own file, which the operating system unlocks when the process ends, even if it is killed. In
 PostgreSQL each owner also writes a heartbeat with the server's time, which other hosts see.
 """
 

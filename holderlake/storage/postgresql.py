@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 _BUSY_SECONDS: Final = 30
 _BRIDGED_SECONDS: Final = 30.0
-"""How long a lost connection is opened again before a transaction fails."""
+"""Time for which a lost connection is opened again before a transaction fails."""
 _DEAD_SECONDS: Final = 25
 """Time after which client or server closes a connection whose other side does not respond."""
 _ARGUMENTS: Final[dict[str, int | str]] = {
@@ -83,7 +83,7 @@ _URL: Final = "check state.url (HOLDERLAKE_STATE__URL)"
 
 @dataclass(frozen=True)
 class Postgres:
-    """Where the state of several hosts is: a schema of a PostgreSQL database.
+    """Place of the state of several hosts: a schema of a PostgreSQL database.
 
     ``files`` is the path on this host next to which its processes lock files; the names begin with the path's name.
     """

@@ -44,7 +44,7 @@ INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3
 
 @dataclass(frozen=True)
 class Host(Backfill):
-    """A host with a home of its own. Lake and ledger are shared with the others."""
+    """A host with its own home. Lake and ledger are shared with the others."""
 
     @property
     def workspace(self) -> Workspace:
@@ -70,7 +70,7 @@ class Host(Backfill):
 
 @pytest.fixture(scope="module")
 def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The real service in a process of its own."""
+    """The real service in a separate process."""
     away_from_midnight()
     with service_of(sample_folder, tmp_path_factory.mktemp("accounts") / "accounts.sqlite") as running:
         yield running
@@ -78,7 +78,7 @@ def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="module")
 def undisturbed(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Backfill:
-    """The same backfill by one host with a lake of its own."""
+    """The same backfill by one host with its own lake."""
     backfill = Backfill(tmp_path_factory.mktemp("undisturbed") / "home", service.customer(), INSTANTS)
     backfill.finish()
     return backfill

@@ -20,7 +20,7 @@ _ENTRIES: Final = "SELECT run_id, endpoint, subject, day, state, cost, problem F
 
 
 def copy_home(ledger: CreditLedger, path: Path) -> None:
-    """Add the calls of the SQLite ledger at ``path`` to the shared ledger, once. The file stays as it is."""
+    """Add the calls of the SQLite ledger at ``path`` to the shared ledger, once. The file keeps them."""
     if not path.exists():
         return
     with closing(Database(path, SCHEMAS["sqlite"], "FULL", version=FORMAT)) as home:

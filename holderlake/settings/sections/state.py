@@ -8,8 +8,8 @@ from holderlake.settings.fields import DatabaseUrl, Section
 
 
 class StateSettings(Section):
-    """Where ledger, ceilings, rate limit, claims of answers, parked backfills and sent alerts are: in files of `home`,
-    or in PostgreSQL for several hosts that share a key. `url` comes from the environment only."""
+    """The place of ledger, ceilings, rate limit, claims of answers, parked backfills and sent alerts: in `home`, or in
+    PostgreSQL for several hosts that share a key. `url` comes from the environment only."""
 
     url: DatabaseUrl | None = Field(
         default=None,
