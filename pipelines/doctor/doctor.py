@@ -27,16 +27,20 @@ from holderlake.engine.queries.negative_balances import negative_counts
 from holderlake.engine.store.unlisted import QUARANTINE
 from holderlake.engine.store.verify import verify
 from holderlake.ingest.streams.chains import listed
+from holderlake.lake.lake import LakeError
 from holderlake.local.embedded import make_workspace, sample_rules
 from holderlake.local.nodes import newest_block
 from holderlake.local.store import engine_rules, open_own_store
+from holderlake.maintenance.upgrade import plan
 from holderlake.provider.errors import ProviderError
 from holderlake.settings import Settings, SettingsError, load_settings
 from holderlake.storage.sqlite import DatabaseError
+from holderlake.warehouse.warehouse import WarehouseError
 from holderlake.workspace import Workspace, state_of
 from pipelines.doctor.file_checks import check_files
 from pipelines.doctor.finding import Finding
 from pipelines.runs import own_dagster_home, prepare_dagster_home
+from pipelines.upkeep import history_steps
 
 _MIN_FREE = 1 << 30
 
@@ -75,6 +79,7 @@ def _checks_with_settings() -> list[Finding]:
     checks: list[Callable[[], Finding]] = [
         lambda: Finding("settings", bool(watched), found, advice),
         lambda: _disk(settings.home),
+        lambda: _formats(workspace),
         lambda: _dagster(settings),
         lambda: _provider(workspace),
         lambda: _rules(workspace),
@@ -84,6 +89,17 @@ def _checks_with_settings() -> list[Finding]:
         *(partial(_node, settings, chain) for chain in settings.node_chains),
     ]
     return [*(_safely(check) for check in checks), *check_files(workspace)]
+
+
+def _formats(workspace: Workspace) -> Finding:
+    try:
+        steps = plan(workspace, lambda: history_steps(workspace.settings.dagster_home))
+    except (DatabaseError, EngineError, LakeError, WarehouseError) as error:
+        return Finding("formats", False, str(error), "see the other lines too")
+    if steps:
+        parts = ", ".join(step.part for step in steps)
+        return Finding("formats", True, f"of an earlier version: {parts}", "'holderlake upgrade' updates them now")
+    return Finding("formats", True, "all parts of the home have the formats of this version")
 
 
 def _safely(check: Callable[[], Finding]) -> Finding:

@@ -26,6 +26,7 @@ from holderlake.maintenance.backup.restore import restore
 from holderlake.maintenance.rebuild import rebuild
 from holderlake.maintenance.swap import only_rebuild
 from holderlake.settings import Settings
+from holderlake.settings.sections.lake import LakeSettings
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill
@@ -206,6 +207,22 @@ def test_an_own_store_is_copied_by_its_catalogue(
     restored(other, engine={"store": elsewhere})
     with Store(elsewhere) as store:
         assert store.histories() == histories
+
+
+def test_a_home_with_its_lake_in_a_bucket_keeps_ledger_and_warehouse(
+    make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, home = tmp_path_factory.mktemp("backups"), tmp_path_factory.mktemp("restored")
+    workspace = make_workspace(lake=LakeSettings(url=f"file://{tmp_path_factory.mktemp('bucket')}"))
+    fill(workspace, HOLDERS, "eth", MAY[0])
+    workspace.warehouse.load(workspace.lake)
+    assert backup(workspace, folder).files == 2
+    again = Workspace(workspace.settings.model_copy(update={"home": home}), workspace._endpoint)
+    restore(again, folder)
+    assert again.ledger.totals().spent == workspace.ledger.totals().spent > 0
+    assert again.warehouse.query(QUERY).equals(workspace.warehouse.query(QUERY))
+    assert again.lake.read("holders").equals(workspace.lake.read("holders"))
+    again.close()
 
 
 def test_a_killed_restore_is_finished_by_the_next(filled: Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -176,6 +176,17 @@ def test_the_command_shows_its_plan_and_upgrades_only_with_consent(home: Path, m
     assert "there is nothing to upgrade" in run(app, ["upgrade"]).output
 
 
+def test_doctor_names_the_parts_of_an_earlier_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
+    for parts in (
+        f"of an earlier version: {', '.join(PARTS)}",
+        "all parts of the home have the formats of this version",
+    ):
+        found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+        assert [one["found"] for one in found if one["what"] == "formats"] == [parts]
+        upgraded(home)
+
+
 def test_the_command_asks_at_a_terminal(home: Path) -> None:
     main, terminal = pty.openpty()
     env = os.environ | {"HOLDERLAKE_HOME": str(home)}

@@ -127,9 +127,12 @@ class Copier:
             self.problems.append(f"{source} is damaged ({error}); its bytes are copied")
             self.add(source, name)
             return
-        data = target.read_bytes()
-        target.unlink()
-        self.add_bytes(data, name, stat)
+        size, old = target.stat().st_size, self._known.get(name)
+        entry = Entry(size, checksum(target) or "", stat.st_mtime_ns)
+        if not (old and old.sha256 == entry.sha256 and self._link(name, old)):
+            _keep(target, stat)
+            self.files[name] = entry
+            self.copied_bytes += size
 
     def drop(self, name: str) -> None:
         """Remove a file from the backup, if it was added."""
