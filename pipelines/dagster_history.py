@@ -21,13 +21,18 @@ FORMAT: Final = 1
 
 _ENDED: Final = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 _BATCH: Final = 500
+_REPOSITORY: Final = ".dagster/repository"
+"""Tag by which Dagster stores the repository and code location of a run."""
 
 
-def expired_runs(instance: DagsterInstance, folder: Path, age: timedelta | None) -> Iterator[Expired]:
+def expired_runs(
+    instance: DagsterInstance, folder: Path, age: timedelta | None, repository: str | None = None
+) -> Iterator[Expired]:
     """Yield Dagster's runs that ended longer than ``age`` ago, if there are any; None keeps all.
 
     The run with the newest materialization of an asset is kept, so that Dagster's page still shows its time.
-    ``folder`` is the folder of the history; files of deleted runs are deleted there.
+    ``folder`` is the folder of the history; files of deleted runs are deleted there. ``repository`` limits it to the
+    runs of one code location, because an instance may have several.
     """
     if age is None:
         return
@@ -36,7 +41,8 @@ def expired_runs(instance: DagsterInstance, folder: Path, age: timedelta | None)
         for key in instance.all_asset_keys()
         if (event := instance.get_latest_materialization_event(key)) is not None
     }
-    chosen = RunsFilter(statuses=_ENDED, updated_before=datetime.now(UTC) - age)
+    tags = {_REPOSITORY: repository} if repository else {}
+    chosen = RunsFilter(statuses=_ENDED, tags=tags, updated_before=datetime.now(UTC) - age)
     runs: list[str] = []
     cursor = None
     while records := instance.get_run_records(chosen, limit=_BATCH, cursor=cursor):

@@ -1,5 +1,7 @@
 """The jobs: ``ingest`` and ``transfers`` materialise partitions, ``backfill`` fills many instants in one run."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 from dagster import (
@@ -60,10 +62,13 @@ def alerts_job() -> None:
 @op(description="Deletes runs, failures and answers that are older than the ages of the section [retention].")
 def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
     """Delete old data, and log the numbers of deleted data, and of those that are kept for a rebuild."""
-    chosen = workspace.settings.retention
+    chosen, folder = workspace.settings.retention, workspace.settings.dagster_home
+    origin = context.run.remote_job_origin  # None for a run that no daemon launched
+    is_ours = Path(os.environ.get("DAGSTER_HOME", folder)).resolve() == folder.resolve()
+    repository = None if is_ours or origin is None else origin.repository_origin.get_label()
     with step_errors(context, retries=0):
         found = expired(workspace)
-        found += expired_runs(context.instance, workspace.settings.dagster_home, chosen.history)
+        found += expired_runs(context.instance, folder, chosen.history, repository)
         result = delete_expired(found, without_rebuild=chosen.without_rebuild)
     (context.log.warning if result.kept else context.log.info)(str(result))
 

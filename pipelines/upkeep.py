@@ -14,7 +14,7 @@ from holderlake.maintenance.upgrade import Step
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.formats import write_format
 from pipelines.dagster_history import FORMAT, check_history, dagster_release, is_current
-from pipelines.runs import dagster_instance
+from pipelines.runs import dagster_instance, own_dagster_home
 
 _BEFORE: Final = "before-upgrade"
 """Folder with copies of the databases while they are upgraded. It gets this name when all copies are complete."""
@@ -23,9 +23,10 @@ _BEFORE: Final = "before-upgrade"
 def history_steps(folder: Path) -> Iterator[Step]:
     """Yield the step that upgrades Dagster's databases in ``folder``, if they need one.
 
-    Raises ``DatabaseError`` if a later version wrote them.
+    A ``DAGSTER_HOME`` of the user's own is left to ``dagster instance migrate``. Raises ``DatabaseError`` if a later
+    version wrote the databases.
     """
-    if not (folder / "history").exists():
+    if own_dagster_home(folder) or not (folder / "history").exists():
         return
     check_history(folder)
     if not is_current(folder) or (folder / _BEFORE).exists():

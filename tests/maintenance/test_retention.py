@@ -142,6 +142,32 @@ def test_runs_that_are_not_finished_stay(history: tuple[DagsterInstance, Path]) 
     assert started.run_id in {run.run_id for run in instance.get_runs()}
 
 
+def test_runs_of_other_projects_stay(history: tuple[DagsterInstance, Path], tmp_path: Path) -> None:
+    instance, folder = history
+    for run in instance.get_runs():
+        instance.add_run_tags(run.run_id, {".dagster/repository": "theirs@project"})
+    assert list(expired_runs(instance, folder, NOW, "__repository__@holderlake")) == []
+    (found,) = expired_runs(instance, folder, NOW, "theirs@project")
+    assert found.count == 2
+
+
+def test_the_command_leaves_a_dagster_home_of_the_users_own(
+    make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(make_workspace().settings.home))
+    monkeypatch.setenv("HOLDERLAKE_RETENTION__HISTORY", "0")
+    monkeypatch.setenv("DAGSTER_HOME", str(other))
+    (other / "dagster.yaml").write_text("telemetry: {enabled: false}")
+    with DagsterInstance.get() as instance:
+        for _ in range(2):
+            materialize([holders], instance=instance)
+    ended = CliRunner().invoke(app, ["prune", "--yes"])
+    assert (ended.exit_code, "DAGSTER_HOME may have other projects" in ended.output) == (0, True)
+    with DagsterInstance.get() as instance:
+        assert len(instance.get_runs()) == 2
+
+
 def test_the_job_deletes_by_the_settings_and_its_schedule_is_off(make_workspace: MakeWorkspace) -> None:
     workspace = with_failure(make_workspace, failures="0", archive="0", history="0")
     definitions = build_defs(workspace)

@@ -95,14 +95,21 @@ def prune_command(
     json: Json = False,
 ) -> None:
     """Delete runs, failures and answers that are older than the ages of the section [retention]."""
+    from holderlake import console
     from holderlake.maintenance.retention import delete_expired, expired, retention_report
     from pipelines.dagster_history import expired_runs
-    from pipelines.runs import dagster_instance
+    from pipelines.runs import dagster_instance, own_dagster_home
 
     workspace = shared.reading()
-    with dagster_instance(workspace.settings.dagster_home) as instance:
+    folder, age = workspace.settings.dagster_home, workspace.settings.retention.history
+    if age is not None and own_dagster_home(folder):
+        console.err.print(
+            "Runs stay: DAGSTER_HOME may have other projects; the schedule retention deletes our own.", soft_wrap=True
+        )
+        age = None
+    with dagster_instance(folder) as instance:
         found = expired(workspace)
-        found += expired_runs(instance, workspace.settings.dagster_home, workspace.settings.retention.history)
+        found += expired_runs(instance, folder, age)
         if not (yes and json) or not found:
             retention_report(found, None, json)
         if dry_run or not found:
