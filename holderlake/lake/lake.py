@@ -310,7 +310,7 @@ class Lake:
         rows = self.intact_rows(latest.manifest) if latest.manifest else None
         if rows is not None:
             return latest, rows
-        for moved in self.store.set_aside(place)[:1]:
+        for moved in self.store.set_aside(place)[:1] if latest.may_exist else ():
             _log.warning(
                 "%s of %s is damaged and written again; its files are now in %s. 'holderlake rebuild --partition %s' "
                 "restores the rows that are not fetched now, at no cost",

@@ -198,7 +198,7 @@ class BucketStore:
         name = str(manifest_path(Path(), *place))
         found = self.objects.get(name)
         if found is None:
-            return Latest(None, _Present(None))
+            return Latest(None, _Present(None), may_exist=False)
         text, version = found
         try:
             manifest = parsed_manifest(text, PurePosixPath(name))

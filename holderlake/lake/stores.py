@@ -26,10 +26,14 @@ PROVIDER: Final = "_provider.json"
 
 
 class Latest(NamedTuple):
-    """A partition's current manifest, None if it is missing or damaged, and what ``Store.commit`` replaces."""
+    """A partition's current manifest, None if it is missing or damaged, and what ``Store.commit`` replaces.
+
+    ``may_exist`` is False if the partition surely has no files.
+    """
 
     manifest: Manifest | None
     version: Any = None
+    may_exist: bool = True
 
 
 class Store(Protocol):

@@ -79,7 +79,7 @@ def open_lake(root: Path | str | None = None) -> DataFrames:
     Queries see the partitions that are committed at this call, without those that have damaged files. To find damaged
     files, this call reads every byte of the lake once. If the lake lies in a bucket, it is first copied to this host.
     """
-    lake = Lake(Path(root)) if root else _lake_of(load_settings())
+    lake = Lake(Path(root)) if root else local_lake(load_settings())
     connection = quiet(duckdb.connect())
     connection.execute(lake_views.script(lake, damages(lake, every_byte=True)))
     lock = Lock()
@@ -91,7 +91,7 @@ def open_lake(root: Path | str | None = None) -> DataFrames:
     return DataFrames(query)
 
 
-def _lake_of(settings: Settings) -> Lake:
+def local_lake(settings: Settings) -> Lake:
     """Return the lake of the settings, or an up-to-date copy in a folder if it lies in a bucket."""
     chosen = settings.lake
     if chosen.url is None:

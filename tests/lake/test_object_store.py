@@ -17,6 +17,7 @@ import pytest
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.storage import objects
 from holderlake.storage.objects import ObjectsError
+from pipelines.cli.lake.object_storage import chosen_side
 from tests.lake.test_lake import FOREIGN_NAMES
 from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders, write_maps
 from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
@@ -27,6 +28,7 @@ import obstore  # noqa: E402 - only if it is installed
 
 from holderlake.lake.object_store import BucketError, BucketStore, open_bucket  # noqa: E402
 from holderlake.lake.sync import pull, push  # noqa: E402
+from holderlake.lake.writer_lease import WriterLease  # noqa: E402
 
 HOLDERS_OF_ETH = "_manifests/chain=eth/timestamp=20261101T000000Z/holders.json"
 LATER = FETCHED_AT + timedelta(days=1)
@@ -234,6 +236,24 @@ def test_a_lake_of_another_provider_is_refused(bucket: Lake, lake: Lake, other: 
         pull(other, bucket)
 
 
+def test_commits_make_only_the_puts_that_they_must_make(tmp_path: Path) -> None:
+    received: list[tuple[str, str]] = []
+    with s3_server(received=received) as url:
+        s3_bucket(url, "bucket")
+        lake = open_bucket("s3://bucket/lake", url, "us-east-1", KEYS, tmp_path)
+        store = lake.store
+        assert isinstance(store, BucketStore)
+        store.check_writer = WriterLease(store.objects, tmp_path).hold
+        write_holders(lake, "eth", DAYS[0], {"0xa": {"x": 5}})  # a host's first commit tests the storage
+        del received[:]
+        for day in DAYS[1:11]:
+            write_holders(lake, "eth", day, {"0xa": {"x": 5, "y": 3}})
+            write_maps(lake, "eth", day, {"0xa": [["x", "y"]]})
+    puts = [path for method, path in received if method in ("PUT", "POST")]
+    assert len(puts) == 10 * (1 + 1) + 10 * (5 + 1)  # each table's file and the manifest
+    assert len(received) == len(puts) + 20  # each commit reads the partition's manifest
+
+
 def test_storage_that_ignores_conditional_puts_is_refused_before_any_write(lake: Lake) -> None:
     with s3_server(conditional_puts=False) as url:
         bucket = new_bucket(url)
@@ -258,3 +278,10 @@ def test_duckdb_reads_the_committed_files_in_the_bucket(bucket: Lake, server: st
     query = "SELECT address FROM read_parquet(?) ORDER BY 1"
     rows = connection.execute(query, [bucket.store.files("holders")]).fetchall()
     assert rows == [("x",), ("y",), ("z",)]
+
+
+def test_only_one_side_of_conflicts_can_be_chosen() -> None:
+    assert chosen_side(ours=False, theirs=False, newest=True) == "newest"
+    assert chosen_side(ours=False, theirs=False, newest=False) is None
+    with pytest.raises(ValueError, match="cannot be combined"):
+        chosen_side(ours=True, theirs=True, newest=False)

@@ -61,9 +61,10 @@ def lake_views() -> None:
     It reads every byte of the lake once, names damaged files on standard error, and leaves their partitions out.
     """
     from holderlake.lake.damage import damages
+    from holderlake.warehouse.dataframes import local_lake
     from holderlake.warehouse.lake_views import script
 
-    lake = shared.reading().lake
+    lake = local_lake(shared.reading().settings)
     damaged = [one for one in damages(lake, every_byte=True) if one.place]
     for one in damaged:
         console.err.print(f"Left out as damaged: {one}", soft_wrap=True)
