@@ -288,19 +288,19 @@ class Lake:
         )
 
     def replace(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest | None = None, *, aside: bool = False
+        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest | None = None, *, quarantine: bool = False
     ) -> bool:
         """Commit a partition of another lake, with the bytes of its files by table, in place of the partition here.
 
         If ``before`` is given and is not the state of the partition here any more, return False and change nothing.
-        With ``aside``, move or copy the files here to the quarantine.
+        With ``quarantine``, move or copy the files here to the quarantine.
         """
         self.claim(manifest.provider)
         with self.store.locked(manifest.chain):
             latest = self.store.latest(manifest.place)
             if before not in (None, latest):
                 return False
-            if aside:
+            if quarantine:
                 self.store.set_aside(manifest.place)
             return self.store.commit(manifest, files, latest._replace(manifest=None))
 

@@ -38,7 +38,7 @@ _ATTEMPTS: Final = 5
 
 Progress = Callable[[int, int], None]
 Keep = Literal["ours", "theirs", "newest"]
-"""Which side of a conflict to keep: this lake's partition, the bucket's, or the one with the latest ``fetched_at``."""
+"""The side of a conflict to keep: this lake's partition, the bucket's, or the one with the latest ``fetched_at``."""
 
 
 @dataclass
@@ -171,20 +171,20 @@ class _Sync:
         else:
             is_ours = self._keep == "ours"
         done = (
-            self._copied(name, self._bucket, ours.manifest, theirs, aside=True)
+            self._copied(name, self._bucket, ours.manifest, theirs, quarantine=True)
             if is_ours
-            else self._copied(name, self._lake, theirs.manifest, ours, aside=True)
+            else self._copied(name, self._lake, theirs.manifest, ours, quarantine=True)
         )
         if done:
             self._moved.resolved.append(name)
         return done
 
-    def _copied(self, name: str, target: Lake, manifest: Manifest, before: Latest, aside: bool = False) -> bool:
+    def _copied(self, name: str, target: Lake, manifest: Manifest, before: Latest, quarantine: bool = False) -> bool:
         """Copy a partition to ``target``. Return False if ``before`` is not the target's current state any more."""
         source = self._lake if target is self._bucket else self._bucket
         source.store.prefetch([manifest])
         files = source.files(manifest)
-        if not target.replace(manifest, files, before, aside=aside):
+        if not target.replace(manifest, files, before, quarantine=quarantine):
             return False
         self._common[name] = (manifest.commit, _e_tag(_latest(self._bucket, manifest.place)))
         self._moved.partitions += 1

@@ -153,7 +153,7 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
     if manifest is None:
         report.failed[name] = "its answers are not in the archive any more; ingest fetches it again"
         return
-    workspace.lake.replace(manifest, fresh.files(manifest), aside=True)
+    workspace.lake.replace(manifest, fresh.files(manifest), quarantine=True)
     report.repaired.append(name)
     report.incomplete += [f"{name}: {one.endpoint} answer {one.digest}" for one in rebuilt.missing]
     report.incomplete += [f"{name}: {path}" for path in rebuilt.damaged]

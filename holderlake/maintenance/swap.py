@@ -100,7 +100,7 @@ def replace_partitions(workspace: Workspace, fresh: Lake, before: Mapping[Place,
             continue
         if held and content(held) == content(manifest) and not any(damaged_files(lake, held, every_byte=True)):
             continue
-        lake.replace(manifest, fresh.files(manifest), latest, aside=held is not None)
+        lake.replace(manifest, fresh.files(manifest), latest, quarantine=held is not None)
     workspace.warehouse.set_damaged_aside()
     workspace.warehouse.load(lake)
     remove_folder(fresh.root)

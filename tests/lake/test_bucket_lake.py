@@ -31,7 +31,7 @@ NEW = {"0xa": [["0x1", "0x2", "0x9"], ["0x7", "0x8"]]}
 
 
 class Host:
-    """Makes lakes of hosts that share a place of objects; each has a folder of its own."""
+    """Makes lakes of hosts that share a place of objects, each with its own folder."""
 
     def __init__(self, objects: Objects, folder: Path) -> None:
         self.objects = objects
