@@ -34,7 +34,8 @@ mutation($parameters: ExecutionParams!) {
   launchRun(executionParams: $parameters) { ... on LaunchRunSuccess { run { runId } } }
 }
 """
-STATUS: Final = "query($run: ID!) { runOrError(runId: $run) { ... on Run { status } } }"
+STATE: Final = "query($run: ID!) { runOrError(runId: $run) { ... on Run { status startTime endTime } } }"
+DAYS: Final = ("2026-05-01", "2026-05-02")
 JOB: Final = {"repositoryLocationName": "holderlake", "repositoryName": "__repository__", "jobName": "ingest"}
 
 
@@ -75,21 +76,33 @@ def test_history_is_in_postgresql(dagster_home: Path) -> None:
 
 
 @pytest.mark.long
-def test_webserver_daemon_and_code_server_run_a_job(
+def test_webserver_daemon_and_code_server_run_one_job_of_a_pool_after_the_other(
     environment: dict[str, str], dagster_home: Path, tmp_path: Path
 ) -> None:
     with DagsterInstance.from_config(str(dagster_home)) as instance:
         instance.add_dynamic_partitions("chain", ["eth"])
+        instance.event_log_storage.set_concurrency_slots("provider", 1)
     with stack(environment | {"DAGSTER_HOME": str(dagster_home)}, tmp_path) as port:
-        day = {"dagster/partition": "eth|2026-05-01", "dagster/partition/chain": "eth"}
-        tags = [{"key": key, "value": value} for key, value in (day | {"dagster/partition/date": "2026-05-01"}).items()]
-        parameters = {"selector": JOB, "executionMetadata": {"tags": tags}}
-        run = graphql(port, LAUNCH, parameters=parameters)["launchRun"]["run"]["runId"]
-        wait_for(lambda: graphql(port, STATUS, run=run)["runOrError"]["status"] in ("SUCCESS", "FAILURE"))
-        status = graphql(port, STATUS, run=run)["runOrError"]["status"]
-        assert status == "SUCCESS", (tmp_path / "code.out").read_text()[-4_000:]
+        runs = [launch(port, day) for day in DAYS]
+        wait_for(lambda: all(state(port, run)["status"] in ("SUCCESS", "FAILURE") for run in runs))
+        first, second = sorted((state(port, run) for run in runs), key=lambda run: run["startTime"])
+    assert [first["status"], second["status"]] == ["SUCCESS"] * 2, (tmp_path / "code.out").read_text()[-4_000:]
+    assert first["endTime"] <= second["startTime"]
     assert Lake(tmp_path / "home" / "lake").read("holders", "eth").num_rows > 0
-    assert '"partition": "eth|2026-05-01"' in (tmp_path / "code.out").read_text()
+    assert f'"partition": "eth|{DAYS[0]}"' in (tmp_path / "code.out").read_text()
+
+
+def launch(port: int, day: str) -> str:
+    """Launch the job ``ingest`` for a day, and return the run's id."""
+    partition = {"dagster/partition": f"eth|{day}", "dagster/partition/chain": "eth", "dagster/partition/date": day}
+    tags = [{"key": key, "value": value} for key, value in partition.items()]
+    parameters = {"selector": JOB, "executionMetadata": {"tags": tags}}
+    return str(graphql(port, LAUNCH, parameters=parameters)["launchRun"]["run"]["runId"])
+
+
+def state(port: int, run: str) -> dict[str, Any]:
+    """Return status, start and end of a run."""
+    return dict(graphql(port, STATE, run=run)["runOrError"])
 
 
 @contextmanager
