@@ -1,4 +1,4 @@
-"""Errors of the engine. The service turns each into the contract's error with the same code."""
+"""Exceptions of the engine. The service answers each with the contract's error that has the same code."""
 
 from __future__ import annotations
 

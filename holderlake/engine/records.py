@@ -35,19 +35,19 @@ zero address, and a burn goes to it. The order of transfers is (block_number, lo
 tx_hash, log_index, token_id).
 """
 NATIVE_LOG_INDEX: Final = 1 << 20
-"""Factor for the ``log_index`` of transfers of a chain's own coin, which have no log index on the chain.
+"""Factor in the computed ``log_index`` of transfers of a chain's own coin, which have no log index on the chain.
 
-Their ``log_index`` is this factor times the transaction's index in its block, plus the call's index in the transaction.
+The ``log_index`` is this factor times the transaction's index in its block, plus the call's index in the transaction.
 """
 
 
 @dataclass(frozen=True)
 class TokenInfo:
-    """A token's metadata. A raw integer divided by 10^``decimals`` is an amount in token units.
+    """A token's metadata. An amount in token units is the raw integer divided by 10^``decimals``.
 
     The transfers of a token with ``is_indexed`` count on the maps of all tokens. When metadata is stored, True marks
-    the token as indexed, and False changes nothing (``catalog.indexed_tokens``). ``unsupported`` is the reason why no
-    map can be made for the token; it is None for nearly all tokens.
+    the token as indexed, and False leaves its marks unchanged (``catalog.indexed_tokens``). ``unsupported`` is the
+    reason why no map can be made for the token; it is None for nearly all tokens.
     """
 
     chain: str
@@ -65,7 +65,7 @@ class TokenInfo:
 class Label:
     """A label of an address from one source, for example a file. ``chain`` is None if the source names no chain.
 
-    An address can have several labels. Its name is that of the label with the highest ``precedence``. It has every kind
+    If an address has several labels, the one with the highest ``precedence`` gives its name. The address has every kind
     (``is_cex``, ``is_dex``, ``is_contract``) that any of its labels has.
     """
 
@@ -110,8 +110,8 @@ class Rules:
 class ImportReport:
     """Result of an import: the numbers of rows read, added, and skipped as duplicates (already stored, or repeated).
 
-    ``conflicts`` counts rows whose key is already stored with different content; the stored row stays. ``tokens`` has
-    the imported tokens as texts ``chain/address``.
+    ``conflicts`` counts rows whose key is already stored with other content; the stored row is kept. ``tokens`` has the
+    imported tokens as texts ``chain/address``.
     """
 
     source: str

@@ -31,7 +31,7 @@ EMPTY: Final = "none.parquet"
 _FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
 _VERSION: Final = 6
-"""Version of the tables (``PRAGMA user_version``). Each addition to the tables increases it."""
+"""Version of the tables (``PRAGMA user_version``). Increase it with every new table or column."""
 _SCHEMA: Final = files("holderlake.engine.catalog").joinpath("catalog.sql").read_text()
 _ADD_FOLDED_TEXTS: Final = """
 ALTER TABLE tokens ADD COLUMN folded_symbol TEXT NOT NULL DEFAULT '';
@@ -43,9 +43,10 @@ DROP INDEX IF EXISTS tokens_by_name;
 _BUSY_SECONDS: Final = 60.0
 
 MigrateHistories = Callable[[sqlite3.Connection, Sequence[tuple[str, str, str]]], None]
-"""A function that makes the array files of a store of format 1.
+"""A function that makes the array files of a store in the old format 1.
 
-Its arguments are a connection, and (chain, token address, Parquet file without suffix) for each token.
+Its arguments are a connection, and for each token a tuple of chain, token address and Parquet file (name without
+suffix).
 """
 
 
@@ -63,7 +64,7 @@ def connect(root: Path) -> sqlite3.Connection:
 
 
 def make(root: Path) -> None:
-    """Make a new catalogue that lists no files. ``store.rebuild`` then adds the files of transfers."""
+    """Make a new catalogue that lists no files. ``store.rebuild`` then lists the existing files of transfers."""
     with closing(_connect(root)) as catalog, sqlite_failures(root / CATALOG), _counted(catalog, root):
         catalog.execute("BEGIN IMMEDIATE")
         _make_tables(catalog)
@@ -83,7 +84,8 @@ def _connect(root: Path) -> sqlite3.Connection:
 
 
 def _exists(root: Path) -> bool:
-    """Return whether the catalogue has content; SQLite creates an empty file on connecting."""
+    """Return whether the catalogue's file has content. An empty file does not count, because SQLite creates one on
+    connecting."""
     try:
         return os.stat(f"{root}/{CATALOG}").st_size > 0  # noqa: PTH116 - for each connection, and a Path costs more
     except OSError:
@@ -91,8 +93,10 @@ def _exists(root: Path) -> bool:
 
 
 def raw_files(root: Path) -> Iterator[Path]:
-    """Yield the Parquet files of transfers and opening balances in a store's folder, also those the catalogue does not
-    list."""
+    """Yield all Parquet files of transfers and opening balances in a store's folder.
+
+    Files that the catalogue does not list are included.
+    """
     for folder in ("transfers", "openings"):
         for path in sorted((root / folder).glob("*.parquet")):
             if path.name != EMPTY and not path.name.startswith("."):
@@ -101,7 +105,7 @@ def raw_files(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def transaction(root: Path) -> Iterator[sqlite3.Connection]:
-    """Context manager of one transaction: connect to the catalogue in ``root``, and commit and close at the end.
+    """Context manager of one transaction. It connects to the catalogue in ``root``, and commits and closes at the end.
 
     An exception rolls the transaction back. Raises ``DamagedCatalog`` if the catalogue differs from its copy.
     """
@@ -121,8 +125,8 @@ def transaction(root: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
-    """Context manager of a transaction. If it writes, add 1 to the catalogue's number of writes and replace its
-    copy."""
+    """Context manager around the statements of a transaction. If they write, count the write and replace the
+    catalogue's copy."""
     before = connection.total_changes
     with connection:
         yield
@@ -137,11 +141,11 @@ def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
 
 
 def prepare(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) -> None:
-    """Make the tables, or update those of an older version, in one transaction.
+    """Make the catalogue's tables, or update the tables of an older version, in one transaction.
 
-    A catalogue of the current version is only read, so that opening a store does not wait for an import. ``migrate``
-    makes the array files of a store of format 1. Raises ``BadSource`` and changes nothing if the store has an unknown
-    format.
+    If the version is current, nothing is written, so opening a store does not wait for a running import. ``migrate``
+    makes the array files of a store in the old format 1. Raises ``BadSource`` and changes nothing if the store's format
+    is unknown.
     """
     with sqlite_failures(root / CATALOG):
         if _version(catalog) < _VERSION:
@@ -154,9 +158,9 @@ def prepare(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) 
 
 
 def is_current(root: Path) -> bool:
-    """Return whether the catalogue of a store needs no update. Raises ``BadSource`` for an unknown format.
+    """Return whether the catalogue of a store needs no update. Nothing is changed.
 
-    Nothing is changed.
+    Raises ``BadSource`` for an unknown format.
     """
     uri = f"{(root / CATALOG).absolute().as_uri()}?mode=ro"
     with sqlite_failures(root / CATALOG), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as catalog:
@@ -195,8 +199,10 @@ def _make_tables(catalog: sqlite3.Connection) -> None:
 
 
 def _add_marks(catalog: sqlite3.Connection, root: Path) -> None:
-    """Add marks to a catalogue without marks: for its indexed tokens, and for tokens that ``import-rpc`` imported by
-    name."""
+    """If the catalogue has no marks yet (older versions), mark tokens as indexed.
+
+    Marked are the tokens that were indexed before, and the tokens that were named for ``import-rpc``.
+    """
     if catalog.execute("SELECT EXISTS (SELECT 1 FROM index_marks)").fetchone() == (1,):
         return
     indexed = catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1").fetchall()
@@ -230,7 +236,8 @@ def _check_format(catalog: sqlite3.Connection, root: Path, known: Collection[str
 
 
 def _run(catalog: sqlite3.Connection, script: str) -> None:
-    """Run each statement of a script in the open transaction; ``executescript`` would commit it first."""
+    """Run each statement of a script in the open transaction. ``executescript`` is not used, because it would commit
+    first."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,9 +1,11 @@
-"""The catalogue's copy: a second file, replaced after each write of the catalogue, with a checksum.
+"""The catalogue's copy: a second file with a checksum. It is replaced after each write of the catalogue.
 
-SQLite does not notice most flipped bits. The catalogue is therefore compared with the copy's checksum when it is opened
-and whenever its file changes. A catalogue that is lost, damaged or older than the copy is restored from the copy;
-labels and token lists are in no other file. The last 12 bytes of the copy are the number of the catalogue's last write
-(8 bytes) and the CRC-32 of the bytes before (4 bytes).
+SQLite does not notice most flipped bits. Therefore the catalogue is compared with the copy's checksum when it is
+opened, and again whenever its file changes. If the catalogue is lost, damaged or older than the copy, it is restored
+from the copy. Labels and token lists are in no other file.
+
+The last 12 bytes of the copy are the number of the catalogue's last write (8 bytes), and the CRC-32 of the bytes before
+them (4 bytes).
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ _WRITES: Final = "SELECT CAST(value AS INTEGER) FROM settings WHERE name = 'writ
 _TRAILER: Final = 12
 
 SIDE_FILES: Final = (f"{CATALOG}-wal", f"{CATALOG}-shm")
-"""SQLite's own files next to the catalogue."""
+"""Names of the files that SQLite keeps next to the catalogue."""
 
 Signature = tuple[tuple[int, int, int], ...]
 _checked: Final[dict[Path, Signature]] = {}
-"""Signature of each catalogue, by store folder, when this process last compared it with its copy."""
+"""Signature that each store's catalogue file had at its last comparison in this process, by store folder."""
 
 
 class Image(NamedTuple):
@@ -59,14 +61,15 @@ def count_write(catalog: sqlite3.Connection) -> None:
 def save_copy(catalog: sqlite3.Connection, root: Path) -> None:
     """Replace the copy with the committed pages of the catalogue.
 
-    The copy is not forced to the disk. If a power cut damages the copy, its checksum differs, and the catalogue itself
-    is intact.
+    The copy is not forced to the disk. A power cut may damage it, but then its checksum is wrong and the catalogue
+    itself is intact.
     """
     _replace(root, COPY, stored_copy(image_of(catalog)), durable=False)
 
 
 def stored_copy(image: Image) -> bytes:
-    """Return the bytes of the copy's file: the image, and the 12 bytes at its end."""
+    """Return the content of the copy's file: the pages of ``image``, then the 12 bytes with the write number and the
+    checksum."""
     return image.pages + image.write.to_bytes(8, "little") + image.crc.to_bytes(4, "little")
 
 
@@ -97,11 +100,11 @@ def read_copy(root: Path) -> Image | None:
 
 
 def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
-    """Compare the catalogue with its copy; with ``again``, even if neither changed since the last comparison.
+    """Compare the catalogue with its copy if its file has changed since the last comparison. ``again`` always compares.
 
-    Raises ``DamagedCatalog`` if the catalogue is damaged or older than its copy. A catalogue with more writes than its
-    copy is accepted if it passes SQLite's integrity check, because a process may be killed before it writes the copy.
-    If there is no copy, nothing is compared.
+    Raises ``DamagedCatalog`` if the catalogue is damaged or older than its copy. If the catalogue has more writes than
+    its copy, a process was killed before it wrote the copy. Such a catalogue is accepted if it passes SQLite's
+    integrity check. Without a copy, nothing is compared.
     """
     signature = _signature(root)
     if _checked.get(root) == signature and not again:
@@ -120,8 +123,10 @@ def restore(root: Path, image: Image) -> None:
 
 
 def trust(root: Path) -> None:
-    """Record that this process wrote the catalogue, so that ``check`` skips it. Call it after closing the
-    connection."""
+    """Record that this process wrote the present catalogue file, so that ``check`` skips it.
+
+    Call this after closing the connection.
+    """
     _checked[root] = _signature(root)
 
 
@@ -146,7 +151,7 @@ def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Tr
 
 
 def image_of(catalog: sqlite3.Connection) -> Image:
-    """Return the committed catalogue; within an open transaction, as the transaction sees it."""
+    """Return the committed content of the catalogue. Within an open transaction, its changes are included."""
     with _reading(catalog):
         row = catalog.execute(_WRITES).fetchone()
         pages = catalog.serialize()
@@ -155,7 +160,8 @@ def image_of(catalog: sqlite3.Connection) -> Image:
 
 @contextmanager
 def _reading(catalog: sqlite3.Connection) -> Iterator[None]:
-    """Context manager of a read transaction. If a transaction is already open, that one is used."""
+    """Context manager of a read transaction. If ``catalog`` already has an open transaction, that transaction is
+    used."""
     if catalog.in_transaction:
         yield
         return

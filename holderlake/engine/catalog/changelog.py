@@ -1,8 +1,7 @@
-"""The change log and the current manifest, in memory. The log has the earliest second whose answers each import
-changed.
+"""The change log in memory, and the current manifest. A change has the earliest second whose answers it affects.
 
-Caches read the log at every request, so a read must take microseconds: one connection stays open, and SQLite's
-``data_version`` shows whether any process has committed since the last read.
+Caches read the log at every request, so a read must take microseconds. Therefore one connection stays open, and
+SQLite's ``data_version`` shows whether a process has committed since the last read.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from holderlake.engine.files.disk_errors import sqlite_failures
 from holderlake.engine.files.manifest import Manifest, read_manifest
 
 EVERY_PAST: Final = 0
-"""``first_time`` of a change of metadata or labels. They have no time, so they change answers as of any second."""
+"""``first_time`` of changes of metadata, labels or rules. They apply at every instant, so all answers may differ."""
 
 _NOTE: Final = "INSERT INTO changes (first_time) VALUES (?)"
 _LATER: Final = "SELECT seq, first_time FROM changes WHERE seq > ? ORDER BY seq"
@@ -57,14 +56,17 @@ class ChangeLog:
             return self._generation
 
     def first_change_since(self, generation: int) -> int | None:
-        """Return the earliest unix second that the changes after number ``generation`` affect; None without such
-        changes."""
+        """Return the earliest unix second that a change after number ``generation`` affects; None if there is no later
+        change."""
         with self._lock:
             self._catch_up(with_manifest=False)
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the same as ``first_change_since``, from the changes in memory, without reading the catalogue."""
+        """Return the same as ``first_change_since``, but without reading the catalogue.
+
+        Changes that this object has not read yet are missing.
+        """
         seqs, first_times = self._later
         place = bisect_right(seqs, generation)
         return first_times[place] if place < len(seqs) else None

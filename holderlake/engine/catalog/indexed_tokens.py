@@ -1,9 +1,10 @@
 """Indexed tokens: tokens whose transfers count on the maps of all tokens, not only on their own.
 
-A mark says that a token is indexed, or that it is not. Up to four sources can mark a token; the first of them in
-``SOURCES`` decides. The number of transfers does not count, so that a spam token with many transfers connects no
-holders. A token can be marked before its transfers are imported. The column ``tokens.is_indexed`` has the result of the
-marks.
+A mark is an entry of one source for one token: indexed, or not indexed. Up to four sources can mark a token, and the
+first of them in ``SOURCES`` decides. The column ``tokens.is_indexed`` has the decision. A token can be marked before
+its transfers are imported.
+
+A large number of transfers does not make a token indexed. Otherwise spam tokens would connect holders.
 """
 
 from __future__ import annotations
@@ -78,10 +79,9 @@ def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_index
 
 
 def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: str) -> None:
-    """Make ``keys`` the only tokens that the source marks as indexed.
+    """Make ``keys`` the only tokens that ``source`` marks as indexed.
 
-    Record a change if ``is_indexed`` of any token changes. Write nothing if the source already marks exactly these
-    tokens.
+    Write nothing if they are so already. Add a change to the change log if ``is_indexed`` of any token changes.
     """
     if catalog.execute(_OF_SOURCE, (source,)).fetchall() == sorted(set(keys)):
         return

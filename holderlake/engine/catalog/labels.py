@@ -55,10 +55,10 @@ SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_eac
 
 @dataclass(frozen=True)
 class AddressLabel:
-    """The merged label of an address: the name of its label with the highest precedence, and the kinds of all its
-    labels.
+    """The merged label of an address. ``name`` is that of the label with the highest precedence.
 
-    The kinds are ``is_cex``, ``is_dex`` and ``is_contract``. ``is_paid_label`` belongs to the label that gave the name.
+    The kinds ``is_cex``, ``is_dex`` and ``is_contract`` are True if any label of the address has them.
+    ``is_paid_label`` belongs to the label that gave the name.
     """
 
     name: str | None = None
@@ -91,8 +91,8 @@ def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
 def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: str | None) -> dict[str, AddressLabel]:
     """Return the merged label of each address that has labels, by address.
 
-    The name comes from a label of ``chain`` if there is one, else from a label of any chain, by descending precedence.
-    Token contracts and burn addresses are contracts even without a label.
+    Labels of ``chain`` come first, then other labels, both by descending precedence. The first label with a name gives
+    the name. Token contracts and burn addresses count as contracts even without a label.
     """
     parameters = {"addresses": json.dumps(list(addresses)), "chain": chain}
     merged: dict[str, AddressLabel] = {}
@@ -106,8 +106,8 @@ def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: 
 
 
 def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
-    """Return the kinds, by address, of all addresses with a label, all token contracts and all burn addresses, without
-    names."""
+    """Return the kinds of all labelled addresses, token contracts and burn addresses, by address. Names are left
+    out."""
     marked = {
         address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
         for address, is_cex, is_dex, is_contract in catalog.execute(_KINDS)

@@ -1,7 +1,8 @@
-"""Check opening balances: what addresses hold at the block at which the imported transfers of a token begin.
+"""Check opening balances: the balances of a token's addresses at the block at which its imported transfers begin.
 
-Opening balances are stored as mints without a transaction. A token has one list of balances, as of one block and time.
-The list may be imported in several files if these do not contradict each other. ``importing`` stores the balances.
+Opening balances are stored as mints without a transaction. All opening balances of a token are as of one block and
+time. They may be imported in several files if the files do not contradict each other. ``importing`` stores the
+balances.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ OPENING_BALANCES: Final = pa.schema(
         pa.field("token_standard", pa.string()),
     ]
 )
-"""Columns of a table with one balance per row.
+"""Columns of a table with one opening balance per row.
 
-Addresses are normalised (``contract.chains``). ``balance`` is a raw integer from 0 on as decimal text (up to 256 bits).
-It is the balance at the end of the block or, if the block is ``NO_BLOCK``, at the end of the second ``block_time``
-(unix). ``token_id`` (decimal text) is set if the balances of an NFT are listed for each token id. ``token_id`` and
-``token_standard`` may be missing or null.
+- Addresses are normalised (``contract.chains``).
+- ``balance`` is a raw integer, 0 or more, as decimal text (up to 256 bits).
+- A balance is as of the end of the block. If the block is ``NO_BLOCK``, it is as of the end of the unix second
+  ``block_time``.
+- ``token_id`` (decimal text) is set if the balances of an NFT are listed for each token id.
+- ``token_id`` and ``token_standard`` may be missing or null.
 """
 
 
@@ -47,8 +50,8 @@ It is the balance at the end of the block or, if the block is ``NO_BLOCK``, at t
 class NewBalances:
     """The opening balances of a token (``key``: chain and address) in one import.
 
-    ``new`` has the balances that are not stored yet, as rows of ``TRANSFERS``. ``duplicates`` is the number of other
-    rows.
+    ``new`` has the balances that are not stored yet, as rows of ``TRANSFERS``. ``duplicates`` is the number of balances
+    that are repeated or already stored.
     """
 
     key: tuple[str, str]
@@ -57,9 +60,9 @@ class NewBalances:
 
 
 def balances_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
-    """Yield each token (chain, address) with its rows of ``balances``, in the schema ``OPENING_BALANCES``.
+    """Yield each token (chain, address) with its rows of ``balances``, which have the schema ``OPENING_BALANCES``.
 
-    Raises ``BadSource`` for a balance that is not an integer from 0 on.
+    Raises ``BadSource`` for a balance that is not a whole number from 0 on.
     """
     for name in ("token_id", "token_standard"):
         if name not in balances.column_names:
@@ -196,7 +199,7 @@ def _refuse_two_owners(token: str, rows: pa.Table) -> None:
 
 
 def _is_new(given: pa.Table, known: pa.Table) -> pa.Array:
-    """Return a mask of the rows of ``given`` whose address and token id are not in ``known``."""
+    """Return a mask of the rows of ``given`` whose pair of address and token id is not in ``known``."""
 
     def keys(rows: pa.Table) -> pa.ChunkedArray:
         return pc.binary_join_element_wise(rows["to_address"], pc.fill_null(rows["token_id"], ""), " ")

@@ -12,8 +12,10 @@ from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
 from holderlake.engine.records import Rules
 
 SCORE_VERSION: Final = 2
-"""Version of the service score (``queries.metrics``). Since version 2, time nodes connect holders and so change
-entities."""
+"""Version of the formula of the service score (``queries.metrics``).
+
+In version 2, time nodes connect holders, which changes the entities that the score compares.
+"""
 
 _STORED: Final = "SELECT value FROM settings WHERE name = 'rules'"
 _SAVE: Final = "INSERT OR REPLACE INTO settings VALUES ('rules', ?)"
@@ -24,7 +26,7 @@ _HAS_HISTORIES: Final = "SELECT EXISTS (SELECT 1 FROM histories)"
 class RulesInForce:
     """The rules of an opened store.
 
-    ``changed`` has (old value, new value), by rule name, of the rules that changed since the store was last opened.
+    ``changed`` has the rules that changed since the store was last opened: (old value, new value) by name of the rule.
     """
 
     rules: Rules
@@ -40,10 +42,10 @@ def rules_in_force(rules: Rules) -> dict[str, Any]:
 
 
 def open_rules(catalog: sqlite3.Connection, chosen: Rules | None) -> RulesInForce:
-    """Return ``chosen`` and store it, or return the stored rules if ``chosen`` is None.
+    """Return ``chosen`` and store it. If ``chosen`` is None, return the stored rules.
 
-    Rules that differ from the stored ones change answers as of any second, so the change is recorded for caches. Equal
-    rules are not written, so that opening a store does not wait for an import.
+    New rules change answers as of any second, so a change is added to the change log. If ``chosen`` equals the stored
+    rules, nothing is written, so opening a store does not wait for a running import.
     """
     row = catalog.execute(_STORED).fetchone()
     stored = _from_text(row[0]) if row else Rules()

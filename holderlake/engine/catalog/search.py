@@ -47,7 +47,7 @@ _STEPS: Final = (
 )
 
 _CANDIDATES: Final = 10_000
-"""The most names that one step compares with all words of a query."""
+"""The most names that the last search step compares with the words of a query."""
 _MOST_WORDS: Final = 8
 
 _BY_WORDS: Final = f"""
@@ -86,9 +86,9 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
     """Return at most ``limit`` tokens that match ``text``, in the order of five search steps.
 
     The steps are: exact address; exact symbol; exact name; prefix of symbol or name; words of the name. The last step
-    finds names in which each word of the text is the beginning of some word. Within a step, indexed tokens come first,
-    then symbols before names, then alphabetical order, then chain and address. Case, character width and surrounding
-    spaces are ignored, except for the case of an address that is not hexadecimal.
+    finds names in which each word of ``text`` is the beginning of a word. Within a step, indexed tokens come first,
+    then symbols before names, then alphabetical order, then chain and address. Upper and lower case, character width
+    and surrounding spaces are ignored. Only in addresses that are not hexadecimal, case counts.
     """
     begins = folded(text)
     if not begins or _HALF_PAIR.search(text):
@@ -107,9 +107,9 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
 
 
 def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
-    """Return the SQL queries that find names by words, and their parameters.
+    """Return the SQL queries that find names by the words of ``text``, and the parameters of the queries.
 
-    The longest word comes first, because long words are usually rare.
+    The queries look up the longest word first, because long words are usually rare.
     """
     words = sorted(set(text.split()), key=lambda word: (-len(word), word))[:_MOST_WORDS]
     if not all(map(WORD.fullmatch, words)):  # a character that no word of a name contains
@@ -121,8 +121,10 @@ def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
 
 
 def _end_of_prefix(text: str) -> str | bytes:
-    """Return the least value that sorts after every text with the prefix ``text``, in SQLite's order (bytes of
-    UTF-8)."""
+    """Return the least value that sorts after every text with the prefix ``text``.
+
+    The order is that of SQLite: by the bytes of UTF-8.
+    """
     kept = text.rstrip(chr(_LAST_CODE_POINT))
     if not kept:
         return b""  # greater than any text

@@ -1,4 +1,4 @@
-"""Metadata of tokens in the catalogue, and the normalised texts and words by which searches find tokens."""
+"""Metadata of tokens in the catalogue, and the folded texts and words that searches compare."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 
 
 def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> bool:
-    """Store assumed metadata for a token without imported metadata. Return whether anything changed.
+    """Store assumed metadata (see ``_assumed``) for a token without imported metadata. Return whether anything changed.
 
-    Metadata that was assumed for another token standard is replaced.
+    If metadata was assumed earlier for another token standard, it is replaced.
     """
     token = _assumed(chain, address, standard)
     is_new = execute_all(catalog, _ASSUME, [_row(token, assumed=True)])

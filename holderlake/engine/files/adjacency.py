@@ -1,11 +1,11 @@
 """The adjacency: for each address its transfers of all tokens and chains, by time, as memory-mapped arrays.
 
-A transfer with a value above 0 makes two entries, one of its sender and one of its receiver. A transfer to oneself
-makes one. The entries of an address are adjacent and sorted by time.
+A transfer with a value above 0 makes two entries: one with the sender as owner, and one with the receiver as owner. A
+transfer to oneself makes one entry. The entries of an owner are adjacent and sorted by time.
 
-Bits of an entry mark the first transfer with a counterparty. Before every 64th entry, the numbers of bits set so far
-are stored. The degree of an address (its number of distinct counterparties) as of any second is therefore a difference
-of two such numbers.
+Bits of an entry mark the owner's first transfer with the counterparty. An array has the number of bits set so far,
+before every 64th entry. The degree of an address (its number of distinct counterparties) as of any second is therefore
+a difference of two such numbers.
 
 A run is a file with the entries of some imports. A store has one large run and a few small ones.
 """
@@ -23,13 +23,13 @@ from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
 STEP: Final = 64
-"""Number of entries from one row of ``Run.sums`` to the next."""
+"""Number of entries between two rows of ``Run.sums``."""
 
 ANY: Final = 1
 INWARD: Final = 2
 OUTWARD: Final = 4
-"""Bits of ``Run.firsts``. They mark the owner's first transfer with the counterparty (``ANY``), the first from it
-(``INWARD``) and the first to it (``OUTWARD``)."""
+"""Bits of ``Run.firsts``. A bit marks the owner's first transfer with a counterparty (``ANY``), the first transfer from
+it (``INWARD``), or the first transfer to it (``OUTWARD``)."""
 
 NEVER: Final = 2**62
 """A unix second after all transfers, for events that do not happen."""
@@ -39,14 +39,20 @@ NEVER: Final = 2**62
 class Run:
     """The arrays of a run: a file with the entries of some imports.
 
-    ``addresses`` has the numbers of the addresses that have entries, ascending. The address at position n has the
-    entries from ``starts[n]`` to ``starts[n + 1]`` (excluded), the first at unix second ``begun[n]`` (the type's
-    maximum if it has none). If ``addresses`` is empty, position n belongs to the address with number n.
+    ``addresses`` has the numbers of the addresses that have entries, ascending. If it is empty, the array index n
+    belongs to the address with number n. The entries of ``addresses[n]`` are those from ``starts[n]`` to ``starts[n +
+    1]`` (excluded). Its first entry is at unix second ``begun[n]``, which is the type's maximum for an address without
+    entries.
 
-    ``others``, ``kinds``, ``times`` and ``firsts`` have one value for each entry: the counterparty's address number;
-    the token number times 2, plus 1 if the owner received; unix seconds; the bits ``ANY``, ``INWARD`` and ``OUTWARD``.
-    ``sums`` has a row for every ``STEP``-th entry: how often each of these three bits (columns) is set in the entries
-    before it.
+    Four arrays have one value for each entry:
+
+    - ``others``: the counterparty's address number.
+    - ``kinds``: the token number times 2, plus 1 if the owner received.
+    - ``times``: unix seconds.
+    - ``firsts``: the bits ``ANY``, ``INWARD`` and ``OUTWARD``.
+
+    ``sums`` has a row for every ``STEP``-th entry and a column for each of the three bits. The value is the number of
+    earlier entries in which the bit is set.
     """
 
     addresses: Array
@@ -89,7 +95,8 @@ class Run:
         return graph_kernels.entries_upto(self.times, starts, ends, seconds)
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
-        """Return a row for each range of entries: the numbers of distinct counterparties, of senders and of receivers.
+        """Return for each range of entries the numbers of distinct counterparties, of senders and of receivers, as one
+        row.
 
         A range must begin with the first entry of an address.
         """

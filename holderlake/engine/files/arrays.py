@@ -1,7 +1,7 @@
-"""Files of named numpy arrays. A file is written once, atomically, and memory-mapped by any number of processes.
+"""Files of named numpy arrays. A file is written once, atomically. Any number of processes can memory-map it.
 
-A file holds the arrays one after another, then a JSON object with type, shape and offset of each, then the length of
-that object in eight bytes.
+A file has the arrays one after another, then a JSON object, then the length of the JSON object in eight bytes. The JSON
+object has the type, shape and offset of each array.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ALIGNMENT: Final = 64
 _MAPPED_LIMIT: Final = 1 << 29
 """The most bytes of mapped files that this process should keep in memory, see ``exceeds_mapped_limit``."""
 _STATM: Final = Path("/proc/self/statm")
-"""A Linux file with numbers of this process's memory pages: all pages, resident pages, and resident pages of mapped
+"""Path of the Linux file with this process's numbers of memory pages: all, resident, and resident pages of mapped
 files."""
 
 
 class ArrayFile:
-    """Writer of a file of arrays, for a ``with`` statement. The file appears at ``path`` if the statement ends without
-    an error.
+    """Writer of a file of arrays, for a ``with`` statement. The file appears at ``path`` when the statement ends
+    without an error.
 
     With ``durable``, the content is forced to the disk before the file gets its name.
     """
@@ -47,7 +47,7 @@ class ArrayFile:
         self._contents: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, chunks: Array | Iterable[Array]) -> None:
-        """Append an array, given complete or as one or more chunks that differ only in length."""
+        """Append an array. ``chunks`` is the complete array, or several chunks that differ only in length."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start, rows, dtype, shape = self._file.tell(), 0, "", []
         for chunk in [chunks] if isinstance(chunks, np.ndarray) else chunks:
@@ -56,7 +56,7 @@ class ArrayFile:
         self._contents[name] = {"dtype": dtype, "shape": [rows, *shape], "start": start}
 
     def reserve(self, name: str, dtype: npt.DTypeLike, rows: int, shape: tuple[int, ...] = ()) -> None:
-        """Make room for an array of ``rows`` rows, each of shape ``shape``. ``fill`` then writes the rows in any
+        """Reserve space for an array of ``rows`` rows, each of shape ``shape``. ``fill`` then writes the rows in any
         order."""
         self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
         start = self._file.tell()
@@ -107,7 +107,7 @@ def _bytes(array: Array) -> Any:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], durable: bool = True) -> None:
-    """Write a file of arrays, each given complete or as chunks; see ``ArrayFile``."""
+    """Write a file of arrays by name. A value is the complete array or its chunks, see ``ArrayFile.add``."""
     with ArrayFile(path, durable) as file:
         for name, array in arrays.items():
             file.add(name, array)
@@ -127,7 +127,7 @@ def _view(mapped: mmap.mmap, dtype: str, shape: list[int], start: int) -> Array:
 
 
 def release_pages(arrays: Iterable[Array]) -> None:
-    """Release the memory in which this process holds pages of the arrays' files, for callers that read many files once.
+    """Release the memory pages of the arrays' files that this process holds, for callers that read many files once.
 
     Later reads come from the system's page cache, or from the disk.
     """
@@ -138,9 +138,9 @@ def release_pages(arrays: Iterable[Array]) -> None:
 
 
 def exceeds_mapped_limit() -> bool:
-    """Return whether mapped files use more than ``_MAPPED_LIMIT`` of this process's memory.
+    """Return whether mapped files use more than ``_MAPPED_LIMIT`` bytes of this process's memory.
 
-    Return True if the system is not Linux, because the amount is not known there.
+    On other systems than Linux the number is not known, so the result is True.
     """
     try:
         return int(_STATM.read_bytes().split()[2]) * mmap.PAGESIZE > _MAPPED_LIMIT
@@ -175,8 +175,8 @@ def take_or_missing(values: Array, places: Array) -> Array:
 
 
 def count_until(times: Array, second: int, side: str = "right") -> int:
-    """Return how many of the ascending ``times`` are at or before a second; with ``side="left"``, how many are before
-    it."""
+    """Return the number of ascending ``times`` at or before ``second``. With ``side="left"``, only times before it
+    count."""
     limits = np.iinfo(times.dtype)
     if second < limits.min or second > limits.max:
         return 0 if second < limits.min else len(times)

@@ -1,7 +1,7 @@
-"""The dictionary of addresses: each address of the store has a permanent number, given in the order of arrival.
+"""The dictionary of addresses: gives each address of the store a permanent number, in the order of arrival.
 
-A volume holds the addresses of consecutive numbers, and an index by hash. Volumes are files or, during an import, in
-memory. A look-up compares hashes and then texts, so that it never confuses two addresses with the same hash.
+A volume has the addresses of consecutive numbers, and an index by hash. Volumes are files; during an import, some are
+in memory. A look-up compares hashes and then texts, so two addresses with the same hash are never confused.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ UNKNOWN: Final = -1
 
 @dataclass(frozen=True)
 class Volume:
-    """The addresses with consecutive numbers, of which ``first`` is the first.
+    """Addresses with consecutive numbers. ``first`` is the number of the first address.
 
-    ``texts`` are the bytes of all addresses; the address with number ``first + n`` is ``texts[starts[n]:starts[n +
-    1]]``. ``heads`` are the first eight bytes of each address as an integer, for sorting. ``hashes`` are the addresses'
-    hashes, ascending, and ``places[m]`` is the n of the address with the hash ``hashes[m]``.
+    - ``texts`` are the bytes of all addresses. The address with number ``first + n`` is ``texts[starts[n]:starts[n +
+      1]]``.
+    - ``heads`` are the first eight bytes of each address as an integer, for sorting.
+    - ``hashes`` are the hashes of the addresses, ascending. The address with the hash ``hashes[m]`` has the number
+      ``first + places[m]``.
     """
 
     first: int
@@ -98,8 +100,10 @@ def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
 
 
 def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> Array:
-    """Return eight bytes of each text, after its first ``skipped`` bytes, as a big-endian integer. Missing bytes
-    are 0."""
+    """Return eight bytes of each text as a big-endian integer, after the first ``skipped`` bytes. Missing bytes are 0.
+
+    Text n is ``letters`` from ``starts[n]`` to ``ends[n]`` (excluded).
+    """
     heads = np.zeros(len(starts), np.uint64)
     last = max(len(letters) - 1, 0)
     for place in range(skipped, skipped + 8):
@@ -128,7 +132,8 @@ def joined(volumes: Sequence[Volume]) -> Volume:
 
 
 class Dictionary:
-    """Finds numbers by address and addresses by number. ``volumes`` are consecutive and begin with number 0."""
+    """Finds numbers by address, and addresses by number. ``volumes`` are in the order of their numbers, from 0 without
+    gaps."""
 
     def __init__(self, volumes: Iterable[Volume]) -> None:
         self.volumes = list(volumes)
@@ -175,8 +180,8 @@ class Dictionary:
         return pa.concat_arrays(pieces).take(pa.array(back))
 
     def heads(self, numbers: Array) -> Array:
-        """Return the first eight bytes of each address as an integer. The integers sort like the first bytes of the
-        addresses."""
+        """Return the first eight bytes of each address as an integer. Sorting the integers sorts the addresses by these
+        bytes."""
         return self._heads(numbers, 0)
 
     def _heads(self, numbers: Array, skipped: int) -> Array:
@@ -219,6 +224,7 @@ class Dictionary:
 
 
 def _alike(*keys: Array) -> Array:
-    """Return the indices of the rows that equal the row before or after. ``keys`` are the columns of sorted rows."""
+    """Return the indices of rows that equal the previous or the next row. ``keys`` are the columns of the sorted
+    rows."""
     same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

@@ -1,4 +1,4 @@
-"""Read the transfers of given addresses from the adjacency. They are the edges of the graphs of maps.
+"""Read the transfers of given addresses from the adjacency. These transfers are the edges of the graphs of maps.
 
 ``maps.links`` adds the values of the transfers.
 """
@@ -20,9 +20,10 @@ TokenKeys = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Entries:
-    """Transfers of some addresses, except to themselves. A transfer between two of the addresses has two entries.
+    """Transfers of some addresses, without transfers to oneself. A transfer between two of the addresses has two
+    entries.
 
-    ``addresses`` are the address numbers. The other arrays have one value for each entry: ``owners`` (position in
+    ``addresses`` are the address numbers. The other arrays have one value for each entry: ``owners`` (index into
     ``addresses``), ``others`` (address number of the counterparty), ``tokens`` (token number), ``inward`` (True if the
     owner received) and ``times`` (unix seconds). Entries are sorted by owner, then time.
     """
@@ -45,8 +46,7 @@ class Entries:
         return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
 
     def starts(self, places: Array) -> Array:
-        """Return, for each address, the position in ``places`` of its first entry; then, as the last value,
-        ``len(places)``.
+        """Return for each address the position in ``places`` of its first entry. The last value is ``len(places)``.
 
         ``places`` are ascending indices of entries.
         """
@@ -61,7 +61,7 @@ def token_mask(view: View, tokens: TokenKeys) -> Array:
 
 
 def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
-    """Return the transfers that addresses sent and received up to and including the unix second.
+    """Return the entries of addresses up to and including the unix second ``second``.
 
     ``addresses`` are address numbers. ``counts`` is a mask by token number (``token_mask``) of the tokens to include.
     If ``others`` (address numbers) is given, only transfers with these counterparties are returned.
@@ -90,7 +90,8 @@ def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
 
 
 def concatenate_entries(first: Entries, second: Entries) -> Entries:
-    """Join the entries of two lists of addresses. The result's addresses are the first list, then the second."""
+    """Join the entries of two lists of addresses. The result's addresses are those of ``first``, then those of
+    ``second``."""
     addresses = np.concatenate([first.addresses, second.addresses])
     owners = second.owners + np.int32(len(first.addresses))
     moved = Entries(addresses, owners, second.others, second.tokens, second.inward, second.times)
@@ -99,10 +100,10 @@ def concatenate_entries(first: Entries, second: Entries) -> Entries:
 
 @dataclass(frozen=True)
 class Shared:
-    """Entries with a key that several owners share.
+    """Entries with a key (for example the counterparty) that several owners have in common.
 
-    ``places`` has the index of each entry, ``key_places`` the position of its key in ``keys``. ``firsts`` is True for
-    the first entry of an owner with a key.
+    ``places`` has the index of each entry, ``key_places`` the index of its key in ``keys``. ``firsts`` is True for the
+    first entry of an owner with a key.
     """
 
     places: Array
@@ -112,10 +113,10 @@ class Shared:
 
 
 def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
-    """Return the entries whose key at least ``least`` owners share.
+    """Return the entries whose key at least ``least`` owners have in common.
 
-    ``places`` are indices of the entries to examine, and ``keys`` has an integer key for each of them. ``in_order``
-    takes keys and returns the indices that sort them; the result's ``keys`` are in this order.
+    ``places`` are the indices of the entries to examine. ``keys`` has an integer key for each of the ``places``.
+    ``in_order`` takes keys and returns the indices that sort them; the result's ``keys`` are in this order.
     """
     numbers, firsts, distinct, owner_counts = graph_kernels.number_keys(keys, entries.owners[places])
     shared = np.flatnonzero(owner_counts >= least)

@@ -1,13 +1,13 @@
-"""Sizes and checksums of the store's files, which are compared before a file is used.
+"""Sizes and checksums of the store's files. They are compared before a file is used.
 
-The catalogue's table ``files`` has the size, checksum and signature of each file. The signature is the file's inode,
-size and times after it was written. A file with the recorded signature is used without being read, so that a process
-maps only the pages it needs. Any other file is read and compared once in each process, and again when its signature
-changes.
+The catalogue's table ``files`` has the size, checksum and signature of each file. The signature consists of the file's
+inode, size and times after it was written. If a file still has the recorded signature, it is used without being read,
+so a process maps only the pages that it needs. Any other file is read and compared once in each process, and again when
+its signature changes.
 
-The checksum is the CRC-32 of the complete file, the fastest checksum in the standard library (4 GB/s on one core). Bits
-that change on the disk without a write are found by ``FileChecks.read_all``, which a service runs when it starts, and
-by ``store.verify``.
+The checksum is the CRC-32 of the complete file, the fastest checksum in the standard library (4 GB/s on one core). A
+bit that flips on the disk does not change the signature. ``FileChecks.read_all``, which a service runs when it starts,
+and ``store.verify`` find such damage.
 """
 
 from __future__ import annotations
@@ -71,12 +71,14 @@ def sum_of(path: Path) -> Sum:
 
 
 def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
-    """Return the ``Sum`` of each file that the catalogue lists. A store of an earlier version has none yet."""
+    """Return the ``Sum`` of each file in the catalogue's table ``files``, by path. Stores of early versions have
+    none."""
     return {path: Sum(*found) for path, *found in catalog.execute(_SUMS)}
 
 
 def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
-    """Record the ``Sum`` of listed files that have none, and the present time as ``replaced_at`` of unlisted files."""
+    """Record the ``Sum`` of listed files that have none. Record the present time as ``replaced_at`` of files no longer
+    listed."""
     new = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
     catalog.executemany(_ADD, new)
     catalog.execute(_RETIRE, (int(time.time()),))
@@ -90,7 +92,7 @@ def _sum_or_none(path: Path) -> Sum:
 
 
 class FileChecks:
-    """Compares files of a store with their recorded ``Sum``: once, and again when a file's signature changes.
+    """Compares files of a store with their recorded ``Sum``. A file is compared again when its signature changes.
 
     Thread-safe.
     """
@@ -120,8 +122,8 @@ class FileChecks:
         return whole
 
     def changed(self, path: str) -> bool:
-        """Return whether a file is known to be damaged, or has changed since it was compared. A removed file has not
-        changed."""
+        """Return whether a file is known to be damaged, or has changed since its comparison. False if the file was
+        removed."""
         passed = self._passed.get(path)
         if path in self._differing:
             return True
@@ -136,11 +138,11 @@ class FileChecks:
             self._passed.pop(path, None)
 
     def read_all(self, sums: Sums) -> list[DamagedFile]:
-        """Read every file of ``sums`` and compare it, even if its signature is unchanged. Return an error for each
-        damaged file.
+        """Read and compare every file of ``sums``, even with an unchanged signature. Return an error for each damaged
+        file.
 
-        ``path`` raises these errors from then on, until the file is written again. Files that an import removes during
-        the comparison are left out.
+        From then on, ``path`` raises the same error for a damaged file, until the file is written again. Files that an
+        import removes during the comparison are left out.
         """
         for path, expected in sums.items():
             try:

@@ -1,7 +1,7 @@
-"""The manifest: the list of the store's files at one moment. ``View`` opens their arrays at the first use.
+"""The manifest: the list of the store's files at one moment. ``View`` opens their arrays when they are first used.
 
-The catalogue lists the files, and the content of a file name never changes. A reader that keeps a manifest therefore
-reads one unchanged state of the store.
+The catalogue lists the files. A file name never gets another content, so a reader that keeps a manifest always reads
+the same state of the store.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PartFile:
 
     @property
     def paths(self) -> tuple[str, str]:
-        """Paths within the store: the Parquet file of the part's rows, and the file of its arrays."""
+        """Paths within the store of the part's Parquet file with rows, and of its file of arrays."""
         folder = "openings" if self.kind == OPENING else "transfers"
         return f"{folder}/{self.file}.parquet", f"arrays/{self.file}.part"
 
@@ -88,8 +88,8 @@ class VolumeFile:
 class Manifest:
     """The files of the store at one moment.
 
-    ``numbers`` has the number of each token, by (chain, address). ``parts`` has the parts by token number, the base
-    first. ``sums`` has sizes and checksums by path.
+    ``numbers`` has the number of each token, by (chain, address). ``parts`` has the parts of each token, by token
+    number; the base comes first. ``sums`` has the ``Sum`` of each file, by path.
     """
 
     numbers: Mapping[tuple[str, str], int]
@@ -135,10 +135,10 @@ def read_manifest(catalog: sqlite3.Connection) -> Manifest:
 
 
 class OpenFiles:
-    """Opened files of a store, by name. All manifests of the store share them, so that each file is mapped once.
+    """Cache of the opened files of a store, by name. All manifests of the store use it, so each file is mapped once.
 
-    A file is compared with its ``Sum`` before it is mapped, and mapped again if it changed on the disk. Methods raise
-    ``DamagedFile``.
+    A file is compared with its ``Sum`` before it is mapped. If it changes on the disk, it is mapped again. Methods
+    raise ``DamagedFile``.
     """
 
     def __init__(self, root: Path, checks: FileChecks) -> None:
@@ -159,7 +159,7 @@ class OpenFiles:
         return self._open(volume.file, "volume", sums, lambda arrays: Volume(volume.first_number, **arrays))
 
     def arrays(self, file: str, kind: str, sums: Sums) -> dict[str, Array]:
-        """Map the arrays of a file, whose suffix is ``kind``. They are not kept for other callers."""
+        """Map the arrays of a file, whose suffix is ``kind``. The result is not added to the cache."""
         path = f"arrays/{file}.{kind}"
         where = self.checks.path(path, sums)
         try:
@@ -192,7 +192,7 @@ class OpenFiles:
 
 
 class _Recent(Generic[T]):
-    """A cached value, read again after ``_RECHECK_SECONDS``, so that its files are not checked at every use."""
+    """A cached value that expires after ``_RECHECK_SECONDS``. It avoids checking a value's files at every use."""
 
     def __init__(self) -> None:
         self._read: tuple[float, T] | None = None

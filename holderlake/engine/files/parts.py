@@ -1,11 +1,11 @@
 """A part: some transfers of one token as arrays, and the daily balances that follow from these transfers alone.
 
-An interval is a balance that an address has from one day to another. Intervals are sorted by descending balance, so the
-largest holders at the end of a day are the first intervals that include the day. An index finds the intervals of an
-address.
+An interval is a balance that an address has from one day to another. Intervals are sorted by descending balance.
+Therefore the first intervals that include a day are those of the largest holders at the end of the day. An index finds
+the intervals of an address.
 
-An address's balance as of a second is a sum over all parts of the token. Each part adds (1) the balance at the end of
-the previous day, and (2) the transfers of the second's day up to the second.
+An address's balance as of a second is a sum over all parts of the token. Each part adds two numbers: its balance at the
+end of the previous day, and its transfers on the same day until the second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ FOREVER: Final = 2**31 - 1
 """End day of an interval without an end. Days are counted from 1970-01-01."""
 
 Ranks = Callable[[Array], Array]
-"""A function that takes numbers of distinct addresses and returns their ranks by text, see ``Dictionary.ranks``."""
+"""A function that takes the numbers of distinct addresses and returns their positions in alphabetical order.
+
+See ``Dictionary.ranks``.
+"""
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,11 @@ def joined_moves(pieces: list[Moves]) -> Moves:
 class Part:
     """The arrays of a part: its transfers, and its intervals, sorted by descending balance, then address.
 
-    Four columns describe each interval: ``holders`` (address number), ``balances`` (limbs), ``first_days`` and
-    ``end_days`` (days since 1970, the end excluded). The index has one value for each interval, sorted by holder and
-    day: ``index`` is the holder, and ``places`` the interval's row in the four columns.
+    Four columns describe an interval: ``holders`` (address number), ``balances`` (limbs), ``first_days`` and
+    ``end_days`` (days since 1970, the end excluded).
+
+    The index has the intervals sorted by holder and day: ``index`` has the holder of each interval, and ``places`` the
+    row of the interval in the four columns.
     """
 
     moves: Moves

@@ -1,7 +1,7 @@
 """Numbers of addresses during an import: known addresses keep their numbers, new addresses get the next ones.
 
-Few new addresses are kept in memory; many are written to a memory-mapped volume (a file). The memory of an import is
-therefore bounded, however many new addresses it has.
+Few new addresses are kept in memory; many are written to a memory-mapped volume (a file). The memory of an import
+therefore has a limit for any number of new addresses.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class AddressIds:
         return found
 
     def _append(self, volume: Volume) -> None:
-        """Add a volume in memory. Join it with earlier volumes in memory that are at most twice its size."""
+        """Add a volume in memory. Join it with earlier volumes in memory whose size is at most twice its own."""
         following = [volume]
         while self._fresh and self._fresh[-1].size <= 2 * sum(one.size for one in following):
             following.insert(0, self._fresh.pop())
@@ -85,7 +85,8 @@ class AddressIds:
             self._spill()
 
     def _spill(self) -> None:
-        """Write the addresses in memory to a file, joined with this import's files of at most twice their size."""
+        """Write the new addresses from memory to a file. Join them with this import's files of at most twice their
+        size."""
         following, self._fresh = self._fresh, []
         while self._spilled and self._spilled[-1].size <= 2 * sum(one.size for one in following):
             following.insert(0, self._mapped.pop())
@@ -100,8 +101,10 @@ class AddressIds:
         return VolumeFile(name, volumes[0].first, sum(volume.size for volume in volumes))
 
     def save(self, catalog: sqlite3.Connection) -> None:
-        """List the new addresses in the catalogue as one volume. It replaces listed volumes of at most twice its
-        size."""
+        """List the new addresses in the catalogue as one volume.
+
+        The volume includes the addresses of listed volumes of at most twice its size, and replaces these volumes.
+        """
         if not self._fresh and not self._spilled:
             return
         new, stored = [*self._mapped[len(self._stored) :], *self._fresh], list(self._stored)
@@ -149,8 +152,11 @@ def _starts(volumes: Sequence[Volume], chunk: int) -> Iterator[Array]:
 
 
 def _by_hash(volumes: Sequence[Volume], chunk: int) -> Iterator[tuple[Array, Array]]:
-    """Yield the hashes of all volumes, ascending, and the position of each hash's address, in chunks of about equal
-    size."""
+    """Yield two arrays in chunks of about equal size: the hashes of all volumes, ascending, and each hash's address
+    position.
+
+    The position is the address's number less the number of the first address.
+    """
     parts = 1 + 2 * sum(volume.size for volume in volumes) // chunk
     edges = np.array([number * 2**64 // parts for number in range(1, parts)], np.uint64)
     cuts = [[0, *np.searchsorted(volume.hashes, edges).tolist(), volume.size] for volume in volumes]

@@ -16,9 +16,9 @@ _BATCH: Final = 131_072
 
 @dataclass(frozen=True)
 class Budget:
-    """Divides ``memory`` bytes among the steps of an import. DuckDB uses a quarter of the budget, see ``Store``.
+    """Divides ``memory`` (bytes) among the steps of an import. DuckDB uses another quarter, see ``Store``.
 
-    Only anonymous memory counts, because the system can take back pages of mapped files.
+    Only anonymous memory counts, because the system can take back the pages of mapped files.
     """
 
     memory: int
@@ -43,8 +43,7 @@ class Budget:
 
     @property
     def waiting(self) -> int:
-        """The most bytes that one partition of rows into buckets (``spill``) keeps in memory; more are written to
-        files."""
+        """The most bytes that a set of buckets (``spill``) keeps in memory. Further rows are written to files."""
         return self.memory // 48
 
 

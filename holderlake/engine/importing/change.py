@@ -1,7 +1,6 @@
-"""An import or roll back, step by step: it writes new files, then lists them in the catalogue in one transaction.
+"""An import or rollback, step by step: it writes new files, then lists them in the catalogue in one transaction.
 
-If the process is killed at any moment, only unlisted files remain. All steps work on batches that fit into the memory
-budget.
+If the process is killed, only unlisted files remain. All steps work on batches that fit into the memory budget.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
 _TAILS: Final = 8
-"""Number of small parts, or small runs, at which they are merged into one."""
+"""Number of small parts of a token, or of small runs, at which these files are merged into one."""
 
 
 class Change:
@@ -131,10 +130,10 @@ class Change:
     def _write(
         self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged: list[PartFile]
     ) -> Period:
-        """Write rows of a token together with the parts ``merged`` as one new part, which replaces these parts.
+        """Write rows of a token and all rows of the parts ``merged`` as one new part, which replaces the parts.
 
-        The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays of the hashes of their
-        keys.
+        The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays with the hashes of the
+        rows' keys.
         """
         summary = RowSummary(number, self._spool, self._entries if kind != OPENING else None)
         name = self._import.new_name()
@@ -163,7 +162,7 @@ class Change:
         self._replace(number, [], _part_file(file, number, BASE, joined_period(summary.periods), []))
 
     def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
-        """Yield stored rows with address numbers. Add the hashes of their keys to ``keys``."""
+        """Yield stored rows with added address numbers, and add the hashes of the rows' keys to ``keys``."""
         for rows in tables:
             keys.add(self._coding.keys(rows))
             yield self._addresses.numbered(rows)
@@ -171,7 +170,7 @@ class Change:
     # ------------------------------------------------------------------ repair
 
     def remake_part(self, part: PartFile) -> None:
-        """Write the arrays of a part again from its rows, under the same name.
+        """Write the arrays of a part again under the same name, from its Parquet file of rows.
 
         All addresses of the part must be in the dictionary.
         """
@@ -193,8 +192,7 @@ class Change:
             self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
 
     def record_files(self) -> None:
-        """Force the new files to the disk, and record their checksums and the files that they replace in the
-        catalogue."""
+        """Force the new files to the disk. Record their checksums in the catalogue, and which files they replace."""
         for folder in FOLDERS:
             sync_folder(self._root / folder)
         record_sums(self._catalog, self._root)
@@ -246,8 +244,10 @@ class Change:
         return rows, min(first_times, default=None)
 
     def _cut(self, part: PartFile, after_block: int, removed: EntryBuffer) -> Period:
-        """Remove a part's rows after ``after_block``, and add their entries to ``removed``. Return the period of these
-        rows."""
+        """Remove a part's rows of blocks after ``after_block``, and add the entries of these rows to ``removed``.
+
+        Return the period of the removed rows.
+        """
         path = self._stored(part)
         later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, self._budget.batch))
         summary = RowSummary(part.token, self._spool, removed if part.kind != OPENING else None)
@@ -272,7 +272,7 @@ class Change:
     def _remove_entries(self, buffer: EntryBuffer) -> None:
         """Remove the entries in ``buffer`` from the runs, the small runs first.
 
-        Writing the large run again takes long, so only entries that no small run contains are removed from it.
+        Rewriting the large run takes long. It is rewritten only for entries that no small run contains.
         """
         removed = ArrayBuckets(self._spool, self._budget.waiting)
         for entries in buffer.entries():
@@ -334,7 +334,10 @@ class Change:
         self._parts[number] = kept
 
     def _add_run(self) -> None:
-        """Write the new entries as one run. Merge it with small runs or all runs, by the same rule as ``_to_merge``."""
+        """Write the new entries as one run.
+
+        The rule of ``_to_merge`` decides whether it is merged with all runs, with the small runs, or with none.
+        """
         runs, count = list(self.manifest.runs), self._entries.count
         tails = runs[1:]
         if not runs or 10 * (count + sum(run.entries for run in tails)) > runs[0].entries:
@@ -360,9 +363,9 @@ class Change:
 
 
 class RowSummary:
-    """Collects the transfers, the period and the adjacency entries of a token's rows while they are written.
+    """Collects the transfers, the period and the adjacency entries of a token's rows while these rows are written.
 
-    ``number`` is the token's number. Entries are added to ``buffer``, if there is one.
+    ``number`` is the token's number. Entries are added to ``buffer`` unless it is None.
     """
 
     def __init__(self, number: int, spool: Path, buffer: EntryBuffer | None) -> None:
@@ -373,8 +376,8 @@ class RowSummary:
         self._entries = buffer
 
     def observe(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows unchanged, and collect from them. If there is more than one table, the transfers are kept on
-        disk."""
+        """Yield the tables unchanged, and collect from each. With more than one table, the collected transfers are kept
+        on disk."""
         for rows in tables:
             self.periods.append(period_of(rows))
             moves = moves_of(rows)
@@ -386,7 +389,7 @@ class RowSummary:
             yield rows
 
     def read(self, tables: Iterable[pa.Table]) -> None:
-        """Collect from rows as ``observe`` does, if the rows themselves are not needed."""
+        """Read all tables and collect from them like ``observe``, for callers that do not need the rows."""
         for _ in self.observe(tables):
             pass
 
@@ -405,10 +408,10 @@ def _after(rows: pa.Table, block: int, is_after: bool = True) -> pa.Array:
 
 
 def _to_merge(stored: list[PartFile], added: int) -> list[PartFile]:
-    """Return the parts of ``stored`` that are merged with ``added`` new rows.
+    """Return the parts of ``stored`` to merge with ``added`` new rows.
 
-    These are all parts if the new rows and the tails (small parts) exceed a tenth of the base (large part). Otherwise
-    they are the tails if there are ``_TAILS`` or more, else none.
+    If the new rows and the tails (small parts) together exceed a tenth of the base (large part), return all parts.
+    Otherwise, return the tails if there are ``_TAILS`` or more, else no part.
     """
     tails = [part for part in stored if part.kind == TAIL]
     base = sum(part.transfers for part in stored if part.kind == BASE)

@@ -1,7 +1,8 @@
-"""Divide the rows of an import into new rows, duplicates, and conflicts with a known transfer of the same key.
+"""Divide the rows of an import into new rows, duplicates and conflicts.
 
-Each row has a hash of its key. A row whose hash is not repeated and not stored is new. Only the other rows are
-compared.
+A duplicate equals a known transfer with the same key. A conflict has the key of a known transfer, but other content.
+Rows are first compared by the hash of their key. If a hash is neither repeated nor stored, the row is new. Only the
+other rows are compared in full.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class Deduplicator:
     def new_rows(
         self, incoming: TokenRows, known: Sequence[Array], stored: Iterable[Path], counts: Counts
     ) -> TokenRows | None:
-        """Return the rows of ``incoming`` that are new, each once, or None if there are none. Add to ``counts``.
+        """Return the new rows of ``incoming``, each once; None if there are none. Add the numbers of rows to
+        ``counts``.
 
         ``stored`` are the Parquet files of the token's stored rows. ``known`` has, for each of these files, the sorted
         hashes of its rows' keys.
@@ -125,7 +127,7 @@ class Deduplicator:
         return incoming.instead(new, 0) if new.rows_of(0) else None
 
     def _verdicts(self, imported: pa.Table, stored: pa.Table, counts: Counts) -> Array:
-        """Return the indices of the imported rows that are duplicates or conflicts, and add their numbers to
+        """Return the indices of the imported rows that are duplicates or conflicts. Add the two numbers to
         ``counts``."""
         places = pa.array(np.arange(imported.num_rows))
         self._cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
@@ -140,7 +142,7 @@ class Deduplicator:
         return known
 
     def _stored_rows(self, hashes: RepeatedKeys, stored: Iterable[Path]) -> Iterator[pa.Table]:
-        """Yield the stored rows whose hash is in ``hashes``, in batches, with a column ``key`` of their hashes."""
+        """Yield the stored rows whose hash is in ``hashes``, in batches. The added column ``key`` has the hash."""
         for path in stored:
             for rows in read_rows(path, self._budget.batch):
                 keys = self._coding.keys(rows)

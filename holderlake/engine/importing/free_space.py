@@ -10,14 +10,16 @@ from holderlake.engine.errors import UnusableStore
 from holderlake.engine.files.manifest import OPENING, Manifest
 
 _LEAST_BYTES: Final = 50
-"""Least bytes of a new transfer: 28 in a part (transfer and key), 26 in a run (two entries), and its row in Parquet.
-Typical transfers take 200."""
+"""Least number of bytes that a new transfer needs: 28 in a part, 26 in a run (two entries), and its row in Parquet.
+
+Typical transfers need 200.
+"""
 
 
 def refuse_if_too_large(root: Path, rows: int, manifest: Manifest) -> None:
-    """Raise ``UnusableStore`` if ``rows`` transfers do not fit on the disk.
+    """Raise ``UnusableStore`` if an import of ``rows`` transfers does not fit on the disk.
 
-    The check assumes that all stored transfers are among these rows and need no more space.
+    The check is lenient. It assumes that the import repeats all stored transfers, which need no more space.
     """
     free = shutil.disk_usage(root).free
     if rows * _LEAST_BYTES <= free:

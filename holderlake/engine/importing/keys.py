@@ -1,6 +1,6 @@
-"""Sort the 64-bit hashes of transfers' keys in parts that fit into memory, and find the hashes that are repeated.
+"""Sort the 64-bit hashes of transfers' keys in parts that fit into memory, and find repeated hashes.
 
-Hashes are evenly distributed, so ranges of equal width contain about equally many.
+Hashes are evenly distributed. Therefore ranges of equal width contain about the same number of hashes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from holderlake.engine.numeric.bigint import Array
 
 
 def part_of(keys: Array, parts: int) -> Array:
-    """Return the number of each hash's range, if the range of all hashes is divided into ``parts`` equal ranges."""
+    """Divide the range of all 64-bit hashes into ``parts`` equal ranges. Return the number of the range of each
+    hash."""
     return ((keys >> np.uint64(48)).astype(np.int64) * parts) >> 16
 
 
 class SortedKeys:
-    """Sorts about ``rows`` hashes, in files if they do not fit into the budget."""
+    """Sorts about ``rows`` hashes. Files hold the hashes that do not fit into the budget."""
 
     def __init__(self, rows: int, spool: Path, budget: Budget) -> None:
         self._spool = spool
@@ -55,8 +56,8 @@ def map_temporary_file(pieces: Iterable[Array], spool: Path) -> Array:
 
 
 def merged_keys(keys: Sequence[Array], chunk: int) -> Array | Iterable[Array]:
-    """Merge sorted arrays of hashes into one sorted array, or into consecutive chunks of it if they exceed ``chunk``
-    hashes."""
+    """Merge sorted arrays of hashes into one sorted array. If it exceeds ``chunk`` hashes, return it as consecutive
+    chunks."""
     size = sum(map(len, keys))
     if len(keys) == 1:
         return keys[0]
@@ -71,7 +72,7 @@ def _ranges(keys: Sequence[Array], parts: int) -> Iterator[Array]:
 
 
 class RepeatedKeys:
-    """The hashes that occur more than once in ``keys``, or in ``keys`` and in one of ``known``. All arrays are
+    """The hashes of ``keys`` that are repeated in ``keys``, or that are also in one of ``known``. All arrays are
     sorted."""
 
     _STEP: Final = 1 << 18

@@ -11,7 +11,7 @@ from holderlake.engine.numeric.bigint import Array
 
 
 class Rows(Protocol):
-    """A batch of rows."""
+    """A batch of rows, of any type that has a length."""
 
     def __len__(self) -> int: ...
 
@@ -25,7 +25,7 @@ def merged(
     part: Callable[[T, slice], T],
     joined: Callable[[list[T]], T],
 ) -> Iterator[T]:
-    """Yield the rows of all sources in batches by ascending key. All rows with the same key are in one batch.
+    """Merge the rows of all sources. Yield batches by ascending key, with all rows of equal key in one batch.
 
     Each source yields batches by ascending key, and ``key`` returns the keys of a batch. ``part`` returns a slice of a
     batch. ``joined`` merges several batches into one sorted batch; its argument has the batches in the order of

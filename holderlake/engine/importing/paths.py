@@ -1,8 +1,8 @@
 """The file names of an import, its spool folder, and the removal of files that a killed import left.
 
-The names of an import's files begin with its id. The spool folder ``.spool-<id>`` holds intermediate results until the
-import ends. Only one process writes to a store at a time. Therefore, if the writer finds the spool folder of another
-import, that import was killed.
+The names of an import's files begin with its id. The spool folder ``.spool-<id>`` has the temporary files until the
+import ends. Only one process writes to a store at a time. Therefore the spool folder of another import is that of a
+killed import.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class ImportFolder:
         return f"{self._id}-{next(self._count)}"
 
     def remove_files(self, listed: Collection[str]) -> None:
-        """Remove the files of this import that are not among the paths ``listed``, those that the catalogue lists."""
+        """Remove the files of this import whose paths are not in ``listed``, the paths that the catalogue lists."""
         _remove(self.root, self._id, listed)
 
     @contextmanager
     def opened(self) -> Iterator[ImportFolder]:
         """Context manager that makes the spool folder and removes it at the end.
 
-        The complete transaction of the catalogue must be inside it.
+        The import's complete catalogue transaction must run inside.
         """
         self.spool.mkdir()
         try:
@@ -62,7 +62,8 @@ def import_of(name: str) -> str:
 def remove_killed_imports(root: Path, listed: Collection[str], own: ImportFolder) -> None:
     """Remove the spool folders and unlisted files of all imports except ``own``.
 
-    The caller is the only writer, so these imports were killed. ``listed`` are the paths that the catalogue lists.
+    The caller must be the store's only writer. Then all other imports were killed. ``listed`` are the paths that the
+    catalogue lists.
     """
     for import_id in imports_under_way(root):
         if root / f"{_SPOOL}{import_id}" != own.spool:

@@ -145,7 +145,8 @@ class Coding:
 
 
 def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
-    """Sort rows by block, log index, transaction hash, token id and addresses. With ``tokens``, sort by token first."""
+    """Return the rows sorted by block, log index, transaction hash, token id and addresses. With ``tokens``, by token
+    first."""
     blocks, logs = rows["block_number"].to_numpy(), rows["log_index"].to_numpy()
     rises = (blocks[1:] > blocks[:-1]) | ((blocks[1:] == blocks[:-1]) & (logs[1:] >= logs[:-1]))
     order = np.arange(len(blocks)) if rises.all() else np.lexsort((logs, blocks))
@@ -164,10 +165,10 @@ def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
 
 
 def _untied(rows: pa.Table, order: Array, same: Array) -> Array:
-    """Return the order in which rows of the same block and log index are sorted by their texts.
+    """Return the final order of rows: those of the same block and log index are sorted by their texts.
 
-    ``order`` has the indices of the rows by block and log index. ``same`` is True where a row and its successor are
-    equal in these.
+    ``order`` has the indices of the rows by block and log index. ``same`` is True where a row and the next one have the
+    same block and log index.
     """
     tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
     group = np.cumsum(~np.concatenate([[False], same]))[tied]
@@ -219,8 +220,10 @@ def joined_period(periods: Sequence[Period]) -> Period:
 
 
 def moves_of(rows: pa.Table) -> Moves:
-    """Return rows as ``Moves`` sorted by time, without values of 0. The rows have the columns ``sender`` and
-    ``receiver``."""
+    """Return the rows as ``Moves`` sorted by time. Rows of value 0 are left out.
+
+    The rows must have the columns ``sender`` and ``receiver`` with address numbers.
+    """
     values = from_texts(_whole(rows["value"]))
     whole = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
     something = values.any(axis=1)
@@ -282,7 +285,8 @@ def read_rows(path: Path, batch: int) -> Iterator[pa.Table]:
 
 
 def joined_rows(added: Iterable[pa.Table], stored: Sequence[Path], batch: int) -> Iterator[pa.Table]:
-    """Yield the rows of ``added`` and of the Parquet files ``stored``, merged by block, in batches."""
+    """Yield the rows of ``added`` and of the Parquet files ``stored`` in batches, sorted by block. All sources are
+    sorted."""
     if not stored:
         yield from added
         return

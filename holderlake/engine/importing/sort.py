@@ -1,7 +1,7 @@
 """Group the rows of an import by token, and sort the rows of each token by block.
 
-Rows that fit into memory are sorted there. Other rows are first partitioned by token into temporary files (buckets, see
-``spill``). If the rows of one token exceed the memory, they are partitioned again, by block.
+Rows that fit into memory are sorted there. Otherwise they are first divided by token into temporary files (buckets, see
+``spill``). If the rows of one token do not fit into memory, they are divided again, by block.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from holderlake.engine.records import TRANSFERS
 
 _BUCKETS: Final = 64
 _LARGE: Final = 256
-"""A token with more than this fraction (1/256) of the first rows gets a bucket for itself."""
+"""A token with more than 1/``_LARGE`` of the first rows gets its own bucket."""
 
 
 class TokenRows(Protocol):
-    """The rows to import of one token, given by ``chain`` and ``address``. ``keys`` are the sorted hashes of the rows'
+    """The rows of one token (``chain`` and ``address``) in an import. ``keys`` are the sorted hashes of the rows'
     keys."""
 
     chain: str
@@ -91,7 +91,8 @@ class RowsOnDisk:
         self.standard = sorting.coding.standard(kind)
 
     def _read_through(self) -> tuple[Array, int, int]:
-        """Return the sorted hashes of the rows, the number of the token, and the number of the first row's kind."""
+        """Read all rows once. Return the sorted hashes of their keys, the token's number, and the first row's ``kind``
+        number."""
         sorting = self._sorting
         sorted_keys = SortedKeys(self.rows, sorting.spool, sorting.budget)
         earliest, kind, token = (2**63, 2**63), 0, 0
@@ -107,12 +108,11 @@ class RowsOnDisk:
         return sorted_keys.array(), token, kind
 
     def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
-        """Return a ``RowsOnDisk`` of the same token for other rows, those in bucket number ``bucket`` of
-        ``buckets``."""
+        """Return a ``RowsOnDisk`` of the same token, with the rows in bucket number ``bucket`` of ``buckets``."""
         return RowsOnDisk(buckets, bucket, self._sorting)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows, sorted by block, in batches. This works only once."""
+        """Yield the rows, sorted by block, in batches. A second call is not possible."""
         for rows in self._slices():
             yield self._sorting.numbered(in_order(rows))
             release_freed_memory()
@@ -153,7 +153,7 @@ class RowsOnDisk:
 class Sorter:
     """Groups the rows of an import by token and sorts them. ``spool`` is the folder for temporary files.
 
-    ``numbered`` adds the address numbers to sorted rows.
+    ``numbered`` is a function that adds the address numbers to sorted rows.
     """
 
     def __init__(self, coding: Coding, numbered: Callable[[pa.Table], pa.Table], spool: Path, budget: Budget) -> None:
@@ -242,8 +242,8 @@ class Sorter:
 
 
 def _frequent(tokens: Array) -> Array:
-    """Return the numbers of the tokens that have more than 1/``_LARGE`` of the rows. ``tokens`` has the token of each
-    row."""
+    """Return the numbers of the tokens that have more than 1/``_LARGE`` of the rows. ``tokens`` has each row's token
+    number."""
     return np.flatnonzero(np.bincount(tokens) * _LARGE > len(tokens))
 
 

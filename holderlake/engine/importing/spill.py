@@ -1,4 +1,4 @@
-"""Partition rows into numbered buckets that each fit into memory. Buckets are in memory at first, then in files."""
+"""Divide rows into numbered buckets that each fit into memory. Rows beyond a memory limit are written to files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Buckets(ABC, Generic[T]):
             self._write()
 
     def distribute(self, numbers: Array, rows: T) -> None:
-        """Add each row to the bucket that ``numbers`` has for it. The rows of a bucket keep their order."""
+        """Add rows to buckets. ``numbers`` has the bucket of each row. The rows of a bucket keep their order."""
         if not len(numbers):
             return
         order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # a radix sort
@@ -220,7 +220,8 @@ class Sample:
             self._step *= 2
 
     def cuts(self, parts: int) -> Array:
-        """Return ascending numbers that divide the sequence into about ``parts`` ranges with equally many numbers."""
+        """Return ascending numbers that divide the sequence into about ``parts`` ranges with about equally many
+        numbers."""
         if not self._pieces or parts < 2:
             return np.empty(0, np.int64)
         ordered = np.sort(np.concatenate(self._pieces))

@@ -1,7 +1,7 @@
 """Compute the maps or holders of many tokens at many instants, as batches of the lake's tables.
 
-The rows equal those of ``map_as_of`` and ``holders_as_of``, sorted by token, then instant. Some hundreds of a token's
-instants are computed together. Two threads compute, because most of the work does not hold the interpreter's lock.
+The rows equal those of ``map_as_of`` and ``holders_as_of``, sorted by token, then instant. One call computes up to some
+hundreds of instants of a token. Two threads compute, because most of the work does not hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holderlake.engine.store.store import Store
 
 _WORKERS: Final = 2
 _HOLDERS_PER_CALL: Final = 32_000
-"""The most top holders, summed over all instants, that one call computes."""
+"""The most top holders, summed over its instants, that one call computes."""
 _MAPS_PER_BATCH: Final = 32
 """The least number of maps in a batch. The last batch may have fewer."""
 _ROWS_PER_BATCH: Final = 10_000
@@ -52,9 +52,9 @@ def map_batches(
 ) -> Iterator[dict[str, pa.Table]]:
     """Yield the map tables of every token (chain, address) at every instant, in batches, by token, then instant.
 
-    A token without holders at an instant has no rows for it. All batches read the same state of the store, that of the
-    first batch. ``computed_at`` is the time in the column ``dt_update``; None is the present. Raises ``UnknownToken``
-    or ``UnsupportedToken`` at the first such token.
+    A token without holders at an instant has no rows for the instant. All batches read the state that the store has at
+    the first batch. ``computed_at`` is the time in the column ``dt_update``; None means the present. Raises
+    ``UnknownToken`` or ``UnsupportedToken`` at the first token that is unknown or not supported.
     """
     snapshot, computed_at = store.cached_snapshot(), computed_at or utc_now()
     view = snapshot.view()
@@ -73,8 +73,8 @@ def holder_batches(
 ) -> Iterator[pa.Table]:
     """Yield the lake's ``holders`` rows of every token at every instant, in batches.
 
-    Each instant has the ``limit`` largest holders. The order, the state of the store and the errors are as in
-    ``map_batches``.
+    The rows are those of the ``limit`` largest holders at each instant. The order, the state of the store and the
+    errors are the same as in ``map_batches``.
     """
     snapshot = store.cached_snapshot()
     view = snapshot.view()
@@ -94,9 +94,9 @@ def _calls(
     instants: Sequence[datetime],
     limit: int,
 ) -> Iterator[Callable[[], T]]:
-    """Yield one call of ``compute`` for each token and each list of consecutive instants.
+    """Yield functions that each call ``compute`` with one token and a list of consecutive instants.
 
-    ``limit`` is the number of holders at each instant; it determines the length of the lists.
+    ``limit`` is the number of holders at each instant. The more holders, the shorter the lists.
     """
     step = max(1, _HOLDERS_PER_CALL // limit)
     for key in tokens:
@@ -105,10 +105,10 @@ def _calls(
 
 
 def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], int], least: int) -> Iterator[list[T]]:
-    """Yield the results of the calls in lists that have at least ``least`` rows together. Results without rows are left
-    out.
+    """Yield the results of ``calls`` in lists. A list has at least ``least`` rows in total; the last one may have
+    fewer.
 
-    ``size`` returns the number of rows (or maps) of a result.
+    ``size`` returns the number of rows (or maps) of a result. Results of size 0 are left out.
     """
     batch: list[T] = []
     with _released_memory(view):
@@ -123,10 +123,10 @@ def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], i
 
 @contextmanager
 def _released_memory(view: View) -> Iterator[None]:
-    """Context manager with a thread that releases the memory of mapped files when they exceed the limit.
+    """Context manager with a thread that releases the memory of mapped files when it exceeds the limit.
 
-    Otherwise a reader of the complete store would seem to need memory for all of its files. The calls cannot release
-    the memory, because the files of a single call may already exceed the limit.
+    Without it, a process that reads the complete store would show a memory use as large as the store. The calls cannot
+    release the memory themselves, because the files of a single call may exceed the limit.
     """
     finished = threading.Event()
 

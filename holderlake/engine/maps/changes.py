@@ -129,12 +129,12 @@ def map_changes(
 
     - ``holders`` has the ``limit`` largest changes of a balance, up or down, by raw amount, then by address. Unchanged
       balances are left out.
-    - ``counts`` is one row with the numbers of holders of each change, over all holders.
-    - ``clusters`` compares the clusters of the two maps by the holders that they share; magic nodes do not count. Both
-      maps have ``options.limit`` top holders and use the current labels and rules. ``lineage`` defines the changes and
-      their order.
+    - ``counts`` is one row, over all holders: the number of holders by kind of change.
+    - ``clusters`` compares the clusters of the two maps by their common holders, without magic nodes. Both maps have
+      ``options.limit`` top holders and use the current labels and rules. ``lineage`` defines the changes and their
+      order.
 
-    If the token has no holders at one of the instants, all holders of the other entered or left. Raises
+    If the token has no holders at one instant, all holders at the other instant count as entered or left. Raises
     ``UnknownToken``, ``UnsupportedToken``, or ``NoHolders`` if it has no holders at either instant.
     """
     token = supported_token(store, chain, token_address)
@@ -173,7 +173,7 @@ def _share(amount: str, supply: str | None) -> float:
 
 @dataclass(frozen=True)
 class _Side:
-    """The clusters of one of the two maps, the largest first, and the balances from which their shares are computed."""
+    """The clusters of one of the two maps, the largest first, and the balances for computing the clusters' shares."""
 
     balances: Balances
     clusters: Sequence[Cluster]

@@ -34,15 +34,18 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Clusters:
-    """The clusters of several instants as arrays, sorted by instant, then descending amount, then the first holder's
-    address.
+    """The clusters of several instants as arrays.
 
-    These arrays have one value for each cluster: ``instants`` (position of the instant), ``numbers`` (from 1 at each
-    instant), ``sums`` (sum of the holders' balances, as limbs), ``holders`` and ``magic`` (how many holders and magic
-    nodes it has).
+    Clusters are sorted by instant, then by descending amount, then by the address of their first holder. These arrays
+    have one value for each cluster:
 
-    These have one value for each member: ``owners`` (position of its cluster), ``nodes`` (position of its address) and
-    ``is_magic``. Members are sorted by cluster. In a cluster, holders come first, by descending balance, then magic
+    - ``instants``: position of the instant.
+    - ``numbers``: number of the cluster, from 1 at each instant.
+    - ``sums``: sum of the holders' balances, as limbs.
+    - ``holders`` and ``magic``: number of holders, and of magic nodes.
+
+    The arrays ``owners`` (position of the cluster), ``nodes`` (position of the address) and ``is_magic`` have one value
+    for each member. Members are sorted by cluster. In a cluster, holders come first, by descending balance, then magic
     nodes, the strongest first.
     """
 
@@ -69,7 +72,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class RankedNodes:
-    """Nodes of maps by instant and rank: shown holders by descending balance, or magic nodes with the strongest first.
+    """Nodes of maps by instant and rank: shown holders by descending balance, or magic nodes by descending strength.
 
     ``instants`` are positions of instants, ``nodes`` positions of addresses. ``balances`` are raw, as limbs (64-bit
     words, see ``bigint``); the array is empty for magic nodes.
@@ -81,7 +84,7 @@ class RankedNodes:
 
 
 def clusters_of(holders: RankedNodes, magic: RankedNodes, components: Array) -> Clusters:
-    """Return the clusters of the shown holders ``holders`` and the magic nodes ``magic``.
+    """Return the clusters that consist of the shown holders ``holders`` and the magic nodes ``magic``.
 
     ``components`` has a row for each instant and a column for each node: the number of the node's connected component.
     """

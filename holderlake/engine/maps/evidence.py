@@ -117,15 +117,18 @@ def cluster_evidence(
 ) -> dict[str, pa.Table]:
     """Return the tables ``links`` and ``transfers`` of the cluster ``cluster_id``, or of all clusters if it is None.
 
-    A link is a relationship of the map: all transfers of a token from one address to another, or those in the window of
-    a time node. ``links`` (``LINKS``) has the links between members of a cluster, and between members and the time
-    nodes that connect them. They are sorted by cluster, then strength: most transfers first, then the longest time
-    between first and last transfer, then the earliest first transfer, then addresses, token and time node.
+    A link is a relationship of the map. It groups all transfers of a token from one address to another, or those in the
+    window of a time node.
 
-    ``transfers`` (``TRANSFERS_OF_LINKS``) has the ``transfers_per_link`` earliest transfers of each link, in the order
-    of the links. Later transfers do not change this table.
+    ``links`` (schema ``LINKS``) has the links between members of a cluster, and between members and the time nodes that
+    connect them. It is sorted by cluster, then by strength. The strongest link has the most transfers. Further criteria
+    are the longest time between first and last transfer, the earliest first transfer, addresses, token and time node.
 
-    Raises ``UnknownToken``, ``UnsupportedToken``, ``NoHolders``, or ``UnknownCluster`` if the map has no such cluster.
+    ``transfers`` (schema ``TRANSFERS_OF_LINKS``) has the ``transfers_per_link`` earliest transfers of each link, in the
+    order of the links. Later transfers do not change this table.
+
+    Raises ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``. Raises ``UnknownCluster`` if the map has no cluster
+    with this number.
     """
     token = supported_token(store, chain, token_address)
     largest = largest_balances(store, chain, token_address, as_of, options.limit)

@@ -1,7 +1,7 @@
 """The graph of a token's map at several instants: magic nodes, links, time nodes, and the clusters that links connect.
 
 The steps follow the contract, section "Classification and computation". The transfers of all addresses that are shown
-holders or magic nodes at any instant are read once for all instants. Maps, evidence and changes all use these graphs.
+holders or magic nodes at any instant are read once. Maps, evidence and changes are computed from these graphs.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Top:
 class Graphs:
     """The graphs of maps at several instants, as arrays.
 
-    A node is a position in ``texts`` (addresses, in alphabetical order) and in ``numbers`` (the store's numbers of
-    these addresses). ``holders`` has the node of each top holder. ``magic`` (magic nodes) and ``windows`` (exchanges of
-    time nodes) have a row for each instant with the nodes in the order of the map, filled up with -1.
+    A node is an index into ``texts`` (addresses, in alphabetical order) and into ``numbers`` (the address numbers).
+    ``holders`` has the node of each top holder. ``magic`` has a row for each instant with its magic nodes, and
+    ``windows`` a row with the exchanges of its time nodes. Both are in the order of the map, filled up with -1.
     """
 
     numbers: Array
@@ -73,8 +73,8 @@ class Graphs:
 class Graph:
     """The graph of one map.
 
-    ``magic`` has the ordered addresses of magic nodes, ``time_nodes`` those of the exchanges of time nodes. ``links``
-    are those between wallets, and between wallets and time nodes.
+    ``magic`` has the addresses of the magic nodes in order. ``time_nodes`` has the addresses of the time nodes'
+    exchanges. ``links`` are the links between wallets, and between wallets and time nodes.
     """
 
     magic: dict[str, None]
@@ -157,9 +157,9 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
 def _uses(
     inputs: GraphInput, names: AddressOrder, time_windows: TimeWindows, around: Entries, of_magic: Entries
 ) -> Uses:
-    """Return the uses of exchanges by shown holders, and by magic nodes in time windows that shown holders share.
+    """Return the transfers between wallets and exchanges in the windows that make time nodes.
 
-    A use is a transfer to or from an exchange. ``around`` are the transfers of shown holders, ``of_magic`` those of
+    The wallets are shown holders and magic nodes. ``around`` are the transfers of shown holders, ``of_magic`` those of
     magic nodes.
     """
     places, windows = time_windows.uses_among(of_magic)
@@ -181,9 +181,9 @@ def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
 def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Array, top: Top) -> Array:
     """Return the magic nodes of each instant: a row of address numbers, the most connected first, filled up with -1.
 
-    ``around`` are the transfers of shown holders; those at the positions ``places`` are with wallets. ``shown`` is a
-    mask with a row for each shown holder and a column for each instant. The rules limit the number of magic nodes of a
-    map.
+    ``around`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is a wallet.
+    ``shown`` is a mask with a row for each shown holder and a column for each instant. The store's rules limit the
+    number of magic nodes of a map.
     """
     rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
     if not inputs.options.use_magic_nodes:
@@ -213,10 +213,10 @@ def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Arra
 
 
 def _rows_of(top: Top, keys: Array, size: int) -> Array:
-    """Return the top holders of each instant: a row by rank of positions in ``keys``, -1 for holders that are not in
-    ``keys``.
+    """Return a row for each instant with its top holders by rank, as positions in ``keys``.
 
-    ``keys`` are address numbers, ``size`` is the number of instants.
+    The value is -1 for a holder that is not in ``keys``. ``keys`` are address numbers, ``size`` is the number of
+    instants.
     """
     order = np.argsort(keys)
     found = np.searchsorted(keys, top.addresses, sorter=order)
@@ -229,9 +229,9 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
 
 
 def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
-    """Return each transfer between two nodes once.
+    """Return the transfers between two nodes, each once.
 
-    ``around`` are the transfers of shown holders, ``of_magic`` those of magic nodes.
+    ``around`` are the transfers of shown holders, ``of_magic`` those of magic nodes. A transfer can be in both.
     """
     inside, beyond = (
         graph_kernels.mask_in_slots(around.others, graph_kernels.hash_slots(some))
@@ -248,7 +248,7 @@ def connected(size: int, top: Top, nodes: Array, magic: Array, windows: Array, l
     """Return the clusters of each instant's map. ``size`` is the number of nodes.
 
     ``nodes`` has the node of each top holder. ``magic`` (magic nodes) and ``windows`` (exchanges of time nodes) have a
-    row for each instant. A link of a time node leads to the time node and not to its exchange, so it connects only
+    row for each instant. A link to a time node ends at the time node, not at its exchange. It therefore connects only
     wallets that used the exchange in the same window.
     """
     exchanges = np.full(len(links.windows), -1)

@@ -1,4 +1,4 @@
-"""Input of a token's graphs: the store, the token, the instants and the options."""
+"""``GraphInput``: the store, the token, the instants and the options from which a token's graphs are computed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from holderlake.engine.store.store import Store
 class GraphInput:
     """Input of a token's graphs at several instants.
 
-    ``view`` has the arrays of the ``store``. ``kinds`` has the kinds of all addresses as bits, and ``marked`` is a
-    Bloom filter of the addresses with a kind of ``addresses.MARKED``. ``seconds`` are the instants, as ascending unix
+    ``view`` has the arrays of the ``store``. ``kinds`` has the kinds of every address as bits. ``marked`` is a Bloom
+    filter of the addresses with a kind of ``addresses.MARKED``. ``seconds`` are the instants, as ascending unix
     seconds.
     """
 
@@ -36,15 +36,15 @@ class GraphInput:
         return GraphInput(store, view, kinds, marked, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:
-        """Return for each address the position in ``seconds`` at which it first is an exchange, contract or hypernode.
+        """Return for each address the first index into ``seconds`` at which it is an exchange, contract or hypernode.
 
-        The position is the number of seconds if it never is.
+        The index is the number of seconds if the address never is one.
         """
         return wallets_until(self.store, self.view, self.kinds, addresses, self.seconds)
 
     def supernodes_from(self, addresses: Array) -> Array:
-        """Return for each address the position in ``seconds`` at which it first is a supernode.
+        """Return for each address the first index into ``seconds`` at which it is a supernode.
 
-        The position is the number of seconds if it never is.
+        The index is the number of seconds if the address never is one.
         """
         return supernodes_from(self.store, self.view, addresses, self.seconds)

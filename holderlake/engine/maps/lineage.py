@@ -1,5 +1,5 @@
-"""Changes from the clusters of one map to those of a later map. Clusters are compared by the holders that they
-share."""
+"""Changes from the clusters of one map to the clusters of a later map. Clusters are compared by their common
+holders."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ Clusters = Sequence[Collection[str]]
 
 @dataclass(frozen=True)
 class ClusterChange:
-    """A change, and the ascending numbers of the earlier (``before``) and later (``after``) clusters that take part in
-    it.
+    """A change, and the ascending numbers of the earlier (``before``) and later (``after``) clusters that it concerns.
 
-    Two clusters are related if they share a holder. ``change`` is one of:
+    Two clusters are related if they have a common holder. ``change`` is one of:
 
     - ``merged``: a later cluster is related to two or more earlier ones.
     - ``split``: an earlier cluster is related to two or more later ones.
     - ``same``, ``grew``, ``shrank`` or ``changed``: one earlier and one later cluster are related to each other only.
-      The later one has the same holders, more, fewer, or as many but not the same.
+      The later one has the same holders, more holders, fewer holders, or equally many but others.
     - ``born``: a later cluster is related to no earlier one.
     - ``died``: an earlier cluster is related to no later one.
     """
@@ -37,8 +36,9 @@ class ClusterChange:
 def lineage(before: Clusters, after: Clusters) -> list[ClusterChange]:
     """Return the changes from the clusters ``before`` to the clusters ``after``.
 
-    Changes are sorted by later cluster, then by earlier cluster; clusters that died come last. Each cluster is in at
-    least one change. It is in several if some clusters merge while others split.
+    Changes are sorted by later cluster, then by earlier cluster. Clusters that died come last. Each cluster is in at
+    least one change. A cluster can be in several changes, for example if one part of it splits off and another one
+    merges.
     """
     changes = _changes([frozenset(cluster) for cluster in before], [frozenset(cluster) for cluster in after])
     return sorted(changes, key=lambda change: (change.after or _NO_CLUSTER, change.before, change.change))
@@ -61,7 +61,7 @@ def _changes(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) 
 
 
 def _related(clusters: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> list[list[int]]:
-    """Return for each of the ``clusters`` the numbers of the ``others`` that share a holder with it, ascending."""
+    """Return for each cluster the ascending numbers of the ``others`` that have a common holder with it."""
     number_of = {holder: number for number, other in enumerate(others, start=1) for holder in other}
     return [sorted({number_of[holder] for holder in cluster if holder in number_of}) for cluster in clusters]
 

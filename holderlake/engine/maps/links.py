@@ -1,4 +1,4 @@
-"""Links of maps at several instants, as arrays: grouped transfers between nodes, and with an exchange in a time window.
+"""Links of maps at several instants, as arrays. A link joins two nodes, or a node and an exchange in a time window.
 
 A link groups the transfers of one sender, receiver and token (contract, 2.4). Links between two supernodes are dropped.
 The value of each transfer is looked up once for all instants, because the sum of a link at an instant is a difference
@@ -21,7 +21,7 @@ from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, concatenated, from_digits, sum_width
 
 _CELLS = 1 << 22
-"""The most pairs of an instant and a link that one step examines."""
+"""The most pairs of an instant and a link that one step of ``_while_present`` examines."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ def between_nodes(
 
 
 def _while_present(present: Array, senders: Array, receivers: Array, begin: Array, end: Array) -> tuple[Array, Array]:
-    """Return the pairs of an instant and a link at which both ends of the link are present, as two arrays of positions.
+    """Return all pairs of an instant and a link such that both ends of the link are present at the instant.
 
-    ``begin`` and ``end`` (excluded) are the positions of the first and last instant of each link. ``present`` is as in
-    ``between_nodes``.
+    The result is two arrays: positions of instants, and positions of links. A link counts from the instant at position
+    ``begin`` to the one at position ``end`` (excluded). ``present`` is as in ``between_nodes``.
     """
     by_instant = np.ascontiguousarray(present.T)
     step = max(1, _CELLS // max(1, len(senders)))
@@ -140,7 +140,7 @@ class Uses(NamedTuple):
     """Transfers between wallets and exchanges in time windows.
 
     ``owners`` are the wallets (positions in an ``AddressOrder``), ``windows`` positions in a list of windows. A
-    transfer does not count from the instant at position ``dropped_from`` on, because wallet and exchange are then both
+    transfer stops counting at the instant with position ``dropped_from``, because wallet and exchange are then both
     supernodes.
     """
 
@@ -154,8 +154,8 @@ def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, secon
     """Return the links of the time windows at each of the ascending ``seconds``.
 
     ``chosen`` has a row for each second: the windows that are time nodes of its map, filled up with -1. ``present`` is
-    a mask with a row for each address of ``names`` and a column for each second; only uses by wallets that are present
-    count.
+    a mask with a row for each address of ``names`` and a column for each second. Uses by wallets that are not present
+    do not count.
     """
     instants, places = np.nonzero(chosen >= 0)
     windows = chosen[instants, places]
@@ -206,8 +206,8 @@ def joined_links(pieces: Sequence[Links]) -> Links:
 def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
     """Return the raw value of each transfer as a row of 32-bit digits.
 
-    The values are found in the parts of each token, by second, sender and receiver. If several transfers are equal in
-    token, second, sender and receiver, the first one gets the sum of their values and the others get 0.
+    The parts of each token have the values, by second, sender and receiver. If several transfers have the same token,
+    second, sender and receiver, the first one gets the sum of their values and the others get 0.
     """
     senders, receivers = names.numbers[transfers.senders], names.numbers[transfers.receivers]
     ends = (senders.astype(np.int64) << 32) | receivers

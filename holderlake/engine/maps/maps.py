@@ -52,17 +52,17 @@ _MEMBERS: Final = pa.array(["holder", "magic"])
 
 @dataclass(frozen=True)
 class MapData:
-    """The content of map tables at several instants (ascending unix ``seconds``), read from a store or computed by
-    Spark.
+    """The content of map tables at several instants (ascending unix ``seconds``), from a store or from Spark.
 
     - ``lookup`` returns metadata of the tokens of links. ``keys`` has the tokens (chain, address) by number.
-    - ``scored``: whether the service score is computed. ``supplies`` has the raw supply at each instant.
-    - ``marked`` are the balances of exchanges, contracts and hypernodes; ``kinds`` has the kind of each of these rows.
-    - ``free`` are the balances of all holders that a map may show, limited to the instants at which it may.
-    - ``fresh`` are those rows of ``free`` whose holders are fresh wallets, limited to the instants at which they are.
+    - ``scored``: True if the service score is computed. ``supplies`` has the raw supply at each instant.
+    - ``marked`` are the balances of exchanges, contracts and hypernodes. ``kinds`` has the kind for each balance.
+    - ``free`` are the balances of all other holders, which a map may show. A balance ends when its holder becomes a
+      hypernode.
+    - ``fresh`` are the balances of ``free`` while their holders are fresh wallets.
     - ``known`` is the activity of the top holders, then of the magic nodes, each as of its instant. ``labels`` has one
       label for each node.
-    - ``negatives`` has a JSON summary of the balances below zero for each instant.
+    - ``negatives`` has for each instant a JSON summary of the balances below zero.
     """
 
     lookup: TokenLookup
@@ -84,7 +84,7 @@ class MapData:
 
     @property
     def map_instants(self) -> Array:
-        """The positions of the instants with a map: those at which the token has holders."""
+        """The positions of the instants that have a map, because the token then has holders."""
         return np.unique(self.top.instants)
 
     @cached_property
@@ -183,7 +183,7 @@ def _map_data(inputs: GraphInput) -> MapData:
 
 
 def _fresh(inputs: GraphInput, free: Rows) -> Rows:
-    """Return the rows of ``free`` whose holders are fresh wallets, limited to the instants at which they are."""
+    """Return the balances of ``free`` while their holders are fresh wallets."""
     store, seconds, age = inputs.store, inputs.seconds, inputs.store.rules.fresh_wallet_seconds
     begun = first_times(store, inputs.view)
     since = max(int(seconds[0]) - age, np.iinfo(begun.dtype).min)
@@ -250,9 +250,9 @@ def _shown(data: MapData) -> list[metrics.Shown]:
 
 
 def _by_instant(values: Sequence[int], instants: Array, places: Array, size: int) -> list[list[int]]:
-    """Return the values at the positions ``places`` as one list for each of ``size`` instants.
+    """Return ``size`` lists: for each instant, the ``values`` at the indices ``places`` that belong to it.
 
-    ``instants`` has the instant of each value; the instants at ``places`` are ascending.
+    ``instants`` has the instant of each value. The instants at ``places`` are ascending.
     """
     edges = np.searchsorted(instants[places], np.arange(size + 1)).tolist()
     kept = [values[place] for place in places.tolist()]

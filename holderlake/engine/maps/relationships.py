@@ -1,6 +1,6 @@
-"""Links (grouped transfers) with addresses as text: between given addresses, and as columns of the lake's tables.
+"""Links (grouped transfers) with addresses as text: as objects, and as columns of the lake's tables.
 
-``links`` computes the arrays from which they are made.
+``links`` computes links as arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Link(NamedTuple):
     """All transfers of one token from one address to another: exact raw sum, number, and unix seconds of first and
     last.
 
-    A link of a time node has the node's number on the map, and counts only the transfers in its window.
+    A link to or from a time node has the time node's number on the map, and counts only the transfers in its window.
     """
 
     from_address: str
@@ -78,7 +78,7 @@ class TokenLookup(Protocol):
     """Source of token metadata, for example the store."""
 
     def tokens(self, keys: TokenKeys) -> Mapping[tuple[str, str], TokenInfo]:
-        """Return the metadata of those of the tokens that are known, by (chain, address)."""
+        """Return the metadata of the known tokens among ``keys``, by (chain, address)."""
 
 
 def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequence[str]) -> list[Link]:
@@ -122,7 +122,7 @@ def link_columns(
 def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | None, as_of: datetime) -> pa.Table:
     """Return all grouped transfers among the addresses, of indexed tokens and of the token ``context``.
 
-    Those between two supernodes are left out (contract, 2.4 rule 3). The columns are those of the lake's
+    Grouped transfers between two supernodes are left out (contract, 2.4 rule 3). The columns are those of the lake's
     ``subgraph_transfers`` from ``from_address`` on.
     """
     view, seconds = store.view(), np.array([to_unix(as_of)])

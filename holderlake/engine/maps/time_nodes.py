@@ -1,7 +1,7 @@
 """Time nodes: an exchange in one window of time in which several shown holders used it.
 
-An allow-listed contract counts as an exchange. A window in which an exchange has very many counterparties makes no time
-node, because most of its users do not know each other.
+An allow-listed contract counts as an exchange. If an exchange has very many counterparties in a window, the window
+makes no time node, because most users of the exchange do not know each other.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from holderlake.engine.numeric.bigint import Array
 class TimeWindows:
     """Windows of time (``width`` seconds) in which shown holders used an exchange.
 
-    ``exchanges`` are address numbers, in the order of their texts. Windows are numbered from ``base``. ``keys`` has the
-    key of each window, ascending: the position of its exchange times 2**32, plus the window's number less ``base``.
+    ``exchanges`` are address numbers, in the alphabetical order of the addresses. ``keys`` has the key of each window,
+    ascending. A key is the index of the exchange times 2**32, plus the number of the window less ``base``. The number
+    of a window is its first unix second divided by ``width``.
 
-    A use is an entry between a shown holder and an exchange. These arrays have one value for each use: ``places``
-    (index of the entry), ``windows`` (position in ``keys``) and ``dropped_from`` (position of the instant from which
-    the use does not count, because both its ends are supernodes).
+    A use is an entry between a shown holder and an exchange. Three arrays have one value for each use: ``places``
+    (index of the entry), ``windows`` (index into ``keys``) and ``dropped_from``. From the instant at position
+    ``dropped_from`` on, the use does not count, because holder and exchange are both supernodes.
 
-    ``chosen`` has a row for each instant: the positions in ``keys`` of its time nodes, the most shared first, filled up
-    with -1.
+    ``chosen`` has a row for each instant with its time nodes as indices into ``keys``, those with the most users first,
+    filled up with -1.
     """
 
     width: int
@@ -54,8 +55,8 @@ class TimeWindows:
         return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
 
     def uses_among(self, entries: Entries) -> tuple[Array, Array]:
-        """Return two arrays: the indices of the entries that lie in a window, and the position in ``keys`` of each
-        one's window."""
+        """Return two arrays: the indices of the entries inside a window, and the index into ``keys`` of the window of
+        each."""
         if not len(self.keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         order = np.argsort(self.exchanges)
@@ -70,10 +71,10 @@ class TimeWindows:
 
 
 def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: Array) -> TimeWindows:
-    """Return the time windows that shown holders share.
+    """Return the time windows in which shown holders used the same exchange.
 
-    ``around`` are the transfers of shown holders; those at the positions ``places`` are with exchanges. ``shown`` is a
-    mask with a row for each shown holder and a column for each instant.
+    ``around`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is an
+    exchange. ``shown`` is a mask with a row for each shown holder and a column for each instant.
     """
     rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
     dictionary, nothing = inputs.view.dictionary, np.empty(0, np.int64)
@@ -113,11 +114,11 @@ def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: A
 
 
 def _crowded_since(view: View, exchanges: Array, begun: Array, width: int, most: int) -> Array:
-    """Return, for each window, the unix second at which it exceeds ``most`` distinct counterparties; ``NEVER`` if it
-    does not.
+    """Return for each window the unix second at which its exchange exceeds ``most`` distinct counterparties in the
+    window.
 
-    Counterparties of all tokens and chains count. Window n is ``width`` seconds of the exchange ``exchanges[n]``, from
-    unix second ``begun[n]`` on.
+    The value is ``NEVER`` if it does not. Transfers of all tokens and chains count. Window n is that of the exchange
+    ``exchanges[n]``; it begins at unix second ``begun[n]`` and lasts ``width`` seconds.
     """
     since = np.full(len(exchanges), NEVER)
     if not len(exchanges):

@@ -1,9 +1,9 @@
 """Sums over the balances of a token's holders at each of many instants, compiled as in ``graph_kernels``.
 
 A row is a balance that an address has from its first instant to its last instant (excluded). Rows are sorted by
-descending balance and are read once, however many instants there are. A Fenwick tree over the instants has the number
-and the sum of the rows read so far: each row is added at its first instant and subtracted at its last. A digit is 32
-bits of a balance, the lowest digit first.
+descending balance. They are read once for any number of instants. A Fenwick tree over the instants has the number and
+the sum of the rows read so far: a row is added at its first instant and subtracted at its last. A digit is 32 bits of a
+balance, the lowest digit first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holderlake.engine.numeric.graph_kernels import compiled
 _MOST_CHECKPOINTS: Final = 1 << 19
 """The most checkpoints, summed over all instants.
 
-A checkpoint is the number and the sum of the rows so far. ``_halves`` starts its search from one.
+A checkpoint is the number and the sum of the rows before some row. ``_halves`` searches from the nearest checkpoint.
 """
 _LEAST_STEP: Final = 512
 """The least number of rows from one checkpoint to the next."""
@@ -61,9 +61,10 @@ def _add_square(digits: Array, sign: int, squares: Array, instant: int) -> None:
 
 @compiled
 def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
-    """Add a product to two digits of ``digits[instant]``, as two halves of 32 bits, from the digit ``place`` on.
+    """Add ``product`` (up to 64 bits) to ``digits[instant]``: the low 32 bits to digit ``place``, the high bits to the
+    next.
 
-    An int64 can hold the sum of 1,000 million halves.
+    The digits are int64, so each can hold the sum of 1,000 million such halves.
     """
     digits[instant, place] += product & 0xFFFFFFFF
     digits[instant, place + 1] += product >> 32
@@ -92,7 +93,8 @@ def _add_rank_change(
 
 @compiled
 def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
-    """Add a row to the tree (``sign`` 1), or subtract it (-1), from ``instant`` (above 0) on."""
+    """Add the number and the digits of one row to the tree from ``instant`` (above 0) on. With ``sign`` -1, subtract
+    them."""
     size = len(digits)
     while instant < len(tree):
         for place in range(size):
@@ -103,8 +105,8 @@ def _add_from(tree: Array, instant: int, digits: Array, sign: int) -> None:
 
 @compiled
 def _read_tree(tree: Array, instant: int, totals: Array) -> None:
-    """Write into ``totals`` the sum, as digits, of the rows in the tree at ``instant``, and as last value their
-    number."""
+    """Write the sum of the rows in the tree at ``instant`` into ``totals`` as digits. The last value of ``totals`` gets
+    the number of the rows."""
     for place in range(len(totals)):
         totals[place] = tree[0, place]  # rows that begin at the first instant
     while instant > 0:
@@ -191,10 +193,10 @@ def _totals(tree: Array) -> tuple[Array, Array]:
 
 @compiled
 def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, added: Array) -> None:
-    """Turn the changes in ``squares`` and ``weighted`` at each instant into sums, in place, as rows of digits.
+    """Turn the changes in ``squares`` and ``weighted`` at each instant into the sums at each instant, in place.
 
-    At each instant, ``totals`` is the sum of all rows, ``begun`` the sum of the rows that begin, and ``added`` the
-    change of the number of rows.
+    The arguments have a row of digits for each instant. ``totals`` is the sum of all rows, ``begun`` the sum of the
+    rows that begin at the instant, and ``added`` the change of the number of rows.
     """
     size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
     for instant in range(len(totals)):
@@ -242,8 +244,8 @@ def _halves(limbs: Array, firsts: Array, lasts: Array, totals: Array, checkpoint
 def _is_half(sums: Array, totals: Array, instant: int) -> bool:
     """Return whether the sum in ``sums`` is at least half of the total at an instant.
 
-    ``sums`` has the digits of the sum, and as last value the number of rows, which does not count here. No digit of the
-    total exceeds 32 bits.
+    ``sums`` has the digits of the sum. Its last value, a number of rows, is ignored. No digit of the total exceeds 32
+    bits.
     """
     difference = 0
     for place in range(totals.shape[1]):

@@ -1,7 +1,7 @@
 """Exact integers of up to 320 bits in numpy. A number is a row of limbs: 64-bit words in two's complement, lowest
 first.
 
-The width of an array is its number of limbs for each number. Sums are computed over digits of 32 bits in 64-bit
+The width of an array is the number of limbs of each of its numbers. Sums are computed over digits of 32 bits in 64-bit
 columns, which can hold the sum of 2,000 million digits. No function uses floats.
 """
 
@@ -24,7 +24,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def width_for(bound: int) -> int:
-    """Return the smallest width (in limbs) that holds every number from ``-bound`` to ``bound``."""
+    """Return the smallest width (in limbs) that can hold all numbers from ``-bound`` to ``bound``."""
     return next(width for width in _WIDTHS if bound.bit_length() < 64 * width)
 
 
@@ -43,8 +43,10 @@ def to_digits(limbs: Array) -> Array:
 
 
 def from_digits(digits: Array) -> Array:
-    """Return limbs from rows of sums of digits, each of which may be negative or exceed 32 bits. ``digits`` is
-    overwritten."""
+    """Return limbs from rows of digits that were summed, so a digit may be negative or exceed 32 bits.
+
+    ``digits`` is overwritten.
+    """
     for place in range(digits.shape[1] - 1):
         digits[:, place + 1] += digits[:, place] >> 32
         digits[:, place] &= _MASK
@@ -52,7 +54,7 @@ def from_digits(digits: Array) -> Array:
 
 
 def digits_to_ints(digits: Array) -> list[int]:
-    """Return Python integers from rows of digits of any size and sign."""
+    """Return rows of digits as Python integers. A digit may be negative or exceed 32 bits."""
     numbers = [0] * len(digits)
     for place in range(digits.shape[1] - 1, -1, -1):
         numbers = [(above << 32) + digit for above, digit in zip(numbers, digits[:, place].tolist(), strict=True)]
@@ -60,7 +62,7 @@ def digits_to_ints(digits: Array) -> list[int]:
 
 
 def resized(limbs: Array, width: int) -> Array:
-    """Return the numbers as limbs of another width, which must be large enough for them."""
+    """Return the numbers as limbs of the given width. The width must be large enough for all numbers."""
     rows, present = limbs.shape
     if width <= present:
         return limbs if width == present else np.ascontiguousarray(limbs[:, :width])
@@ -120,7 +122,7 @@ def total(limbs: Array) -> int:
 
 
 def count_positive(limbs: Array) -> int:
-    """Return how many of the numbers, which must be sorted in descending order, are above 0."""
+    """Return the number of positive numbers. ``limbs`` must be sorted in descending order."""
     low, high = 0, len(limbs)
     while low < high:
         middle = (low + high) // 2
@@ -146,11 +148,11 @@ def descending_order(limbs: Array, *ties: Array) -> Array:
 def insertion_points(
     keys: Array, rows_at: Callable[[Array], Array], low: Array, high: Array, after_equals: bool = False
 ) -> Array:
-    """Return, for each key, the index at which it can be inserted into rows that ascend from its ``low`` to its
-    ``high`` index.
+    """Return for each key the index at which it can be inserted among the sorted rows from index ``low`` to ``high``.
 
-    The key is inserted before equal rows, or after them with ``after_equals``. ``rows_at`` returns the rows at given
-    indices. Rows are compared word by word; the first word is read as signed, the others as unsigned.
+    ``low`` and ``high`` (excluded) have one value for each key. Between them, the rows ascend. The key is inserted
+    before equal rows, or after them with ``after_equals``. ``rows_at`` returns the rows at given indices. Rows are
+    compared word by word; the first word is read as signed, the others as unsigned.
     """
     low, high = low.copy(), high.copy()
     while (undecided := np.flatnonzero(low < high)).size:

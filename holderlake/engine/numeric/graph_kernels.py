@@ -30,8 +30,8 @@ def compiled(function: F) -> F:
 
 @compiled
 def hash_slots(numbers: Array) -> Array:
-    """Return a hash table of numbers (0 or more) for ``contains``. Its size depends only on how many numbers there
-    are."""
+    """Return a hash table of ``numbers`` (0 or more) for ``contains``. Its size depends only on the length of
+    ``numbers``."""
     size = 16
     while size < 8 * len(numbers):
         size *= 2
@@ -83,7 +83,7 @@ def bloom_filter(numbers: Array) -> Array:
 
 @compiled
 def may_contain(bloom: Array, number: int) -> Any:
-    """Return whether the Bloom filter may contain the number. True may be wrong; False is certain."""
+    """Return whether the Bloom filter may contain the number. False is certain; True is sometimes wrong."""
     return bloom[_slot(number, len(bloom))]
 
 
@@ -91,7 +91,7 @@ def may_contain(bloom: Array, number: int) -> Any:
 def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Array:
     """Return the indices of the numbers for which ``kinds[number]`` has any of ``bits``.
 
-    ``bloom`` is a Bloom filter that contains all such numbers.
+    ``bloom`` is a Bloom filter that contains at least these numbers.
     """
     places, size = np.empty(len(numbers) + 1, np.int32), 0
     for place in range(len(numbers)):
@@ -126,9 +126,9 @@ def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Ar
 
 @compiled
 def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
-    """Return a row for each of ``places``: how often each of the bits 1, 2 and 4 is set in ``bits`` before that index.
+    """Return for each index in ``places`` how often the bits 1, 2 and 4 are set in ``bits`` before it, as a row.
 
-    ``sums`` has these counts before every ``step``-th index.
+    ``sums`` has the same counts before every ``step``-th index.
     """
     found = np.empty((len(places), 3), np.int64)
     for number in range(len(places)):
@@ -147,12 +147,14 @@ def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
 def filter_entries(
     others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the entries of each address that have a token to count, without transfers to itself.
+    """Return the entries of each address that have one of the chosen tokens, without transfers to itself.
 
-    The entries of ``addresses[n]`` are those from ``starts[n]`` to ``ends[n]`` (excluded). ``counts`` is a mask by
-    token number. If the hash table ``slots`` is not empty, it must contain the counterparty. The five columns of the
-    result are the position of the owner in ``addresses``, the counterparty, the token, whether the owner received, and
-    unix seconds.
+    The entries of ``addresses[n]`` are those from ``starts[n]`` to ``ends[n]`` (excluded). ``counts`` is a mask of the
+    chosen tokens, by token number. If the hash table ``slots`` is not empty, only entries with a counterparty in it are
+    returned.
+
+    The five columns of the result are the position of the owner in ``addresses``, the counterparty, the token, True if
+    the owner received, and unix seconds.
     """
     size = 0
     for owner in range(len(addresses)):
@@ -185,10 +187,10 @@ def filter_entries(
 def split_by_kind(
     others: Array, kinds: Array, bloom: Array, excluded: int, wanted: int, slots: Array
 ) -> tuple[Array, Array]:
-    """Return two arrays of indices into ``others``: addresses to keep as wallets, and addresses to treat as exchanges.
+    """Return two arrays of indices into ``others``: the wallets, and the exchanges.
 
-    The first have none of the ``excluded`` bits in ``kinds``. The second have any of the ``wanted`` bits, or are in the
-    hash table ``slots``. ``bloom`` is a Bloom filter that contains all addresses with any of these bits.
+    Wallets have none of the ``excluded`` bits in ``kinds``. Exchanges have any of the ``wanted`` bits, or are in the
+    hash table ``slots``. ``bloom`` is a Bloom filter that contains at least the addresses with any of these bits.
     """
     first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
     size, wanted_size = 0, 0
@@ -204,10 +206,10 @@ def split_by_kind(
 
 @compiled
 def number_keys(keys: Array, owners: Array) -> tuple[Array, Array, Array, Array]:
-    """Number the distinct keys from 0, in the order of appearance. The entries of each owner must be adjacent.
+    """Number the distinct keys from 0, in the order of appearance. The entries of an owner must be adjacent.
 
-    Return four arrays. Two have a value for each entry: the number of its key, and whether it is its owner's first
-    entry with that key. Two have a value for each number: the key, and how many owners have it.
+    Return four arrays. Two have a value for each entry: the number of its key, and True for the owner's first entry
+    with the key. Two have a value for each number: the key, and the number of owners that have it.
     """
     size = 16
     while size < 2 * len(keys):
@@ -253,16 +255,17 @@ def top_candidates(
 ) -> Array:
     """Return a row for each second: the ``most`` strongest candidates, the strongest first, filled up with -1.
 
-    Candidates are compared by (1) the number of shown owners with an entry, at least ``least``; (2) the number of their
-    entries, if ``each`` is 1; (3) the order of the candidates.
+    A candidate needs at least ``least`` shown owners with an entry. Candidates are compared by (1) the number of shown
+    owners with an entry; (2) the number of entries, if ``each`` is 1; (3) the order of the candidates.
 
     - ``starts`` has the index of each owner's first entry. Entries are sorted by owner and time. ``times``,
       ``candidates`` and ``firsts`` have a value for each entry; ``firsts`` is True for an owner's first entry with a
       candidate.
-    - ``shown`` is a mask with a row for each owner and a column for each second at which the owner counts.
+    - ``shown`` is a mask with a row for each owner and a column for each second: True if the owner counts at the
+      second.
     - ``owners_drop``, ``candidates_drop`` and ``candidates_end`` are indices into ``seconds``. Entries between an owner
-      and a candidate that have both dropped do not count. A candidate is not chosen from its end on.
-    - ``barred`` has a row for each second with candidates that are not chosen at it.
+      and a candidate stop counting when both have reached their drop. A candidate is not chosen from its end on.
+    - ``barred`` has a row for each second with the candidates that are not chosen at the second.
     """
     owners, count = len(starts) - 1, len(candidates_end)
     counted, upto = starts[:-1].copy(), starts[:-1].copy()
@@ -314,10 +317,10 @@ def top_candidates(
 def first_counterparties(
     others: Array, times: Array, owners: Array, starts: Array, ends: Array, most: int
 ) -> tuple[Array, Array, Array]:
-    """Return the first ``most`` distinct counterparties in each range of entries that are sorted by time.
+    """Return the first ``most`` distinct counterparties in each range of entries. The entries are sorted by time.
 
-    ``owners`` has the owner of each range, which does not count. The three columns of the result are the range, the
-    counterparty, and the unix second of the counterparty's first entry.
+    ``owners`` has the owner of each range, which is no counterparty of itself. The three columns of the result are the
+    range, the counterparty, and the unix second of the counterparty's first entry.
     """
     count, longest = 0, np.int64(0)
     for span in range(len(starts)):

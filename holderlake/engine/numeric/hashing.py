@@ -1,7 +1,7 @@
-"""Hash many texts at once. The store finds addresses and transfers by these hashes, which are 64 bits of MD5.
+"""Hash many texts at once. A hash is 64 bits of a text's MD5. The store finds addresses and transfers by their hashes.
 
-The hashes are in the files of every store, so they must never change. DuckDB's ``md5_number_lower`` returns the same.
-Compiled code hashes several texts in parallel, so that the processor need not wait for one step before the next.
+The hashes are in the files of every store, so they must never change. DuckDB's ``md5_number_lower`` returns the same
+number. Compiled code hashes several texts in parallel, so the processor need not wait for one step before the next.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ def digests(texts: pa.Array) -> Array:
 
 
 def _are_many(texts: int) -> bool:
-    """Return whether compiled code is worth loading, which takes half a second, and add to the number of hashed
-    texts."""
+    """Add ``texts`` to the number of texts hashed so far. Return whether the total justifies loading the compiled code.
+
+    Loading takes half a second.
+    """
     _seen[0] += texts
     return texts > 0 and _seen[0] > _FEW
 
@@ -99,7 +101,10 @@ def _fill(block: Array, letters: Array, start: int, length: int, number: int) ->
 
 @compiled
 def _mix(state: Array, words: Array, ends: Array, number: int) -> None:
-    """Add block ``number`` of the text in each lane to the MD5 ``state``, unless the text has fewer blocks."""
+    """Add block ``number`` of each text to the MD5 ``state`` of the text, unless the text has fewer blocks.
+
+    Several texts are hashed in parallel. A lane is the column of one text in ``state``, ``words`` and ``ends``.
+    """
     mixed = state.copy()
     for step in range(64):
         kind, word, sine, turn = step >> 4, words[_WORDS[step]], _SINES[step], _TURNS[step >> 4, step & 3]

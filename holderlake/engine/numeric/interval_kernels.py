@@ -1,9 +1,10 @@
 """Compiled loops over the intervals of a token's balances, sorted by descending balance, see ``graph_kernels``.
 
 An interval is a balance that an address has from its first day to its end day (excluded), in days since 1970. The loops
-find the intervals that include some instants, and merge changed balances into these. Instants are numbered from 0:
-``instant_of[day - first_day]`` is the number of the first instant on that day or later. The caller allocates large
-arrays, because numpy asks the system for large pages and compiled code does not.
+find the intervals that include an instant, and merge changed balances into them. Instants are numbered from 0.
+``instant_of[day - first_day]`` is the number of the first instant on that day or later.
+
+The caller allocates large arrays, because numpy asks the system for large memory pages and compiled code does not.
 """
 
 from __future__ import annotations
@@ -32,11 +33,10 @@ def enough_rows(
     instants: int,
     most: int,
 ) -> int:
-    """Return the least row number such that the rows from ``start`` to it (excluded) have ``most`` intervals at each
-    instant.
+    """Return how far to read from row ``start``, so that at least ``most`` intervals include each instant.
 
-    Rows in ``left_out`` (ascending row numbers) do not count. If there are too few intervals, return the number of all
-    rows.
+    The result is the row number after the last row to read. Rows in ``left_out`` (ascending row numbers) do not count.
+    If there are too few intervals, return the number of all rows.
     """
     counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
     for row in range(start, len(first_days)):
@@ -91,8 +91,8 @@ def intervals_of(
     """Return the row numbers of the intervals of some addresses that include a day from ``day`` to ``last_day``
     (excluded).
 
-    ``addresses`` are ascending numbers. ``index`` has the holder of each interval, sorted by holder and day, and
-    ``places`` the interval's row in ``first_days`` and ``end_days``; see ``files.parts.Part``.
+    ``addresses`` are ascending address numbers. ``index`` has the holder of each interval, sorted by holder and day.
+    ``places`` has the interval's row in ``first_days`` and ``end_days``; see ``files.parts.Part``.
     """
     found, size, low = np.empty(len(addresses), np.int32), 0, 0
     for address in addresses:
@@ -149,17 +149,18 @@ def _is_larger(left: Array, left_row: int, right: Array, right_row: int) -> Any:
 
 @compiled
 def _limb(limbs: Array, row: int, place: int) -> Any:
-    """Return a limb of a number; beyond the number's width, the limb that extends its sign."""
+    """Return limb ``place`` of a number. Beyond the number's width, return its sign extension: 0, or -1 for negative
+    numbers."""
     width = limbs.shape[1]
     return limbs[row, place] if place < width else np.uint64(np.int64(limbs[row, width - 1]) >> 63)
 
 
 @compiled
 def descending_insertion_points(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
-    """Return the first and the last row before which each new balance can be inserted into ``balances``.
+    """Return two rows for each new balance: the first and the last row of ``balances`` before which it can be inserted.
 
-    Both arrays are sorted in descending order, and only rows from ``start`` to ``stop`` are searched. The first row is
-    the first balance that is not larger than the new one. The last row is the first balance that is smaller.
+    Both arrays of balances are sorted in descending order. Only rows from ``start`` to ``stop`` are searched. The first
+    row is the first balance that is not larger than the new one. The last row is the first balance that is smaller.
     """
     firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
     begin = start
@@ -190,10 +191,9 @@ def descending_insertion_points(balances: Array, new: Array, start: int, stop: i
 
 @compiled
 def places_of_holders(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
-    """Return each address's row in ``holders``, searched from its row in ``firsts`` to its row in ``lasts``; -1 for
-    none.
+    """Return the row of each address in ``holders``; -1 if it is not found.
 
-    At most ``most`` rows are searched for an address.
+    Address n is searched from row ``firsts[n]`` to row ``lasts[n]``, but in at most ``most`` rows.
     """
     found = np.full(len(addresses), -1, np.int64)
     for number in range(len(addresses)):

@@ -31,9 +31,9 @@ CEX: Final = 1
 DEX: Final = 2
 CONTRACT: Final = 4
 BUSY: Final = 8
-"""Bit of an address's kinds: it is a hypernode at some instant."""
+"""Bit among an address's kinds: it is a hypernode at some instant."""
 LABELLED: Final = 16
-"""Bit of an address's kinds: it has a label, or is the address of a token."""
+"""Bit among an address's kinds: it has a label, or is the address of a token."""
 MARKED: Final = CEX | DEX | CONTRACT | BUSY
 """Bits of the kinds of addresses that maps leave out or treat differently."""
 
@@ -42,8 +42,9 @@ MARKED: Final = CEX | DEX | CONTRACT | BUSY
 class AddressFacts:
     """Details of an address as of an instant.
 
-    ``degree`` is the number of distinct counterparties; ``inward_relations`` and ``outward_relations`` count senders to
-    the address and receivers from it. ``first_time`` is the unix second of the first transfer, None without transfers.
+    ``degree`` is the number of distinct counterparties. ``inward_relations`` is the number of addresses that sent to
+    the address, ``outward_relations`` the number of those that received from it. ``first_time`` is the unix second of
+    the first transfer; None without transfers.
     """
 
     degree: int = 0
@@ -58,8 +59,10 @@ class AddressFacts:
         return self.degree >= rules.supernode_degree
 
     def is_shown(self, rules: Rules) -> bool:
-        """Return whether a map shows the address: it is not an exchange, contract or hypernode (contract, section
-        2.6)."""
+        """Return whether a map shows the address as a holder (contract, section 2.6).
+
+        A map shows no exchanges, contracts and hypernodes.
+        """
         label = self.label
         return not (label.is_cex or label.is_dex or label.is_contract or self.transfers > rules.hypernode_transfers)
 
@@ -68,8 +71,8 @@ class AddressFacts:
 class Activity:
     """Activity of addresses, each as of a second, as arrays with a row for each address.
 
-    ``relations`` has the numbers of distinct counterparties, of senders to the address, and of receivers from it
-    (columns). ``transfers`` are numbers of transfers. ``first_times`` are unix seconds of the first transfer, ``NEVER``
+    ``relations`` has three columns: the numbers of distinct counterparties, of senders to the address, and of receivers
+    from it. ``transfers`` are numbers of transfers. ``first_times`` are unix seconds of the first transfer, ``NEVER``
     without transfers.
     """
 
@@ -114,8 +117,8 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 class _Pairs:
     """Transfers of addresses as arrays with a value for each transfer.
 
-    ``owners`` is the position of the address in a list, ``others`` the address number of the counterparty, ``inward``
-    whether the address received.
+    ``owners`` is the position of the address in a list of addresses. ``others`` is the address number of the
+    counterparty. ``inward`` is True if the address received.
     """
 
     owners: Array
@@ -132,10 +135,10 @@ class _Pairs:
 
 
 def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], seconds: Array) -> Array:
-    """Return a row for each address: how many counterparties it has in the small runs and not in the large run
+    """Return for each address the number of its counterparties in the small runs that are not in the large run
     ``base``.
 
-    A run is a file of the adjacency. ``pieces`` are the transfers of the small runs. The columns are all
+    A run is a file of the adjacency. ``pieces`` are the transfers of the small runs. The result has three columns: all
     counterparties, senders to the address, and receivers from it.
     """
     keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.others for piece in pieces])
@@ -154,8 +157,9 @@ def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], se
 def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[Array, Array]:
     """Return two masks for pairs of an address (``ones``) and a counterparty (``others``).
 
-    They show whether the address received from the counterparty, and whether it sent to the counterparty, until the
-    pair's unix second in ``seconds``. For speed, only the transfers of the one with fewer transfers are searched.
+    The first is True if the address received from the counterparty, the second if it sent to the counterparty.
+    Transfers until the pair's unix second in ``seconds`` count. For speed, the transfers of the address with fewer
+    transfers are searched.
     """
     (starts, ends), (other_starts, other_ends) = run.entries(ones), run.entries(others)
     turned = other_ends - other_starts < ends - starts
@@ -190,7 +194,7 @@ def first_times(store: Store, view: View) -> Array:
 
 
 def _busy_addresses(store: Store, view: View) -> Array:
-    """Return the address numbers that may be hypernodes at some instant."""
+    """Return the numbers of all addresses that are hypernodes at some instant, and perhaps of others."""
     most = store.rules.hypernode_transfers
     found: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:
@@ -218,10 +222,10 @@ def _entries_ever(view: View, addresses: Array) -> Array:
 
 
 def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
-    """Return, for each address, the position of the first of the ascending ``seconds`` at which ``holds`` is true.
+    """Return for each address the first index into ``seconds`` at which ``holds`` is true.
 
-    The position is the number of seconds if there is none. ``holds`` takes addresses and a second for each, and returns
-    a mask. Once true for an address, it must be true at all later seconds.
+    The index is the number of seconds if there is none. ``seconds`` are ascending. ``holds`` takes addresses and a
+    second for each address, and returns a mask. Once true for an address, it must stay true at all later seconds.
     """
     low, high = np.zeros(len(addresses), np.int64), np.full(len(addresses), len(seconds))
     while (undecided := np.flatnonzero(low < high)).size:
@@ -233,10 +237,11 @@ def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, se
 
 
 def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, seconds: Array) -> Array:
-    """Return, for each address, the position of the first of the ascending ``seconds`` at which maps do not show it.
+    """Return for each address the first index into the ascending ``seconds`` at which maps do not show it.
 
-    The position is 0 for exchanges and contracts. For other addresses it is that of the second at which they become
-    hypernodes, or the number of seconds if they do not. ``all_kinds`` has the kinds of every address, by number.
+    The index is 0 for exchanges and contracts. Another address is not shown from the second on at which it becomes a
+    hypernode. If it never becomes one, the index is the number of seconds. ``all_kinds`` has the kinds of every
+    address, by number.
     """
     most = store.rules.hypernode_transfers
     kinds = all_kinds[addresses]
@@ -249,9 +254,9 @@ def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, 
 
 
 def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) -> Array:
-    """Return, for each address, the position of the first of the ascending ``seconds`` at which it is a supernode.
+    """Return for each address the first index into the ascending ``seconds`` at which it is a supernode.
 
-    The position is the number of seconds if there is none.
+    The index is the number of seconds if the address never is one.
     """
     least = store.rules.supernode_degree
     from_ = np.full(len(addresses), len(seconds))
@@ -269,7 +274,7 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
 def kinds_of_addresses(store: Store, view: View) -> Array:
     """Return the kinds of every address as bits, by address number.
 
-    They follow from the current labels and tokens, and from the transfers.
+    The kinds follow from the current labels and tokens, and from all transfers.
     """
 
     def compute() -> Array:
@@ -313,8 +318,7 @@ def labels_of_kinds(
 def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array, rules: Rules) -> Columns:
     """Return the contract's address details as columns for ``tables.table_of``.
 
-    ``known`` has the activity of each row's address. ``which`` has, for each row, the position of its label in
-    ``labels``.
+    ``known`` has the activity of each row's address. ``which`` has for each row the index of its label in ``labels``.
     """
     places = pa.array(which)
     degrees = known.relations[:, 0]

@@ -1,7 +1,8 @@
 """Balances of a token at several seconds, as arrays.
 
-``BalanceReader`` merges the balance intervals of the token's base (its large part) with those of newer parts, and with
-the transfers of days that are not over at a second. ``balances`` has the queries that use it.
+``BalanceReader`` starts from the balance intervals of the token's base (its large part). It adds the intervals of the
+newer parts, and the transfers of a day that is not over at a requested second. ``balances`` has the queries that use
+it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from holderlake.engine.numeric.interval_kernels import (
 )
 
 _FEW_EQUALS: Final = 64
-"""The most holders with equal balances that are compared one by one."""
+"""The most holders with equal balances among which an address is searched one by one."""
 
 
 class Rows(NamedTuple):
@@ -78,7 +79,7 @@ class TokenBalances:
 def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
     """Return the ``most`` largest rows at each instant, as two arrays: positions of instants, and indices of rows.
 
-    They are sorted by instant, then rank. ``instants`` is the number of instants.
+    The result is sorted by instant, then rank. ``instants`` is the number of instants.
     """
     size = 4 * most
     while size < len(rows.addresses) and _counts_at(rows.at(slice(size)), instants).min() < most:
@@ -108,8 +109,8 @@ def _counts_at(rows: Rows, instants: int) -> Array:
 class BalanceReader:
     """Reader of a token's balances at the end of each of the ascending unix ``seconds``.
 
-    The first of the ``parts`` is the base. The reader computes which balances differ from the base, because of newer
-    parts or of the transfers of a day that is not over.
+    The first of the ``parts`` is the base. The reader computes which balances differ from those of the base, because of
+    newer parts or of the transfers of a day that is not over.
     """
 
     def __init__(self, view: View, parts: list[Part], seconds: Array) -> None:
@@ -127,16 +128,16 @@ class BalanceReader:
         self._changed, self._replaced, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
-        """Return two arrays: the position of the first instant of each interval at ``places``, and of the first one
-        after it."""
+        """Return two arrays for the intervals at ``places``: the position of the first instant of each, and of the
+        first instant after its end."""
         last = len(self._instant_of) - 1
         days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
         firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
         return firsts, lasts
 
     def _places(self, part: Part, addresses: Array) -> Array:
-        """Return the positions of the intervals of the addresses that include at least one instant. The addresses are
-        ascending."""
+        """Return the rows of the part's intervals that belong to one of ``addresses`` (ascending) and include an
+        instant."""
         days = (self._first_day, self._first_day + len(self._instant_of) - 1)
         numbers = addresses.astype(np.int32)
         places = intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
@@ -149,10 +150,11 @@ class BalanceReader:
         return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
 
     def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:
-        """Return the balances that differ from those of the base, as three values.
+        """Return three values: the addresses whose balances differ from the base, their base intervals, and their new
+        balances.
 
-        They are the ascending addresses whose balance differs at any instant, the positions of their intervals in the
-        base, and all balances of these addresses.
+        The addresses are ascending. Each differs at one or more of the instants. The second value has rows of the base.
+        The third has the balances of these addresses at all instants.
         """
         pieces = []
         for part in parts[1:]:
@@ -183,7 +185,7 @@ class BalanceReader:
     def _added_up(self, pieces: list[Rows]) -> Rows:
         """Return the balance of each address, as the sum over all ``pieces``, from each instant at which it changes.
 
-        The balances in ``pieces`` are rows of 32-bit digits, those of the result are limbs.
+        The balances in ``pieces`` are rows of 32-bit digits. The balances of the result are limbs.
         """
         joined = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
         keys = joined.addresses.astype(np.int64) * (self._instants + 1)
@@ -220,10 +222,10 @@ class BalanceReader:
         return supplies
 
     def balances(self, start: int, most: int | None) -> TokenBalances:
-        """Return the balances from the base's interval at position ``start`` on, and all balances that differ from the
-        base.
+        """Return the balances from row ``start`` of the base on, and all balances that differ from the base.
 
-        ``most``: the list may end once it has that many holders at each instant. None returns all.
+        With ``most``, the result has at least that many of the largest holders at each instant, and may omit smaller
+        ones. None returns all holders.
         """
         if self._base is None:
             return TokenBalances(self.supplies, _no_rows(), _no_rows())
@@ -241,7 +243,7 @@ class BalanceReader:
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """Return the balances of all addresses except the zero address, by descending balance, then address.
 
-        Addresses that never differ from the base have their intervals of the base, the others their new balances.
+        If an address never differs from the base, its intervals of the base are returned, else its new balances.
         ``start`` and ``most`` are as in ``balances``.
         """
         left_out = np.union1d(self._replaced, self._zero_places)
@@ -263,9 +265,10 @@ class BalanceReader:
         return found
 
     def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
-        """Return, for each of the ``new`` rows, its position among the base's intervals from ``start`` to ``stop``.
+        """Return for each of the ``new`` rows the row of the base before which it belongs, between ``start`` and
+        ``stop``.
 
-        Intervals and new rows are sorted by descending balance, then address.
+        The intervals of the base and the new rows are sorted by descending balance, then address.
         """
         places, ends = descending_insertion_points(base.balances, new.balances, start, stop)
         tied = np.flatnonzero(places < ends)
@@ -281,9 +284,9 @@ class BalanceReader:
         return places
 
     def _places_among_equals(self, newcomers: Array, addresses: Array, starts: Array, ends: Array) -> Array:
-        """Return, for each newcomer, the position at which it belongs in ``addresses``.
+        """Return for each of ``newcomers`` the index at which it belongs in ``addresses``, by alphabetical order.
 
-        ``addresses`` are sorted from the newcomer's start to its end.
+        Newcomer n belongs between ``starts[n]`` and ``ends[n]``. Between them, ``addresses`` are in alphabetical order.
         """
         find = self._dictionary.beginnings
         own = find(newcomers)
@@ -308,7 +311,8 @@ class BalanceReader:
         return rows.at(np.array(beyond[:limit], np.int64))
 
     def _place_after(self, balance: int, address: str) -> int:
-        """Return the position of the first interval of the base that follows the raw balance and the address."""
+        """Return the first row of the base that comes after the raw balance and the address, in the order of
+        holders."""
         base = self._base
         low, high = 0, len(base.holders) if base else 0
         while base and low < high:
@@ -323,7 +327,7 @@ class BalanceReader:
 
 
 def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
-    """Return two arrays with a value for each interval of the addresses: position of the address, position of the
+    """Return two arrays with a value for each interval of the addresses: the index of its address, and the row of the
     interval."""
     addresses = addresses.astype(np.int32)  # with another type, numpy would copy the index
     starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
@@ -331,7 +335,7 @@ def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
 
 
 def _same_intervals(base: Part, new: Rows) -> Array:
-    """Return, for each of the ``new`` rows, the position of a base interval with the same address and balance; -1 for
+    """Return for each of the ``new`` rows the row of a base interval with the same address and balance; -1 if there is
     none."""
     which, places = _places_of(base, new.addresses)
     same = (resized(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)

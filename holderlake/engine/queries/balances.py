@@ -67,7 +67,7 @@ def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
 def balances_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> TokenBalances:
     """Return the balances of a token (chain, address) at the end of each of the ascending unix ``seconds``.
 
-    Return all balances, or at least the ``most`` largest.
+    With ``most``, return at least that many of the largest balances at each second. None returns all balances.
     """
     return BalanceReader(view, view.parts(*key), seconds).balances(0, most)
 
@@ -95,8 +95,8 @@ def largest_balances(
     """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below
     zero.
 
-    ``after`` is the raw balance and address of a holder; only holders after it in the order of ``Balances`` are
-    returned. If there are no holders, the supply is given as 0, because no share has to be computed.
+    ``after`` is the raw balance and address of a holder. If it is given, the largest holders after this one are
+    returned, in the order of ``Balances``. Without holders, the supply is 0, because no share has to be computed.
     """
     view = store.view()
     supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after)

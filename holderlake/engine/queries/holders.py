@@ -57,13 +57,14 @@ def holders_page(
     after: HolderPosition | None = None,
     details: bool = False,
 ) -> tuple[pa.Table, HolderPosition | None]:
-    """Return a page of at most ``limit`` (1 or more) holders after ``after``, by rank, and the position of the next
-    page.
+    """Return a page of at most ``limit`` (1 or more) holders, by rank, and the position after the page.
 
-    The position is None after the last page. The table has the columns of ``HOLDERS_PAGE``; address details are null
-    unless ``details`` is true. Consecutive pages of an instant have each holder once. Ranks continue from that of
-    ``after``, which need not be a holder. Raises ``UnknownToken`` or ``UnsupportedToken``, and ``NoHolders`` if
-    ``after`` is None.
+    The page begins with the holder after ``after``, or with the largest holder if ``after`` is None. The returned
+    position is ``after`` for the next page; it is None after the last page. Consecutive pages of one instant have each
+    holder once. Ranks continue from the rank of ``after``, which need not be a holder.
+
+    The table has the columns of ``HOLDERS_PAGE``. Address details are null unless ``details`` is true. Raises
+    ``UnknownToken`` or ``UnsupportedToken``. Raises ``NoHolders`` if the first page has no holders.
     """
     token, view, second = supported_token(store, chain, token_address), store.view(), to_unix(as_of)
     place = (after.balance, after.address) if after else None
@@ -85,7 +86,8 @@ def holders_page(
 def holders_of(
     store: Store, view: View, token: TokenInfo, as_of: Sequence[datetime], limit: int, details: bool
 ) -> pa.Table:
-    """Return the lake's ``holders`` rows of the instants ``as_of``, in their order: the ``limit`` largest of each.
+    """Return the lake's ``holders`` rows of the ``limit`` largest holders at each of ``as_of``, in the order of
+    ``as_of``.
 
     An instant without holders has no rows.
     """

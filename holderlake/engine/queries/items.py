@@ -1,8 +1,8 @@
 """Items of NFTs (ERC-721 and ERC-1155) as of a second: the holders of an item, and the items of an address.
 
-An item is one ``token_id`` of a token. These queries read the transfers, because balances have only numbers of items.
-An ERC-721 item belongs to the receiver of its latest transfer (by block and log index). The balance of an ERC-1155 item
-is the received minus the sent quantity. Opening balances count if they have token ids.
+An item is one ``token_id`` of a token. These queries read the transfers, because stored balances have only the number
+of items. An ERC-721 item belongs to the receiver of its latest transfer (by block and log index). The balance of an
+ERC-1155 item is the received minus the sent quantity. Opening balances count if they have token ids.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
 def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound: str) -> list[dict[str, Any]]:
     """Return the rows of ``ITEMS`` as Python values, by item.
 
-    They follow from the transfers that the SQL condition ``chosen`` selects. ``bound`` are the parameters of the
-    condition.
+    The SQL condition ``chosen`` selects the transfers from which the rows are computed. ``bound`` has the values of the
+    condition's parameters.
     """
     parameters = {"chain": token.chain, "token": token.address, "second": to_unix(as_of), "zero": ZERO_ADDRESS}
     parameters |= {"holder": bound.get("address", "")} | bound

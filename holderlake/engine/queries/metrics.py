@@ -24,7 +24,7 @@ from holderlake.engine.numeric.bigint import digits_to_ints, to_ints
 from holderlake.engine.queries.balance_rows import Rows, largest
 
 LARGEST: Final = 10
-"""The least number of a map's largest entities that ``Entities.largest`` lists, if there are that many."""
+"""Length of ``Entities.largest`` if a map has that many entities. It may be longer."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class Concentration:
     """The concentration among the entities of a map.
 
     - ``gini_index``: the Gini coefficient, from 0 (equal) to 1; 0 without entities.
-    - ``herfindahl_hirschman_index``: the sum of the squared parts of the entities, at most 1; 0 without entities.
-    - ``nakamoto_coefficient``: the least number of entities that hold half of what all entities hold; 0 without
-      entities. Half of the total supply could not be reached if exchanges hold most of a token.
+    - ``herfindahl_hirschman_index``: the sum of the squares of the entities' parts of the total, at most 1; 0 without
+      entities.
+    - ``nakamoto_coefficient``: the least number of entities that hold half of the total; 0 without entities. The total
+      is that of all entities and not the supply, because exchanges may hold most of the supply.
     - ``service_score``: from 0 (concentrated) to 100 (decentralised), two decimals; None with fewer than two entities.
     """
 
@@ -94,16 +95,18 @@ def _half_rank(sizes: Sequence[int], total: int) -> int:
 def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
     """Return the entities at each instant: the clusters, and every holder outside clusters.
 
-    ``free`` has all holders that a map may show, ``shown`` the largest of them at each instant. Clusters consist of
-    shown holders only. A cluster is larger than its members, so it ranks before all holders that are not shown.
-    Therefore only the shown holders are replaced by their clusters in the sums over all holders.
+    ``free`` has all holders that a map may show, ``shown`` the largest of them at each instant.
+
+    The sums over all holders are corrected for the clusters. A cluster consists of shown holders and is larger than
+    each of its members, so it ranks before all holders that are not shown. Therefore only the shown holders' part of
+    the sums changes.
     """
     all_free, others = _free_holders_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
     return [_entities(*one) for one in zip(all_free, shown, others, strict=True)]
 
 
 def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
-    """Return the sums over the free holders at each instant, each holder as one entity. ``largest`` is left empty.
+    """Return the sums over all balances of ``free`` at each instant. Each holder is one entity, ``largest`` is empty.
 
     ``instants`` is the number of instants.
     """
@@ -114,7 +117,10 @@ def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
 
 
 def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
-    """Return, for each instant, the balances of the ``LARGEST`` holders that follow the ``known`` largest ones."""
+    """Return for each instant the ``LARGEST`` balances that follow the largest ones.
+
+    ``known`` has for each instant the number of largest balances to skip.
+    """
     instants, places = largest(free, len(known), max(known, default=0) + LARGEST)
     edges = np.searchsorted(instants, np.arange(len(known) + 1)).tolist()
     balances = to_ints(free.balances[places])
@@ -124,8 +130,8 @@ def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
 def _entities(all_free: Entities, shown: Shown, others: Sequence[int]) -> Entities:
     """Return the entities of one instant.
 
-    ``all_free`` has every holder as one entity. The shown holders among them are replaced by their clusters and by the
-    shown holders outside clusters. ``others`` are the balances of the largest holders that are not shown.
+    ``all_free`` has every holder as one entity. In the result, clusters replace the shown holders that are their
+    members. ``others`` are the balances of the largest holders that are not shown.
     """
     single = entities_of(shown.balances)
     clustered = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))

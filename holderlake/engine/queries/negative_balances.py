@@ -1,7 +1,7 @@
 """Addresses with a balance below zero, and the second since which the balance has been below zero.
 
-A negative balance means that transfers are missing in the store, or that their source rounds amounts. An address with
-one is never a holder.
+A negative balance means that transfers are missing in the store, or that their source rounds amounts. An address with a
+negative balance is never a holder.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def _signed(rows: Rows) -> tuple[tuple[Array, int], tuple[Array, int]]:
 
 
 def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds: Array) -> list[list[Negative]]:
-    """Return, for each of the ascending unix ``seconds``, the addresses of the ``negative`` balances, the lowest
-    first."""
+    """Return, for each of the ascending unix ``seconds``, the addresses with their ``negative`` balances, the lowest
+    balance first."""
     if not len(negative.addresses):
         return [[] for _ in seconds]
     numbers = np.unique(negative.addresses)
@@ -133,7 +133,7 @@ def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds
 
 
 def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dict[int, list[int]]:
-    """Return the unix seconds, until ``second``, at whose end the balance fell below zero, by address number."""
+    """Return for each address the unix seconds, until ``second``, at whose end its balance fell below zero."""
     return {
         number: list(_crossings([(time, change) for _, time, change in some]))
         for number, some in groupby(_changes(view, key, numbers, second), key=lambda one: one[0])
@@ -141,7 +141,7 @@ def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dic
 
 
 def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> list[tuple[int, int, int]]:
-    """Return the changes of the addresses' balances: (address number, unix second, exact change), sorted."""
+    """Return the changes of the addresses' balances, sorted: address number, unix second, exact change."""
     found: list[tuple[int, int, int]] = []
     for part in view.parts(*key):
         moves = part.moves.at(slice(count_until(part.moves.times, second)))

@@ -37,8 +37,10 @@ Columns = dict[str, Sequence[Any] | pa.Array | Amounts]
 _EXACT: Final = Context(prec=400)
 _PLACES: Final = 18
 _LIMIT: Final = to_digits(from_ints([10**38 - 10**18], 2))[0]
-"""The least amount with 18 decimals, as 32-bit digits, that is too large for the decimal column. It needs exact
-text."""
+"""The least amount that is too large for the decimal column, with 18 decimals, as 32-bit digits.
+
+From this amount on, only the column with the exact text has the amount.
+"""
 
 
 def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
@@ -47,10 +49,10 @@ def column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True
 
 
 def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Return a table from rows that have exactly the columns of the schema.
+    """Return a table from rows. A row must have exactly the columns of the schema.
 
-    Raises ``KeyError`` for a missing or unknown column, and ``pa.ArrowInvalid`` for a value of a wrong type or a null
-    in a required column.
+    Raises ``KeyError`` for a missing or unknown column. Raises ``pa.ArrowInvalid`` for a value of a wrong type, or a
+    null in a required column.
     """
     listed = list(rows)
     table = pa.table(
@@ -66,10 +68,10 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = None) -> pa.Table:
-    """Return a table in the lake's schema ``table``, without ``fetched_at``.
+    """Return a table in the lake's schema ``table``, without the column ``fetched_at``.
 
-    ``common`` has the values that are equal in all rows. A column that is neither in ``columns`` nor in ``common`` is
-    null.
+    ``common`` has the columns whose value is the same in all rows. A column that is neither in ``columns`` nor in
+    ``common`` is null.
     """
     count = max((len(column) for column in columns.values()), default=0)
     filled: dict[str, Any] = {}
@@ -82,8 +84,8 @@ def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = 
 def in_order(table: pa.Table, seconds: Array, requested: Array) -> pa.Table:
     """Return the rows of the ``requested`` instants, in their order.
 
-    ``requested`` are positions in the ascending unix ``seconds``. The column ``as_of`` has the instant of each row,
-    ascending.
+    ``requested`` are indices into the ascending unix ``seconds``. The table's column ``as_of`` has the instant of each
+    row, ascending.
     """
     if (requested == np.arange(len(requested))).all():
         return table
@@ -98,7 +100,8 @@ def texts_of(view: View, addresses: Array) -> pa.Array:
 
 
 def instants_of(seconds: Array, known: Array | None = None) -> pa.Array:
-    """Return unix seconds as a column of instants (UTC). It is null where the mask ``known`` is false."""
+    """Return unix seconds as a column of instants (UTC). With a mask ``known``, the column is null where ``known`` is
+    False."""
     mask = None if known is None else ~known
     return pa.array(seconds.astype(np.int64) * 1_000_000, mask=mask).cast(INSTANT_TYPE)
 
@@ -135,7 +138,7 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
 def _scaled(amounts: Amounts) -> Array:
     """Return the amounts, scaled to 18 decimals, as rows of at least four 32-bit digits.
 
-    Amounts with more than 18 decimals become 0.
+    Amounts of tokens with more than 18 decimals become 0.
     """
     numbers = to_digits(amounts.limbs)
     # 2 more digits are enough for numbers up to 10^18 times as large

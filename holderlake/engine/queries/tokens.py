@@ -33,7 +33,7 @@ SERVED_CHAINS: Final = (
 
 
 def chains_table(store: Store) -> pa.Table:
-    """Return the lake's ``chains`` rows: the contract's chains, then other chains of the store's tokens."""
+    """Return the lake's ``chains`` rows: the contract's chains, then further chains of the store's tokens."""
     own = [chain for chain in store.chains() if chain not in SERVED_CHAINS]
     return build(TABLES["chains"], [_chain_row(chain) for chain in (*SERVED_CHAINS, *own)])
 

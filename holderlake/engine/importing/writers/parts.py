@@ -1,4 +1,4 @@
-"""Write parts: transfers by time, intervals by balance, and hashes of keys, each sorted in batches of limited size.
+"""Write parts: transfers by time, intervals by balance, and hashes of keys. Each is sorted in batches of limited size.
 
 ``files.parts`` describes a part and reads it.
 """
@@ -26,8 +26,10 @@ _INTERVALS: Final = ("holders", "balances", "first_days", "end_days")
 def write_part(
     path: Path, pieces: Sequence[Moves], keys: Sequence[Array], dictionary: Dictionary, spool: Path, budget: Budget
 ) -> None:
-    """Write several ``Moves``, each sorted by time, as one part. ``keys`` are sorted arrays of the hashes of the rows'
-    keys."""
+    """Write several ``Moves``, each sorted by time, as one part at ``path``.
+
+    ``keys`` are sorted arrays with the hashes of the rows' keys.
+    """
     width = width_for(sum(total(piece.values) for piece in pieces))
     with ArrayFile(path) as file:
         changes = _write_moves(file, pieces, width, spool, budget)
@@ -36,7 +38,8 @@ def write_part(
 
 
 def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Path, budget: Budget) -> ArrayBuckets:
-    """Write the transfers by time. Return the balance changes (address, day, digits) in buckets by address number."""
+    """Write the transfers by time. Return the balance changes (address, day, signed digits) in buckets by address
+    number."""
     rows = sum(map(len, pieces))
     times = _type_of_times(pieces)
     columns = ("times", "senders", "receivers", "values")
@@ -60,7 +63,7 @@ def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Pa
 
 
 def _type_of_times(pieces: Sequence[Moves]) -> type[np.uint32] | type[np.int64]:
-    """Return the type to store unix seconds: 4 bytes if all fit, else 8."""
+    """Return the type in which unix seconds are stored: 4 bytes if that suffices for all transfers, else 8."""
     some = [piece.times for piece in pieces if len(piece)]
     fits = all(int(times[0]) >= 0 and int(times[-1]) < 2**32 for times in some)
     return np.uint32 if fits else np.int64
@@ -105,7 +108,7 @@ def _dated_changes(moves: Moves) -> Columns:
 
 
 def _by_address_and_day(addresses: Array, days: Array, digits: Array) -> Columns:
-    """Sum the changes of each address on each day, so that no address has very many changes."""
+    """Sum the changes of each address on each day, to limit the number of changes of one address."""
     if not len(addresses):
         return addresses, days, digits
     keys = (addresses.astype(np.int64) << 32) | days
@@ -148,7 +151,7 @@ def _write_intervals(
 
 
 def _intervals_of(addresses: Array, days: Array, digits: Array) -> Columns:
-    """Return the intervals that follow from balance changes, by holder and day.
+    """Return the intervals that follow from balance changes, sorted by holder and day.
 
     The columns are holders, balances (limbs), first days and end days.
     """
@@ -175,11 +178,10 @@ def _intervals_of(addresses: Array, days: Array, digits: Array) -> Columns:
 def _by_size(
     by_holder: ArrayBuckets, sizes: Sample, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
-    """Yield the intervals in groups by descending balance; a group can also be a range of addresses with equal
-    balances.
+    """Yield the intervals in groups, by descending balance. The intervals inside a group are not sorted.
 
-    The columns are those of ``_intervals_of``, then the interval's position by holder and day. Intervals inside a group
-    are not sorted.
+    If very many intervals have the same balance, they make several groups, by ranges of addresses. The columns are
+    those of ``_intervals_of``, then the position of the interval in the order by holder and day.
     """
     if not by_holder.rows_of(0):
         return
@@ -204,8 +206,11 @@ def _by_size(
 def _by_exact_size(
     buckets: ArrayBuckets, number: int, dictionary: Dictionary, spool: Path, budget: Budget
 ) -> Iterator[Columns]:
-    """Divide a group that is too large. Yield the intervals with larger balances than the most frequent one, then those
-    with this balance in ranges of addresses, then those with smaller balances."""
+    """Divide a group that is too large, by its most frequent balance.
+
+    Yield three kinds of groups in this order: intervals with a larger balance; intervals with the most frequent
+    balance, in ranges of addresses; intervals with a smaller balance.
+    """
     (_, sample, *_) = next(buckets.blocks(number))
     distinct, counts = np.unique(sample, axis=0, return_counts=True)
     frequent = distinct[np.argmax(counts)]
@@ -256,7 +261,7 @@ def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
 def _rough_sizes(balances: Array) -> Array:
     """Return an int64 for each balance (limbs), by which intervals are divided into groups.
 
-    A larger balance never gets a smaller integer.
+    Larger balances have equal or larger integers.
     """
     highest = balances[:, -1].astype(np.int64)
     if balances.shape[1] == 1:

@@ -1,4 +1,5 @@
-"""Write runs of the adjacency: entries by address and time, in batches. A batch may end inside an address's entries.
+"""Write runs of the adjacency: entries by address and time, in batches. A batch may end between two entries of an
+address.
 
 ``files.adjacency`` describes a run and reads it.
 """
@@ -51,8 +52,8 @@ class Entries(NamedTuple):
 
 
 class EntryBuffer:
-    """Collects transfers and returns their entries, one of the sender and one of the receiver. It uses files for
-    many."""
+    """Collects transfers, in files if there are many, and returns their entries: one of the sender, one of the
+    receiver."""
 
     def __init__(self, spool: Path, budget: Budget) -> None:
         self._spool = spool
@@ -76,7 +77,7 @@ class EntryBuffer:
             self._sample.add((side[some].astype(np.int64) << 32) | np.clip(times[some], 0, 2**32 - 1))
 
     def entries(self) -> Iterator[Entries]:
-        """Yield all entries by owner and time, in batches. This works only once."""
+        """Yield all entries by owner and time, in batches. A second call is not possible."""
         cuts = self._sample.cuts(-(-self.count // self._budget.chunk))
         buckets = ArrayBuckets(self._spool, self._budget.waiting)
         for block in self._moves.blocks(0):
@@ -125,7 +126,7 @@ def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
 
 
 class _Rows:
-    """Entries whose length is the number of entries, as ``merged`` expects. The length of ``Entries`` is its number of
+    """A batch of entries for ``merged``, whose length is the number of entries. ``len`` of an ``Entries`` is 4, its
     columns."""
 
     def __init__(self, entries: Entries) -> None:
@@ -156,8 +157,10 @@ def _joined(several: list[_Rows]) -> _Rows:
 
 
 def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool, spool: Path, budget: Budget) -> None:
-    """Write ``count`` (at least one) entries, sorted by owner and time, as a run. ``is_wide``: unix seconds need 8
-    bytes."""
+    """Write ``count`` (at least one) entries, sorted by owner and time, as a run at ``path``.
+
+    ``is_wide`` is True if unix seconds need 8 bytes.
+    """
     times = np.int64 if is_wide else np.uint32
     with ArrayFile(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
@@ -200,10 +203,10 @@ def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]
 
 
 def _firsts(entries: Entries) -> Array:
-    """Return for each entry the bits of the events of which it is the first among the given entries.
+    """Return for each entry the bits that it sets in ``Run.firsts``, as far as the given entries show.
 
-    The events are a transfer between owner and counterparty (``ANY``), one to the owner (``INWARD``), and one from it
-    (``OUTWARD``).
+    A bit is set in the owner's first entry with a counterparty (``ANY``), in the first one from it (``INWARD``), and in
+    the first one to it (``OUTWARD``).
     """
     apart = np.flatnonzero(entries.owners != entries.others)
     pairs = (entries.owners[apart].astype(np.int64) << 32) | entries.others[apart]
@@ -218,16 +221,17 @@ def _firsts(entries: Entries) -> Array:
 
 
 def _is_first(ordered: Array) -> Array:
-    """Return a mask of the sorted numbers that differ from their predecessor."""
+    """Return a mask of the sorted numbers that differ from the previous number."""
     found = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
     return found
 
 
 def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
-    """Clear bits in ``firsts`` that several batches set for the same owner and counterparty, except the first of each.
+    """Correct ``firsts`` for pairs of owner and counterparty that are in several batches: keep each bit only in the
+    first row.
 
-    ``repeated`` has the columns owner, counterparty, bits and row in ``firsts``.
+    ``repeated`` has the columns owner, counterparty, bits, and row in ``firsts``.
     """
     owners, others, bits, rows = repeated
     pairs = (owners.astype(np.int64) << 32) | others
@@ -240,8 +244,7 @@ def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
 
 
 def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
-    """Yield rows with the number of entries that have each bit of ``firsts`` (a column), before every ``STEP``-th
-    entry."""
+    """Yield the rows of ``Run.sums``: how often each bit of ``firsts`` is set before every ``STEP``-th entry."""
     totals = np.zeros((1, 3), np.int64)
     yield totals
     rows = max(chunk // STEP, 1) * STEP
@@ -255,10 +258,10 @@ def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
 
 
 def _write_places(file: ArrayFile, owners: ArrayBuckets, count: int, chunk: int) -> None:
-    """Write ``addresses``, ``starts`` and ``begun``, see ``Run``.
+    """Write the arrays ``addresses``, ``starts`` and ``begun`` of a ``Run``.
 
-    If at least a quarter of all addresses have entries, ``addresses`` stays empty, and every address number has a value
-    in the other two arrays.
+    If at least a quarter of all addresses have entries, ``addresses`` is left empty. The other two arrays then have a
+    value for every address number.
     """
     size = 1 + max(int(block[0][-1]) for block in owners.blocks(0))
     if 4 * owners.rows_of(0) < size:
@@ -286,7 +289,7 @@ def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
 def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
     """Yield all address numbers from 0 to the last owner, in batches, each with a block of rows of ``owners``.
 
-    The block contains, for each number in the batch, the first owner that is equal to or greater than it.
+    For each number of the batch, the block contains the least owner that is not smaller than the number.
     """
     number = 0
     for block in owners.blocks(0):
@@ -301,8 +304,7 @@ def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]
 
 
 def may_contain(run: Run, entries: Entries) -> bool:
-    """Return whether the run may contain any of the entries, because it has an entry of the same owner at the same
-    second."""
+    """Return whether the run may contain one of ``entries``: it has an entry of the same owner at the same second."""
     starts, ends = run.entries(entries.owners)
     low, high = starts.copy(), ends.copy()
     while (opened := np.flatnonzero(low < high)).size:
@@ -315,7 +317,7 @@ def may_contain(run: Run, entries: Entries) -> bool:
 
 
 def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
-    """Yield two ``Entries``, in batches: the run's entries without the removed ones, and removed ones that the run
+    """Remove entries from a run. Yield two ``Entries`` in batches: the run's remaining entries, and removed ones it
     lacks."""
     for found in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
         is_removed = (found.kinds >> 32) != 0
