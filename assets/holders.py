@@ -7,6 +7,6 @@ from holderlake.ingest.streams.holders import HOLDERS
 holders = stream_asset(
     HOLDERS,
     "From `GET /v0/tokens/holders`, one call per token, as of the partition's instants; history mode for past ones.",
-    deps=["tokens"],  # their names are in the plots
+    deps=["watchlist", "tokens"],  # their names are in the plots
 )
 holder_checks = stream_checks(HOLDERS)

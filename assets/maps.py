@@ -7,6 +7,6 @@ from holderlake.ingest.streams.maps import MAPS
 maps = stream_asset(
     MAPS,
     "From `GET /v0/tokens/map`: one call per token fills the five tables of maps.",
-    deps=["tokens"],  # their names are in the plots
+    deps=["watchlist", "tokens"],  # their names are in the plots
 )
 map_checks = stream_checks(MAPS)

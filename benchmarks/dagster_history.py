@@ -54,7 +54,7 @@ def measure(home: Path, days: int, log: str) -> float:
     print(f"{days} days, {events // days} assets, {events:,} events: {added / 1e6:.2f} MB of history")
     for asset, size, count in _events(settings.dagster_home):
         print(f"  {asset:24} {size / count:8,.0f} bytes per event ({count} events)")
-    print(f"lake: {_size(settings.lake) / 1e6:.2f} MB")
+    print(f"lake: {_size(settings.lake_folder) / 1e6:.2f} MB")
     return added / events
 
 

@@ -21,10 +21,12 @@ from dagster import (
     ResourceParam,
     in_process_executor,
     job,
+    load_assets_from_modules,
     op,
 )
 from pydantic import Field
 
+from assets import addresses, holders, maps, tokens
 from holderlake.backfill.instants import chosen_instants
 from holderlake.backfill.paused import Selection, park, unpark
 from holderlake.backfill.plan import Plan, make_plan
@@ -39,6 +41,7 @@ from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import log_materialisations, newest_days
+from holderlake.dagster.metadata.versions import code_version, provenance
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, prepare, refresh_start
 from holderlake.dagster.warehouse import history_plots, load_text, stored_rows
@@ -50,6 +53,13 @@ from holderlake.workspace import Workspace
 BACKFILL: Final = "backfill"
 PLAN: Final = "plan"
 
+INPUTS: Final = {
+    spec.key.to_user_string(): [dep.asset_key for dep in spec.deps]
+    for module in (tokens, holders, maps, addresses)
+    for asset in load_assets_from_modules([module])
+    for spec in getattr(asset, "specs", ())
+}
+"""Keys of the assets that each table is made from."""
 GROUP_ANSWERS: Final = 2_048
 """Approximate number of a stream's answers in one group of days.
 
@@ -153,6 +163,7 @@ class _Backfill:
         self._teller = ProgressLog(context.log.info, self.progress)
         self._filled: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
         self._logging: list[asyncio.Task[None]] = []
+        self._in_order = asyncio.Lock()
 
     async def execute(self, config: BackfillConfig) -> None:
         """Fill all partitions. Then, even after an error, log them, load the warehouse and run the checks."""
@@ -180,17 +191,26 @@ class _Backfill:
     def _on_item(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
         """Log the finished partitions of a stream and chain, in a thread, while the next ones are fetched."""
         self._filled[stream.name] |= by_day(results).keys()
-        self._logging.append(asyncio.create_task(asyncio.to_thread(self._log, stream, chain, results)))
+        self._logging.append(asyncio.create_task(self._log_in_order(stream, chain, results)))
+
+    async def _log_in_order(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
+        async with self._in_order:  # an event refers to the events of its inputs
+            await asyncio.to_thread(self._log, stream, chain, results)
 
     def _log(self, stream: Stream, chain: str, results: Sequence[PartitionResult]) -> None:
         """Log partitions as materialised if they are new, or if Dagster's event log lacks them."""
-        newest = partition_key(chain, self.instants[chain][0])
+        newest, instance = partition_key(chain, self.instants[chain][0]), self._context.instance
         for table in stream.tables:
-            known = self._context.instance.get_materialized_partitions(AssetKey(table))
+            known = instance.get_materialized_partitions(AssetKey(table))
             for own in by_day(results).values():
                 key = partition_key(chain, own[0].as_of)
                 if key not in known or any(result.is_new for result in own):
-                    log_materialisations(self._context, table, own, self._workspace, with_plots=key == newest)
+                    version = code_version(stream.name, own[-1].options)
+                    # a run for some tokens leaves it open whether the partition is complete
+                    tags = {} if self._tokens else provenance(instance, version, INPUTS.get(table, ()))
+                    log_materialisations(
+                        self._context, table, own, self._workspace, with_plots=key == newest, tags=tags
+                    )
 
     def _load_warehouse(self) -> None:
         context, workspace = self._context, self._workspace

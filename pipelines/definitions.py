@@ -5,17 +5,25 @@ Loading them reads the settings file and nothing else: no key, no network, no st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from dagster import (
+    AssetSpec,
     Definitions,
     definitions,
     in_process_executor,
     load_asset_checks_from_modules,
     load_assets_from_modules,
+    map_asset_specs,
 )
 
-from assets import addresses, chains, freshness, holders, maps, subgraphs, tokens, transfers, warehouse
+from assets import addresses, chains, freshness, holders, maps, subgraphs, tokens, transfers, warehouse, watchlist
 from holderlake.dagster.checks.alerts import alert_checks
-from holderlake.settings import load_settings
+from holderlake.dagster.metadata.tables import asset_key
+from holderlake.dagster.metadata.versions import chosen_version
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.settings import Settings, load_settings
 from holderlake.workspace import Workspace
 from pipelines.jobs import all_jobs
 from pipelines.schedules import all_schedules
@@ -30,7 +38,9 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
     settings = workspace.settings if workspace else load_settings()
     nodes = [transfers] if settings.node_chains else []
     return Definitions(
-        assets=load_assets_from_modules([*_TABLES, warehouse, *nodes]),
+        assets=_with_versions(
+            load_assets_from_modules([*_TABLES, warehouse, watchlist, *nodes], include_specs=True), settings
+        ),
         asset_checks=[*load_asset_checks_from_modules([*_TABLES, freshness]), *alert_checks(settings)],
         jobs=all_jobs(settings),
         schedules=all_schedules(settings),
@@ -39,6 +49,18 @@ def build_defs(workspace: Workspace | None = None) -> Definitions:
         # each run has its own process; a process per step would add 2.6 s for each
         executor=in_process_executor,
     )
+
+
+def _with_versions(assets: Iterable[Any], settings: Settings) -> list[Any]:
+    """Return the assets with a code version for each table: the request options of the settings."""
+    versions = {
+        asset_key(table): chosen_version(stream.name, settings) for stream in STREAMS for table in stream.tables
+    }
+
+    def versioned(spec: AssetSpec) -> AssetSpec:
+        return spec.replace_attributes(code_version=versions[spec.key]) if spec.key in versions else spec
+
+    return list(map_asset_specs(versioned, assets))
 
 
 @definitions

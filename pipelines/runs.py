@@ -20,7 +20,8 @@ from holderlake.backfill.progress import Progress
 from holderlake.backfill.scope import streams_of, within_plan
 from holderlake.contract.chains import from_first_day
 from holderlake.dagster.checks.alerts import ALERT_PREFIX
-from holderlake.dagster.partitions import CHAIN, partition_key
+from holderlake.dagster.metadata.versions import watch
+from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import process_lock
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
@@ -166,7 +167,7 @@ def ingest_day(
     workspace.check()
     options = {"instants": [when.isoformat() for when in instants], "tokens": list(tokens), "refresh": refresh}
     config = {"ops": {stream.name: {"config": options} for stream in STREAMS}}
-    instance.add_dynamic_partitions(CHAIN, [chain])
+    watch(instance, workspace.settings.watchlist, [chain])
     _run(workspace, instance, INGEST, config, partition_key(chain, instants[0]))
 
 
@@ -199,7 +200,7 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
         "refresh_since": refresh_since,
         "plan": plan,
     }
-    instance.add_dynamic_partitions(CHAIN, list(chains))
+    watch(instance, workspace.settings.watchlist, chains)
     progress = Progress(sum(len(from_first_day(chain, instants)) for chain in chains) * len(streams))
     with console.progress("filling partitions", progress.partitions) as bar:
         on_result = workspace.on_result

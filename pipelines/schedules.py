@@ -16,6 +16,7 @@ from dagster import (
 )
 
 from holderlake.contract.times import partition_text
+from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
 from holderlake.healing.expected import record_tick
 from holderlake.healing.parked import waiting_schedule
@@ -66,7 +67,7 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
     ) -> Iterator[RunRequest | SkipReason]:
         chosen = workspace.settings.schedule
         chains = sorted(workspace.settings.watchlist)
-        context.instance.add_dynamic_partitions(CHAIN, chains)
+        watch(context.instance, workspace.settings.watchlist, chains)
         tick = context.scheduled_execution_time.replace(tzinfo=None)
         previous = previous_tick(chosen.cron, tick)
         record_tick(workspace, previous, tick)

@@ -28,6 +28,7 @@ from holderlake.alerts.delivery import has_unsent
 from holderlake.backfill.paused import Parked, parked_backfills
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
+from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.chains import CHAINS, listed
@@ -49,7 +50,29 @@ def all_sensors(settings: Settings) -> list[SensorDefinition]:
         minimum_interval_seconds=60,
         description="Loads the warehouse after tables of the last two days were fetched without it.",
     )
-    return [_chain_sensor(), paused_sensor(settings), _alerts_sensor(settings), automation, *healing_sensors(settings)]
+    return [
+        _watchlist_sensor(),
+        _chain_sensor(),
+        paused_sensor(settings),
+        _alerts_sensor(settings),
+        automation,
+        *healing_sensors(settings),
+    ]
+
+
+def _watchlist_sensor() -> SensorDefinition:
+    @sensor(
+        name="watchlist",
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Adds a partition for each newly watched chain, and shows where tokens changed. It sends no call.",
+    )
+    def observe(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
+        watchlist = workspace.settings.watchlist
+        changed = watch(context.instance, watchlist, watchlist)
+        return SkipReason(f"changed: {', '.join(changed)}" if changed else "the watchlist has not changed")
+
+    return observe
 
 
 def _chain_sensor() -> SensorDefinition:

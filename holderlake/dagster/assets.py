@@ -5,7 +5,7 @@ finished are logged as materialised, so that the next run fetches only the rest.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from holderlake.dagster.metadata.tables import (
     newest_days,
     table_metadata,
 )
+from holderlake.dagster.metadata.versions import chosen_version, code_version, provenance
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, prepare, refresh_start
 from holderlake.healing.parked import parking
@@ -91,8 +92,26 @@ def stream_asset(
                 metadata = table_metadata(table, own, workspace, day in plotted) if own else empty_metadata(*day)
                 context.add_asset_metadata(metadata, key, partition)
             yield MaterializeResult(asset_key=key)
+            _keep_versions(context, stream, table, results, workspace, key_prefix)
 
     return materialise
+
+
+def _keep_versions(
+    context: AssetExecutionContext,
+    stream: Stream,
+    table: str,
+    results: Mapping[tuple[str, str], Sequence[PartitionResult]],
+    workspace: Workspace,
+    key_prefix: Sequence[str],
+) -> None:
+    """Log those partitions again whose options differ from the settings, because only a refresh replaces them."""
+    key = asset_key(table, key_prefix)
+    for own in results.values():
+        version = code_version(stream.name, own[-1].options)
+        if version != chosen_version(stream.name, workspace.settings):
+            tags = provenance(context.instance, version, context.assets_def.asset_deps[key])
+            log_materialisations(context.op_execution_context, table, own, workspace, key_prefix=key_prefix, tags=tags)
 
 
 def _table_spec(

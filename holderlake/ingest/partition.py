@@ -293,6 +293,7 @@ async def commit(
         skipped=batch.skipped,
         is_new=bool(missing.subjects),
         revisions=manifest.revisions if manifest else 0,
+        options=manifest.options if manifest else missing.options,
         computed=batch.computed,
     )
 

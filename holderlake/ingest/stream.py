@@ -159,6 +159,8 @@ class PartitionResult:
     """True if the partition lacked subjects before the ingest."""
     revisions: int = 0
     """Number of revisions in the partition: rows of a past instant that a later answer changed."""
+    options: Options | None = None
+    """The request options of the partition; None if they are not known."""
     computed: int = 0
     """Number of subjects that the local engine computed, without a call."""
 

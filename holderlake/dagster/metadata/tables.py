@@ -6,8 +6,9 @@ mostly zero are left out, and only the newest partition of a run has a plot.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, OpExecutionContext, TableColumn, TableColumnConstraints, TableSchema
@@ -78,14 +79,17 @@ def log_materialisations(
     *,
     key_prefix: Sequence[str] = (),
     with_plots: bool = False,
+    tags: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Log a table's partition of one chain and day as materialised.
 
-    ``results`` are the ingest's results for that chain and day. ``with_plots`` adds a plot of the newest instant.
+    ``results`` are the ingest's results for that chain and day. ``with_plots`` adds a plot of the newest instant, and
+    ``tags`` are those of ``versions.provenance``.
     """
     key = partition_key(results[0].chain, results[0].as_of)
     metadata = table_metadata(table, results, workspace, with_plots)
-    context.log_event(AssetMaterialization(asset_key(table, key_prefix), partition=key, metadata=metadata))
+    name = asset_key(table, key_prefix)
+    context.log_event(AssetMaterialization(name, partition=key, metadata=metadata, tags=dict(tags)))
 
 
 def empty_metadata(chain: str, day: str) -> dict[str, Any]:

@@ -1,0 +1,91 @@
+"""Code and data versions, by which Dagster finds partitions that changed settings made stale.
+
+The code version of a table is the request options of its stream, such as ``limit 80``. The asset ``watchlist`` has a
+partition for each watched chain, whose data version is a hash of its tokens. A partition is stale if one of the two
+differs from that of its last run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from dagster import (
+    AssetKey,
+    AssetObservation,
+    AssetRecordsFilter,
+    AssetSpec,
+    DagsterInstance,
+    DynamicPartitionsDefinition,
+)
+
+from holderlake.contract.chains import normalise_address
+from holderlake.dagster.partitions import CHAIN
+from holderlake.ingest.options import FIRST_OPTIONS, Options, options_of
+from holderlake.settings import Settings
+
+WATCHLIST: Final = "watchlist"
+_DATA_VERSION: Final = "dagster/data_version"
+_CODE_VERSION: Final = "dagster/code_version"
+_INPUT: Final = "dagster/input_data_version/"
+_POINTER: Final = "dagster/input_event_pointer/"
+
+
+def watchlist_asset() -> AssetSpec:
+    """Return the asset of the settings' watchlist: one partition for each chain."""
+    return AssetSpec(
+        WATCHLIST,
+        description="**The tokens to fetch, by chain**, from the settings. Its data version changes with the tokens.",
+        group_name="settings",
+        partitions_def=DynamicPartitionsDefinition(name=CHAIN),
+    )
+
+
+def code_version(stream: str, options: Options | None) -> str:
+    """Return the code version of a stream's tables that were fetched with these options; None for unknown ones."""
+    chosen = FIRST_OPTIONS.get(stream, {}) if options is None else options
+    return ", ".join(f"{name} {value}" for name, value in sorted(chosen.items())) or "1"
+
+
+def chosen_version(stream: str, settings: Settings) -> str:
+    """Return the code version of a stream's tables under the settings."""
+    return code_version(stream, options_of(stream, settings))
+
+
+def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], chains: Iterable[str]) -> list[str]:
+    """Add a partition for each chain, and observe the watched tokens of those that changed.
+
+    Returns the changed chains. Call it before a run, so that its events refer to the tokens of now.
+    """
+    chosen = sorted(chains)
+    instance.add_dynamic_partitions(CHAIN, chosen)
+    changed = []
+    for chain in chosen:
+        version, key = _version(watchlist.get(chain, ())), AssetKey(WATCHLIST)
+        last = instance.fetch_observations(AssetRecordsFilter(key, asset_partitions=[chain]), limit=1).records
+        if not last or _tags(last[0]).get(_DATA_VERSION) != version:
+            tags = {_DATA_VERSION: version}
+            instance.report_runless_asset_event(AssetObservation(key, partition=chain, tags=tags))
+            changed.append(chain)
+    return changed
+
+
+def provenance(instance: DagsterInstance, version: str, inputs: Iterable[AssetKey]) -> dict[str, str]:
+    """Return the tags that Dagster gives to a materialisation: its versions, and the newest events of its inputs."""
+    tags = {_CODE_VERSION: version, _DATA_VERSION: hashlib.sha256(version.encode()).hexdigest()[:12]}
+    for key in inputs:
+        name = key.to_user_string()
+        fetch = instance.fetch_observations if name == WATCHLIST else instance.fetch_materializations
+        newest = next(iter(fetch(key, limit=1).records), None)
+        tags[_INPUT + name] = (_tags(newest).get(_DATA_VERSION) if newest else None) or "INITIAL"
+        tags[_POINTER + name] = str(newest.storage_id) if newest else "NULL"
+    return tags
+
+
+def _version(tokens: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(map(normalise_address, tokens))).encode()).hexdigest()[:12]
+
+
+def _tags(record: Any) -> Mapping[str, str]:
+    return record.event_log_entry.tags or {}
