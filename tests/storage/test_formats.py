@@ -141,7 +141,7 @@ def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_dagster_history_of_a_later_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", "unchanged")
+    monkeypatch.setenv("DAGSTER_HOME", "")  # as if unset; put back afterwards
     new, other = tmp_path / "new", tmp_path / "other"
     prepare_dagster_home(new)
     assert json.loads((new / "format.json").read_bytes())["format"] == 1
