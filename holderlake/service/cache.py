@@ -1,9 +1,11 @@
 """Cache of encoded answers, bounded by bytes; the least recently used answer is dropped first.
 
-An answer about the past never expires. An answer about the present expires after a time that grows with the token's age
-(``lifetimes`` in the settings). Both are dropped when an import changes transfers or labels before the answer's
-instant. An answer about the present stays if the changed transfers lie within its lifetime, so it may be out of date by
-up to its lifetime.
+An answer about a past instant never expires. An answer about the present has a lifetime that grows with the token's age
+(``lifetimes`` in the settings).
+
+An import drops the answers that it changes: those whose instant is after the first imported transfer or label. An
+answer about the present ignores changes within its lifetime before its instant. So it may lack new transfers, but for
+no longer than its lifetime.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ class EncodedAnswer:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A cached answer. ``expires`` is a time of the cache's clock.
+    """A cached answer. It is invalid from the time ``expires`` of the cache's clock (seconds).
 
-    Changes of data in the last ``slack`` seconds before the answer's instant do not outdate it.
+    An import also makes the entry invalid if it changes data more than ``slack`` seconds before the answer's instant.
     """
 
     answer: EncodedAnswer
@@ -97,13 +99,16 @@ class AnswerCache:
     def find(self, key: Hashable) -> EncodedAnswer | None:
         """Return the cached answer, or None if it is missing, has expired, or is outdated by an import.
 
-        It first reads the store's current generation, to learn of imports by other processes.
+        This reads the store's generation first, so that imports by other processes are noticed.
         """
         self._store.generation()
         return self.find_known(key)
 
     def find_known(self, key: Hashable) -> EncodedAnswer | None:
-        """Return the same as ``find`` without reading the store, so that imports by other processes may be missed."""
+        """Return the cached answer as ``find`` does, without reading the store.
+
+        Imports by other processes may be missed.
+        """
         entry = self._entries.get(key)
         if entry is None:
             return None

@@ -50,7 +50,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "model_type": "Must be an object",
     "model_attributes_type": "Must be an object",
 }
-"""Messages of a 422 by pydantic's type of error. Other types keep pydantic's message."""
+"""Message to the caller (status 422) for each type of pydantic's errors. Other types keep pydantic's message."""
 _FRAMEWORK_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 
 

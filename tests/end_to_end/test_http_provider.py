@@ -150,7 +150,7 @@ def test_a_table_that_the_plan_lacks_is_printed_and_left_out_of_plans(
     done = command(*where, "ingest", "--at", "2026-05-01")
     assert (done.returncode, complaints(done)) == (0, [])
     assert "Skipped" in done.stdout
-    assert (done.stdout + done.stderr).count("custom plans only") == 1
+    assert (done.stdout + done.stderr).count("needs a custom plan") == 1
     after = json.loads(command(*where, "plan", "--from", "2026-04-01", "--to", "2026-04-02", "--json").stdout)
     assert "addresses" not in after["tables"]
     assert [one["tables"] for one in after["left_out"]] == [["addresses"]]

@@ -172,7 +172,10 @@ def test_failed_start_raises_an_error():
         raise OSError("no room")
         yield
 
-    with pytest.raises(RuntimeError, match="could not start"), BackgroundApp(FastAPI(lifespan=lifespan)):
+    with (
+        pytest.raises(RuntimeError, match="could not start: OSError: no room"),
+        BackgroundApp(FastAPI(lifespan=lifespan)),
+    ):
         pass
 
 

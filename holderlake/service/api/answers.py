@@ -40,10 +40,12 @@ from holderlake.service.output import render
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer before encoding. ``plain`` returns its JSON objects; ``table`` has the same rows for Arrow and Parquet.
+    """An answer before encoding.
 
-    ``as_of`` is the instant of the answer (UTC), None for the present. ``is_past`` is true if the answer cannot change
-    with time. ``dt_update`` is the time of computation, None if the contract has no such field.
+    ``plain`` returns the answer's JSON objects. ``table`` has the same rows for Arrow and Parquet, None if the endpoint
+    has JSON only. ``as_of`` is the instant of the answer (UTC), None for now. ``is_past`` is true if the request has a
+    timestamp in the past; such an answer never expires. ``dt_update`` is the time of computation as text, None if the
+    contract has no such field.
     """
 
     plain: Callable[[], Any]
@@ -61,7 +63,7 @@ def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
 
 
 def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Answer GET /v0/tokens/map. ``score_names`` are further names under which the score is repeated."""
+    """Answer GET /v0/tokens/map. The answer repeats ``service_score`` in the fields ``score_names``."""
     as_of, is_past = instant_of(request.options.timestamp, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
     raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
@@ -70,7 +72,7 @@ def token_map(store: Store, request: MapRequest, now: datetime, score_names: Seq
 
 
 def metrics(store: Store, request: MetricsRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Answer GET /v0/tokens/metrics. ``score_names`` are further names under which the score is repeated."""
+    """Answer GET /v0/tokens/metrics. The answer repeats ``service_score`` in the fields ``score_names``."""
     as_of, _ = instant_of(None, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
     return Answer(partial(render.metrics, tables, score_names), as_of=as_of, dt_update=render.dt_update(tables))
@@ -93,7 +95,7 @@ def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) 
     stats = request.return_token_stats
     tokens = render.tokens(tokens_table(store, [(request.chain, request.token_address)], stats), stats)
     if not tokens:
-        raise UnknownToken(f"unknown token {request.subject}")
+        raise UnknownToken(f"unknown token {request.subject}: check its chain and address")
     return Answer(lambda: tokens[0])
 
 
@@ -145,10 +147,10 @@ def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:
 def raw_units(
     store: Store, chain: str, token_address: str, tables: dict[str, pa.Table] | None = None
 ) -> render.RawUnits:
-    """Return the numbers of decimals by which amounts are converted to raw integers.
+    """Return the number of decimals of a token, and of each token in ``tables["grouped_transfers"]``.
 
-    They are of one token and of the tokens transferred on its map. ``tables`` are the tables of the map, None if only
-    amounts of the one token are needed.
+    Amounts are converted to raw integers by these numbers. ``tables`` are the tables of the token's map. Without them
+    only the number of the token itself is returned.
     """
     transfers = None if tables is None else tables["grouped_transfers"]
     moved = (

@@ -25,8 +25,9 @@ _MAX_PARSED_REQUESTS: Final = 20_000
 class Backend:
     """The shared objects of one service process: store, keys, settings, caches, billing and worker threads.
 
-    The caller owns and closes store and keys; ``close`` closes the others. ``parsed_requests`` has, by method, path and
-    query of a request, its route and the arguments of ``Meter.answer``.
+    The caller owns and closes store and keys; ``close`` closes the other objects. ``parsed_requests`` is a cache: its
+    key is the method, path and query of a request, its value the request's route and the arguments for
+    ``Meter.answer``.
     """
 
     store: Store

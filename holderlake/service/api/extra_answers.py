@@ -41,7 +41,10 @@ _SIGNATURE: Final = 16
 
 @dataclass(frozen=True)
 class Cursor:
-    """Position in a list of holders: the last holder of a page, and the instant of the list (unix seconds)."""
+    """Position in a token's list of holders.
+
+    It has the last holder of the previous page, and the instant of the list (unix seconds).
+    """
 
     as_of: int
     position: HolderPosition

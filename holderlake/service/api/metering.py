@@ -39,19 +39,22 @@ _CHALLENGE: Final = {"WWW-Authenticate": "ApiKey"}
 _EXPECTED: Final = (HTTPException, RequestValidationError, EngineError, CreditsExhausted, KeysBusy)
 
 api_key_header: Final = APIKeyHeader(name="X-ApiKey", auto_error=False)
-"""Declares the header in the OpenAPI document. ``MeteredRoute`` checks it."""
+"""The header ``X-ApiKey``, for the OpenAPI document only. ``MeteredRoute`` reads the header and checks the key."""
 
 R = TypeVar("R", bound=requests.Request)
 Compute = Callable[[Store, R, datetime], Answer]
 
 
 class MeteredRoute(APIRoute):
-    """A route that authenticates the caller before it reads parameters or body, and hides unexpected errors."""
+    """A route that authenticates the caller before it reads parameters or body.
+
+    Any unexpected error is logged. The caller gets a 500 without the error's message.
+    """
 
     custom_plan_only: ClassVar[bool] = False
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return a handler that authenticates by ``serve``, then calls the framework's handler."""
+        """Return a handler that authenticates a request and then calls FastAPI's handler."""
         handle = super().get_route_handler()
 
         async def handle_metered(request: Request) -> Response:
@@ -67,13 +70,18 @@ class MeteredRoute(APIRoute):
         return handle_metered
 
     async def serve(self, request: Request, respond: Callable[[Meter], Coroutine[Any, Any, Response]]) -> Response:
-        """Authenticate a request, then return the response of ``respond``. Raises ``ServiceError`` if either fails."""
+        """Authenticate a request, then call ``respond`` with a ``Meter`` for the caller's key, and return its response.
+
+        Raises ``ServiceError`` for a missing or invalid key and for an unexpected error in ``respond``.
+        """
         backend: Backend = request.app.state.backend
         try:
             key = await _authenticate(backend, request)
             observation().key, observation().account = key.prefix, key.account
             if self.custom_plan_only and not key.custom_plan:
-                raise ServiceError("plan_required", "Address metadata is part of custom plans only")
+                raise ServiceError(
+                    "plan_required", "Address metadata needs a custom plan: ask the operator of this service for one"
+                )
             return await respond(Meter(backend, key, request))
         except _EXPECTED:
             raise
@@ -95,7 +103,7 @@ class CustomPlanRoute(MeteredRoute):
 async def _authenticate(backend: Backend, request: Request) -> Key:
     secret = ", ".join(request.headers.getlist("X-ApiKey"))  # joined as proxies do: two keys are an invalid key
     if not secret:
-        raise ServiceError("missing_key", "The request carries no API key in X-ApiKey", _CHALLENGE)
+        raise ServiceError("missing_key", "The request carries no API key: send one in the header X-ApiKey", _CHALLENGE)
     key = await backend.key_cache.find(secret)
     if key is None:
         raise _invalid_key()
@@ -103,14 +111,17 @@ async def _authenticate(backend: Backend, request: Request) -> Key:
 
 
 def _invalid_key() -> ServiceError:
-    return ServiceError("invalid_key", "The API key is unknown or revoked", _CHALLENGE)
+    return ServiceError(
+        "invalid_key", "The API key is unknown or revoked: send an active key in the header X-ApiKey", _CHALLENGE
+    )
 
 
 class ParsedRequestsMiddleware:
     """Middleware that serves a repeated cacheable GET without routing and parsing it again.
 
-    ``Meter.answer`` stores its arguments by path and query, because these determine them. Authentication, price, cache
-    and billing use the same code as for a new request. ``handlers`` are the app's exception handlers.
+    A request with the same path and query has the same route and arguments, so the first one stores them in
+    ``Backend.parsed_requests``. Authentication, price, cache and billing use the same code as for a new request.
+    ``handlers`` are the app's exception handlers.
     """
 
     def __init__(self, app: ASGIApp, backend: Backend, handlers: Mapping[Any, Any]) -> None:
@@ -134,7 +145,7 @@ def _target(scope: Scope) -> Hashable:
 
 @dataclass(frozen=True)
 class Meter:
-    """Answers one HTTP request from the store or the cache, and charges its key."""
+    """Answers one HTTP request from the cache or the store, and charges the account of the caller's key."""
 
     backend: Backend
     key: Key
@@ -150,9 +161,9 @@ class Meter:
     ) -> Response:
         """Reserve the request's cost, answer from the cache or by ``compute``, and charge the cost after sending.
 
-        A failure costs nothing, nor does a 304. Only a ``cacheable`` answer is cached; a request with ``refresh`` does
-        not read the cache. ``vary_on`` is a further input of the answer and part of its cache key. ``tabular`` answers
-        are also available as Arrow and Parquet.
+        An error or a 304 costs nothing. The cache is used only if ``cacheable`` is true; a request with the option
+        ``refresh`` is computed again and then cached. ``vary_on`` is any further value on which the answer depends; it
+        becomes part of the cache key. If ``tabular`` is true, the caller may request Arrow or Parquet.
         """
         backend = self.backend
         form = format_of(self.http.headers.get("Accept")) if tabular else Format.JSON

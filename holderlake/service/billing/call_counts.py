@@ -1,6 +1,7 @@
-"""Counts calls of clients for all services that share a database; ``middleware.rate_limits`` enforces the limit.
+"""Counts calls of clients in the database of API keys, for all processes and hosts of a service.
 
-Clients are stored as keyed hashes (HMAC), so the database contains no IP addresses.
+Clients are stored as keyed hashes (HMAC), so the database contains no IP addresses. ``middleware.rate_limits`` enforces
+the limit.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _STATEMENTS: Final = {name: _Statements(dialect) for name, dialect in DIALECTS.i
 
 
 class CallCounts:
-    """The counts of calls in a database; thread-safe. ``secret`` is the key of the hashes."""
+    """Counts of calls in a database; thread-safe. ``secret`` is the key of the hashes."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
         self._database = database
@@ -56,7 +57,7 @@ class CallCounts:
         self._turn = threading.Lock()
 
     def count(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Count a call for each caller, as ``KeyStore.count_calls`` describes."""
+        """Count one call for each client. ``KeyStore.count_calls`` describes arguments and result."""
         if not callers:
             return []
         names = [keyed_hash(self._secret, f"caller {caller}").hex()[:32] for caller in callers]

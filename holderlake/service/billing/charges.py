@@ -26,7 +26,7 @@ from holderlake.service.database.schema import DIALECTS, Dialect, accounts, as_r
 
 _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 1.0
-"""Minimum seconds between two searches for reservations of ended processes, so that refusing a request is cheap."""
+"""Seconds for which the search for abandoned reservations is not repeated, because refusals must be cheap."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def _charge(dialect: Dialect) -> Any:
 def _lock(dialect: Dialect) -> Any:
     """Return a statement that selects keys with their accounts and locks the accounts.
 
-    The lock makes transactions that reserve for the same account wait for each other. ``key_share`` lets other
-    transactions insert usage rows that refer to the accounts. Without it, transactions that settle before they reserve
-    would deadlock.
+    Because of the lock, two transactions cannot reserve for the same account at once. The lock is a ``FOR NO KEY
+    UPDATE`` (``key_share``), which lets other transactions insert usage rows that refer to the account. A full lock
+    would cause deadlocks with transactions that settle before they reserve.
     """
     ids = dialect.given({"id": sa.Integer()})
     return (
@@ -160,7 +160,7 @@ _RELEASE: Final = sa.delete(reservations).where(reservations.c.id.in_(_ABANDONED
 
 
 class Charges:
-    """Reservations and charges in a database; thread-safe. ``lease`` shows other processes that this one still runs."""
+    """Reservations and charges in a database; thread-safe. ``lease`` proves to other processes that this one runs."""
 
     def __init__(self, database: Database, lease: Lease, now: Callable[[], datetime]) -> None:
         self._database = database
@@ -174,7 +174,7 @@ class Charges:
         self._turn = threading.Lock()
 
     def book(self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]) -> list[Result]:
-        """Settle, release and reserve in one transaction, as ``KeyStore.book`` describes."""
+        """Settle, release and reserve in one transaction. ``KeyStore.book`` describes arguments and result."""
         if not (settled or released or requested):
             return []
         if requested:
@@ -200,7 +200,7 @@ class Charges:
         return results
 
     def release_abandoned(self) -> int:
-        """Release the reservations of ended processes, as ``KeyStore.release_abandoned`` describes."""
+        """Release the reservations of ended processes. Return their number."""
         return self._database.write(self._release_abandoned)
 
     def balance(self, key_id: int) -> Balance:
@@ -224,8 +224,8 @@ class Charges:
     ) -> list[str]:
         """End reservations: charge the ``settled`` ones, delete the others.
 
-        ``doubtful`` ids may have no reservation, because the reply to their commit was lost. Returns the other ids that
-        have none.
+        Returns the ids in ``settled`` and ``released`` that have no reservation. ``doubtful`` are ids of reservations
+        whose commit was not confirmed, so they may be missing.
         """
         ids = [*settled, *released, *doubtful]
         if not ids:
@@ -324,9 +324,10 @@ def _decide(
     balances: Mapping[int, Balance],
     now: datetime,
 ) -> list[Result]:
-    """Return a result for each request in order: a charge with an id of ``ids``, or the reason of the refusal.
+    """Return a result for each request, in order: a charge, or the reason for which the request is refused.
 
-    ``known`` has the database rows of keys by key id, ``balances`` the balances by account id.
+    ``ids[i]`` becomes the id of the i-th request's charge. ``known`` has the database rows of keys by key id,
+    ``balances`` the balances by account id.
     """
     taken = dict.fromkeys(balances, 0)
     results: list[Result] = []

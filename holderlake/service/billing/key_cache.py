@@ -1,6 +1,6 @@
 """A cache of API keys for one second, so that the key of a frequent caller is not read from the database each time.
 
-Reserving credits checks the key again, so a key that was revoked in this second gets no answer.
+A key that was revoked while it is in the cache gets no answer, because reserving credits checks the key again.
 """
 
 from __future__ import annotations

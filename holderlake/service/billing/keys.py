@@ -133,15 +133,15 @@ class Usage:
 class KeyStore:
     """API keys, accounts and charges in a database. Several threads, processes and hosts may share it.
 
-    ``where`` is the path of a SQLite file, or a URL: ``postgresql://user:password@host/name``, ``sqlite:///file``. The
-    tables are created if they are missing. A PostgreSQL pooler must keep sessions (no transaction pooling).
+    ``where`` is the path of a SQLite file, or a URL: ``postgresql://user:password@host/name``, ``sqlite:///file``.
+    Missing tables are created. A PostgreSQL pooler must keep sessions (no transaction pooling).
 
     ``secret`` is the service's secret. By default it is in a file next to the SQLite file (``<stem>.secret``), which is
-    created if it is missing. ``now`` is the clock of charges and keys. ``busy_seconds`` limits the wait for other
-    writers. Use it as a context manager, or call ``close``.
+    created if it is missing. ``now`` returns the current time (UTC). ``busy_seconds`` limits the wait for other
+    writers.
 
-    Raises ``WrongSecret``, ``WrongVersion``, ``KeysBusy``, and ``ValueError`` for an invalid URL. All methods raise
-    ``KeysBusy``.
+    A ``KeyStore`` is a context manager; without ``with``, call ``close``. The constructor raises ``WrongSecret``,
+    ``WrongVersion``, ``KeysBusy``, and ``ValueError`` for an invalid URL. All methods raise ``KeysBusy``.
     """
 
     def __init__(
@@ -286,9 +286,9 @@ class KeyStore:
     ) -> list[Charge | CreditsExhausted | KeyEnded]:
         """Settle, release and then reserve in one transaction. Return a result for each requested charge, in order.
 
-        ``settled`` and ``released`` are ids of charges. A request that exceeds its account's credits does not affect
-        later ones. An unknown charge id is logged and ignored. After ``KeysBusy`` either nothing is reserved, or a
-        later call releases the reservations.
+        ``settled`` and ``released`` are ids of charges; an unknown id is logged and ignored. A request that its account
+        cannot pay is refused, and later requests are still tried. If the method raises ``KeysBusy``, the reservations
+        do not exist, or the next call of ``book`` releases them.
         """
         return self._charges.book(settled, released, requested)
 
@@ -335,9 +335,10 @@ class KeyStore:
         return [Usage(*row) for row in self._database.read(_USAGE_OF_KEY, **days, prefix=shape)]
 
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Count a call for each caller, in order. A time window of ``seconds`` begins at a caller's first call.
+        """Count one call for each of ``callers``, which are IP addresses or networks as text.
 
-        Returns for each caller the number of calls in its window so far, and the end of the window in unix seconds.
+        A client's time window of ``seconds`` begins at its first call. Returns for each caller, in order, the number of
+        calls in its window so far, and the end of the window in unix seconds.
         """
         return self._calls.count(callers, seconds)
 

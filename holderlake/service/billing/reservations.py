@@ -33,7 +33,8 @@ class _Release:
 class Billing:
     """Reserves, settles and releases credits for the requests of one event loop.
 
-    ``before`` is called in the billing thread before each batch, so its effects are visible when ``reserve`` returns.
+    ``before`` is a function that is called in the billing thread before each batch. So it has run when ``reserve``
+    returns.
     """
 
     def __init__(self, keys: KeyStore, before: Callable[[], object]) -> None:

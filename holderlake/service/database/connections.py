@@ -163,7 +163,10 @@ def _parsed(text: str) -> sa.URL | None:
 
 
 def sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
-    """Return an engine for a SQLite file. Transactions take the write lock, except on ``only_reads`` connections."""
+    """Return an engine for a SQLite file.
+
+    Each transaction takes the write lock, unless its connection is ``only_reads``.
+    """
     engine = sa.create_engine(
         url,
         connect_args={"timeout": busy_seconds, "isolation_level": None, "check_same_thread": False},

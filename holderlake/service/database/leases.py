@@ -148,7 +148,7 @@ class PostgresLease:
     def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
         """Return those of ``names`` whose locks are free, because their processes have ended.
 
-        Only one transaction at a time can do this, so that the next one sees the deletions of the previous one.
+        Transactions call this one after another. So a second process finds the reservations already deleted.
         """
         connection.execute(_ONE_BY_ONE)
         others = sorted(set(names) - {self.name})

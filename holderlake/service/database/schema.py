@@ -94,9 +94,9 @@ def _tune_postgresql(_: sa.MetaData, connection: sa.Connection, **__: Any) -> No
 class Dialect:
     """SQL constructs that differ between SQLite and PostgreSQL.
 
-    ``given(columns)`` returns a table of the rows in the statement's parameter ``rows`` (see ``as_rows``), so that the
-    text of a statement does not depend on the number of rows. ``insert`` makes an insert that supports ``ON CONFLICT``.
-    ``unix_now`` is the database's time in unix seconds.
+    ``given(columns)`` returns a table with the rows that are passed as the statement's parameter ``rows`` (see
+    ``as_rows``). So one statement text serves any number of rows. ``insert`` makes an insert that supports ``ON
+    CONFLICT``. ``unix_now`` is the database's time in unix seconds.
     """
 
     given: Callable[[Mapping[str, sa.types.TypeEngine[Any]]], sa.FromClause]

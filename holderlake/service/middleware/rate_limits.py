@@ -43,10 +43,10 @@ _MAX_ERROR_TEXT: Final = 200
 
 
 class RateLimitMiddleware:
-    """Answers 429 to calls over ``calls_per_minute``, which ``storage`` counts by client.
+    """Answers 429 to a client's calls over ``calls_per_minute``. ``storage`` counts the calls.
 
-    If counting fails, calls pass, and a warning is logged once a minute. Refused calls are not counted, so a client
-    that ignores the limit does not burden a shared database. Paths in ``unlimited`` have no limit.
+    If counting fails, calls pass, and a warning is logged once a minute. A refused client is not counted again before
+    its window ends, so that it does not burden a shared database. Paths in ``unlimited`` have no limit.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RateLimitMiddleware:
         if wait <= 0:
             await self._app(scope, receive, send)
             return
-        text = f"More than {self._limit.amount:,} calls a minute came from this address"
+        text = f"More than {self._limit.amount:,} calls a minute came from this address: wait {math.ceil(wait)} s"
         await error_response("rate_limited", text, {"Retry-After": str(math.ceil(wait))})(scope, receive, send)
 
     async def _count(self, key: str) -> float:
@@ -111,12 +111,12 @@ class _CallsPerMinute(RateLimitItemPerMinute):
 
 
 class MemoryStorage(Storage):
-    """Counts of calls in one process. The time windows of all clients begin together.
+    """Counts of calls in one process. The time windows of all clients begin and end together.
 
-    An ended window is dropped in one step. The memory storage of ``limits`` would scan all clients on each turn of the
-    event loop, which takes milliseconds a call while calls come from very many addresses. At most ``max_clients`` are
-    counted in a window (about 15 MB); calls of others are not limited. ``clock`` returns seconds. All limits must have
-    the same length.
+    All counts are dropped when the window ends. The memory storage of ``limits`` scans all clients on each turn of the
+    event loop, which takes milliseconds a call if there are very many. At most ``max_clients`` are counted in a window
+    (about 15 MB); calls of further clients are not limited. ``clock`` returns seconds. All calls must give the same
+    length of the window.
     """
 
     STORAGE_SCHEME = None
@@ -167,10 +167,11 @@ class MemoryStorage(Storage):
 
 
 class SharedStorage(Storage):
-    """Counts of calls shared by several processes, in windows of a minute. Under load one ``count`` serves many calls.
+    """Counts of calls shared by several processes, in windows of a minute.
 
-    Every error of ``count``, and a wait of over a second, is raised as ``limits.errors.StorageError``. The other
-    methods return the last counts that this process received.
+    ``count`` is a function that counts calls in the shared database; under load one call of it counts many clients. Its
+    errors, and a wait of over a second, are raised as ``limits.errors.StorageError``. ``get`` and ``get_expiry`` return
+    the counts that this process received last.
     """
 
     STORAGE_SCHEME = None
@@ -195,12 +196,15 @@ class SharedStorage(Storage):
         return calls
 
     async def get(self, key: str) -> int:
-        """Return the last received number of calls of the client ``key``."""
+        """Return the calls of the client ``key`` in its window, as the database last reported them to this process."""
         calls, end = self._last.get(key, (0, 0.0))
         return calls if time.time() < end else 0
 
     async def get_expiry(self, key: str) -> float:
-        """Return the last received end of the client's window in unix seconds."""
+        """Return the end of the window of the client ``key``, in unix seconds, as the database last reported it.
+
+        Without a report, return the current time.
+        """
         return self._last.get(key, (0, time.time()))[1]
 
     async def check(self) -> bool:

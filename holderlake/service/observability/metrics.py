@@ -101,7 +101,10 @@ class Metrics:
         return Gauge(f"holderlake_{name}", about, registry=self._registry, multiprocess_mode="livesum")
 
     def _refresh_soon(self) -> None:
-        """Update this process's metric files, which others read, every second until no watched value changes."""
+        """Write this process's watched values to its metric files every second, until no value changes.
+
+        Another process of the service may answer the scrape, and reads the files.
+        """
         if self._folder is not None and self._watched and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_REFRESH_SECONDS, self._refresh_later)
 

@@ -1,7 +1,7 @@
 """Completes the OpenAPI document that FastAPI makes: served chains, errors, required fields, examples.
 
-The contract's models describe everything that a client must accept. The answers of this service are stricter, and the
-document describes these. The declarations of single routes are in ``openapi``.
+FastAPI describes all answers that the contract allows. This module narrows the document to the answers that this
+service gives. The declarations of single routes are in ``openapi``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def errors_table() -> str:
 def complete(app: FastAPI, chains: Callable[[], Sequence[str]], score_names: Sequence[str] = ()) -> None:
     """Add to the app's OpenAPI document what routes cannot declare.
 
-    ``chains`` returns the chains that are served at the time of the call. ``score_names`` are further names under which
-    answers repeat the score.
+    ``chains`` returns the ids of the chains that are served now. ``score_names`` are the fields in which answers repeat
+    ``service_score``.
     """
     write = app.openapi
 
@@ -75,7 +75,7 @@ def _complete(description: Schema) -> None:
 
 
 def _close_tokens_of_bodies(description: Schema) -> None:
-    """Describe that a token in a request body has a served chain and no further fields. In answers it may have more."""
+    """Forbid unknown fields in the tokens of request bodies. Tokens in answers may have further fields."""
     schemas = description["components"]["schemas"]
     token = schemas["TokenKey"]
     schemas[_REQUESTED] = token | {
@@ -90,7 +90,7 @@ def _close_tokens_of_bodies(description: Schema) -> None:
 
 
 def _name_scores(schemas: Schema, names: Sequence[str]) -> None:
-    """Describe the fields ``names``, in which ``render`` repeats the score."""
+    """Add the fields ``names`` to the schema of scores. ``render`` repeats ``service_score`` in these fields."""
     scores = schemas["Scores"]
     score = scores["properties"]["service_score"]
     holders = [scores] * bool(names) + [schemas["Map"]] * (OLDER_SCORE in names)

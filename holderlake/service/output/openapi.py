@@ -20,7 +20,10 @@ from holderlake.service.output.formats import Format
 Responses = dict[int | str, dict[str, Any]]
 
 _NOT_HTTP: Final = ErrorKind("invalid_request", 400, "the request is not valid HTTP")
-"""Error that ``runtime.protocol`` returns for a request that is not valid HTTP. A 422 is for wrong values."""
+"""Error (status 400) of ``runtime.protocol`` for bytes that are not valid HTTP.
+
+The contract uses the same code with status 422, for wrong values in a valid request.
+"""
 ANY_REQUEST: Final = ("not_http", "too_slow", "headers_too_large", "rate_limited", "internal_error", "unavailable")
 _KEYED: Final = ("missing_key", "invalid_key", "body_too_large", "unsupported_media_type", *ANY_REQUEST)
 _METERED: Final = ("credits_exhausted",)
@@ -69,7 +72,7 @@ def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool =
 
 
 def unchanged(*named: str) -> Responses:
-    """Return the declaration of a 304 with the headers ``named``."""
+    """Return the declaration of a 304. ``named`` are its headers in addition to ``X-Request-Id`` and ``ETag``."""
     text = "The caller has this answer already (`If-None-Match`); free."
     return {304: {"description": text, "headers": headers("X-Request-Id", "ETag", *named)}}
 
@@ -161,7 +164,7 @@ def _token_links(place: str) -> dict[str, Any]:
 def _address_links(first: str, second: str) -> dict[str, Any]:
     """Return links to all endpoints about two addresses. ``first`` and ``second`` are JSON pointers in the answer.
 
-    The answer is about a token, which is the context of the links.
+    The links pass on the token of the request as the context token.
     """
     pair = [f"$response.body#{first}", f"$response.body#{second}"]
     key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}

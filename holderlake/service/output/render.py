@@ -25,15 +25,16 @@ Row = Mapping[str, Any]
 _EXACT = Context(prec=400)
 _SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 OLDER_SCORE = "decentralization_score"
-"""Name of the score before version 0.3.0 of the API. It was a field of the map itself."""
+"""Name of ``service_score`` before version 0.3.0 of the API. It was a field of the map itself."""
 _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
 
 
 @dataclass(frozen=True)
 class RawUnits:
-    """Numbers of decimals of tokens, needed to compute raw amounts.
+    """Numbers of decimals of tokens, by which amounts are converted to raw integers.
 
-    ``own`` is for the map's token. ``of_token`` is for each transferred token, by (chain, address).
+    ``own`` is the number of the map's token. ``of_token`` has the number of each token in the map's transfers, by
+    (chain, address).
     """
 
     own: int
@@ -51,7 +52,10 @@ def tokens(table: pa.Table, stats: bool) -> list[Plain]:
 
 
 def holders(table: pa.Table, details: bool, raw: RawUnits | None = None) -> list[Plain]:
-    """Return holders as the contract's ``Holder[]``, ordered by rank."""
+    """Return holders as the contract's ``Holder[]``, ordered by rank.
+
+    ``details`` adds the address details. ``raw`` adds raw amounts, None leaves them out.
+    """
     return [
         {
             "address": row["address"],
@@ -75,7 +79,10 @@ def relationships(table: pa.Table) -> list[Plain]:
 def token_map(
     tables: Mapping[str, pa.Table], options: MapOptions, raw: RawUnits | None = None, score_names: Sequence[str] = ()
 ) -> Plain:
-    """Return the tables of a map as the contract's ``Map``. ``score_names`` are further names that repeat its score."""
+    """Return the tables of a map as the contract's ``Map``.
+
+    ``raw`` adds raw amounts, None leaves them out. The result repeats ``service_score`` in the fields ``score_names``.
+    """
     transfers = tables["grouped_transfers"].to_pylist()
     older = {OLDER_SCORE: _map_row(tables)["service_score"]} if OLDER_SCORE in score_names else {}
     return {
@@ -89,7 +96,10 @@ def token_map(
 
 
 def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> Plain:
-    """Return the field ``metrics`` of the contract's ``Map``. ``score_names`` are further names of its score."""
+    """Return the field ``metrics`` of the contract's ``Map``.
+
+    It repeats ``service_score`` in the fields ``score_names``.
+    """
     row = _map_row(tables)
     scores = _pick(row, _SCORES) | dict.fromkeys(score_names, row["service_score"])
     return {"supply_stats": _pick(row, _SUPPLY_STATS), "scores": scores}
@@ -203,7 +213,10 @@ def _amount(row: Row, name: str) -> Decimal | None:
 
 
 def _raw_amount(row: Row, name: str, decimals: int | None) -> Plain:
-    """Return the field with an amount of a row in raw integer units as text, or no field if ``decimals`` is None."""
+    """Return the field ``<name>_raw`` of a row: its amount in raw integer units, as text.
+
+    The result is empty if ``decimals`` or the amount is None.
+    """
     exact = exact_amount(row, name)
     if decimals is None or exact is None:
         return {}

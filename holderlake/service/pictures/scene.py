@@ -107,7 +107,7 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
 
 
 def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:
-    """Return the cluster number of each time node that links holders: the cluster of the wallets that used it."""
+    """Return cluster numbers by time node number, for the time nodes that wallets of a cluster used."""
     columns = transfers.select(["time_node", "from_address", "to_address"]).to_pydict()
     return {
         number: cluster[end]

@@ -43,8 +43,8 @@ def limited_protocol(
 ) -> type[HttpToolsProtocol]:
     """Return the protocol class for ``uvicorn.Config(http=...)``. Use it with ``ws="none"``.
 
-    The request line and headers together may have ``header_limit`` bytes. They must arrive within ``header_seconds`` of
-    the connection or of their first byte.
+    The request line and headers together may have ``header_limit`` bytes. The first request must arrive within
+    ``header_seconds`` after the connection is opened, a later one within ``header_seconds`` after its first byte.
 
     At most ``connections`` are open in total, and at most ``connections_per_address`` from one address (one /64 network
     for IPv6). The second limit does not apply to the ``trusted`` networks of proxies. While more than half of
@@ -166,7 +166,9 @@ class _LimitedProtocol(HttpToolsProtocol):
         if sum(name == b"host" for name, _ in self.headers) > 1:  # RFC 9112, section 3.2
             raise _Refused("invalid_request", "The request has more than one Host header; send one")
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise _Refused("invalid_request", f"More than {MAX_PIPELINED} requests of this connection wait for answers")
+            raise _Refused(
+                "invalid_request", f"More than {MAX_PIPELINED} requests wait on this connection: read the answers first"
+            )
         is_upgrade = self.parser.should_upgrade()
         # The parser treats all bytes after an upgrade request as another protocol. So a body is refused, and nothing
         # that follows is read.
@@ -203,9 +205,9 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     def _limit_head(self, size: int) -> None:
         if size > self.header_limit:
-            raise _Refused("headers_too_large", f"The headers may be at most {self.header_limit:,} bytes")
+            raise _Refused("headers_too_large", f"The headers have more than {self.header_limit:,} bytes: send less")
         if len(self.headers) > MAX_HEADERS:
-            raise _Refused("headers_too_large", f"There may be at most {MAX_HEADERS} headers")
+            raise _Refused("headers_too_large", f"The request has more than {MAX_HEADERS} headers: send fewer")
 
     @property
     def _is_answering(self) -> bool:

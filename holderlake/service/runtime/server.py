@@ -87,10 +87,12 @@ def listen(host: str, port: int) -> list[socket.socket]:
         sockets = [_listen_at(family, address) for family, address in addresses]
     except OSError as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise CannotListen(f"can't listen on {host}, port {port}: {reason}") from error
+        raise CannotListen(f"can't listen on {host}, port {port}: {reason}; choose another host or port") from error
     listening = [one for one in sockets if one is not None]
     if not listening:
-        raise CannotListen(f"can't listen on {host}, port {port}: this machine has no such address")
+        raise CannotListen(
+            f"can't listen on {host}, port {port}: this machine has no such address; choose another host"
+        )
     return listening
 
 
@@ -149,9 +151,10 @@ class ServerConfig(uvicorn.Config):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server that ends at once on a second Ctrl-C and pauses garbage collection of early objects.
+    """uvicorn's server that exits at once on a second Ctrl-C.
 
-    The objects that exist at the start live to the end. A full collection of them would delay all requests by 80 ms.
+    It excludes the objects that exist at the start from garbage collection. They live to the end, and a full collection
+    of them would delay all requests by 80 ms.
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

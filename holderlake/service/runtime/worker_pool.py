@@ -21,9 +21,9 @@ _QUEUE_PER_WORKER: Final = 64
 
 
 class WorkerPool:
-    """A pool of ``workers`` threads for one event loop. One account (``owner``) uses at most half of them.
+    """A pool of ``workers`` threads for one event loop. One account uses at most half of the threads.
 
-    ``seconds`` limits a caller's wait, ``closing_seconds`` the wait in ``close``.
+    ``seconds`` limits a caller's wait for a result, ``closing_seconds`` the wait in ``close``.
     """
 
     def __init__(self, workers: int, seconds: float, closing_seconds: float) -> None:
@@ -44,11 +44,12 @@ class WorkerPool:
         flight: Hashable | None = None,
         keep: Callable[[Result], None] | None = None,
     ) -> Result:
-        """Call ``work`` in a thread and return its result. Calls with an equal ``flight`` share one computation.
+        """Call ``work`` in a thread and return its result.
 
-        The computation ends only after ``keep`` has cached the result, so a later call finds either the computation or
-        the cached result. Raises ``ServiceError`` (``unavailable``) if the result takes over ``seconds``, and every
-        error of ``work``.
+        ``owner`` is the account for which the thread works. ``flight`` is the key of the computation: a call with the
+        key of a running computation waits for its result and does not call ``work``. ``keep`` caches the result before
+        the computation counts as ended, so a later call finds either the computation or the cached result. Raises
+        ``ServiceError`` (``unavailable``) if the result takes over ``seconds``, and every error of ``work``.
         """
         task = self._flights.get(flight) if flight is not None else None
         if task is None:
@@ -58,11 +59,11 @@ class WorkerPool:
         except TimeoutError as error:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 raise
-            text = f"The answer was not ready within {self._seconds:g} seconds; it is still being computed"
+            text = f"The answer was not ready within {self._seconds:g} seconds: send the request again in 5 seconds"
             raise ServiceError("unavailable", text, {"Retry-After": "5"}) from error
 
     def is_running(self, flight: Hashable) -> bool:
-        """Return whether a call with this ``flight`` would share a running computation."""
+        """Return whether a computation with the key ``flight`` is running."""
         return flight in self._flights
 
     async def close(self) -> None:
@@ -79,7 +80,11 @@ class WorkerPool:
         keep: Callable[[Result], None] | None,
     ) -> asyncio.Task[Result]:
         if self.pending >= self._max_pending:
-            raise ServiceError("unavailable", "Too many answers wait to be computed: try again", {"Retry-After": "5"})
+            raise ServiceError(
+                "unavailable",
+                "Too many requests wait for answers: send this one again in 5 seconds",
+                {"Retry-After": "5"},
+            )
         task = asyncio.create_task(self._compute(work, owner, keep))
         key = flight if flight is not None else task
         self._flights[key] = task

@@ -55,7 +55,7 @@ def _tint_clusters(sheet: Sheet) -> None:
 
 
 def _draw_lines(sheet: Sheet) -> None:
-    """Draw lines: thicker for more transfers, and fainter if there are many, so that they do not hide each other."""
+    """Draw the map's lines. A line with more transfers is thicker. If there are many lines, all are fainter."""
     lines, unit = sheet.scene.lines, sheet.unit
     ends = [(_at(sheet, line.first), _at(sheet, line.second)) for line in lines]
     colours = [mixed(sheet.hue(sheet.scene.nodes[line.first]), sheet.colours.ink, 0.25) for line in lines]
@@ -111,9 +111,10 @@ def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
 
 
 def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cut: bool) -> list[str]:
-    """Return the lines of a bubble's text: the name in at most ``most`` lines, then ``held``. Empty if too wide.
+    """Return the lines of a bubble's text: the name in at most ``most`` lines, then ``held`` (rank and share).
 
-    ``held`` is the text of rank and share. ``radius`` and ``size`` are in pixels.
+    Return an empty list if the text does not fit. ``may_cut`` allows to cut the name. ``radius`` and ``size`` are in
+    pixels.
     """
     room = _room(most + 1, radius, size)
     if width(held, size) > room or (may_cut and room < 7 * size):

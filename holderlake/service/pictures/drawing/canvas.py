@@ -32,7 +32,7 @@ _SETTINGS: Final[Any] = {
     "text.usetex": False,
     "path.sketch": None,
 }
-"""Settings that must not come from the user's matplotlibrc, because text would differ from its measured size."""
+"""matplotlib settings that replace the user's matplotlibrc, because it could change the measured size of text."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ class TokenTitle:
 
 
 def draw_title(sheet: Sheet, token: TokenTitle) -> None:
-    """Draw name and symbol, chain and instant, and the share of supply whose holders are drawn."""
+    """Draw the title: name and symbol, chain and instant, and the number and share of the drawn holders."""
     area, unit, colours = sheet.page.title, sheet.unit, sheet.colours
     size, lesser = 2.1 * unit, 1.5 * unit
     symbol = "" if token.symbol == token.name else shortened(printable(token.symbol), 0.4 * area.width, lesser)
@@ -85,7 +85,7 @@ def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None
 
 
 def _drawn(scene: Scene) -> str:
-    """Return a text with the number of drawn holders, the number of top holders, and the share of the drawn ones."""
+    """Return a line such as ``60 of the 80 largest holders drawn, with 45% of supply``."""
     shares = [node.share for node in scene.nodes if node.share is not None]
     if not shares:
         return f"None of {count(scene.listed, 'holder')} drawn"

@@ -122,7 +122,10 @@ def _plain(sheet: Sheet, line: str) -> _Part:
 
 
 def _largest(sheet: Sheet, room: float) -> list[_Part]:
-    """Return list lines for the largest drawn holders: as many as fit into ``room`` pixels, none if under three fit."""
+    """Return list lines for the largest drawn holders, as many as fit into ``room`` pixels.
+
+    Return none if fewer than three of at least three holders fit.
+    """
     bubbles = sorted((node for node in sheet.scene.nodes if node.share), key=lambda node: -(node.share or 0.0))
     rows = [
         _row(sheet, sheet.hue(node), display_name(node), percent(node.share or 0.0), bold=False)
@@ -169,7 +172,7 @@ def _left_out(sheet: Sheet) -> str:
 
 
 def _sizes(sheet: Sheet) -> _Part:
-    """Return a part with sample bubbles of round shares, in the scale of the map."""
+    """Return a part of the legend with sample bubbles of round shares, drawn in the map's scale."""
     area, unit, small = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     bubbles: list[tuple[float, float, str]] = []
     left = area.left

@@ -28,28 +28,31 @@ class Sheet:
         return self.page.unit
 
     def hue(self, node: Node) -> str:
-        """Return the colour of a node's cluster."""
+        """Return the colour of a node's cluster, or the colour of nodes outside clusters."""
         return self.colours.of_cluster(node.cluster)
 
     def rim(self, hue: str) -> str:
-        """Return the colour of the edge for a hue. Its contrast to the panel is 3:1, as WCAG requires of shapes."""
+        """Return a darker or lighter shade of the colour ``hue`` for the edge of a circle.
+
+        Its contrast to the panel is at least 3:1, as WCAG requires of shapes.
+        """
         rims = (mixed(hue, self.colours.ink, part / 20) for part in range(4, 20))
         return next((rim for rim in rims if contrast(rim, self.colours.panel) >= 3), self.colours.ink)
 
     def bubble(self, at: Point, radius: float, hue: str) -> None:
-        """Draw one bubble outside the map, as a sample or a mark of the legend."""
+        """Draw a bubble in the legend."""
         self.canvas.circles([at], [radius], [hue], [self.rim(hue)], 0.05 * self.unit)
 
     def ring(self, at: Point) -> None:
-        """Draw one ring, the legend's mark of magic nodes."""
+        """Draw a ring in the legend, the mark of magic nodes."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.page], [self.colours.soft], 0.14 * self.unit)
 
     def dot(self, at: Point) -> None:
-        """Draw one dot, the legend's mark of time nodes."""
+        """Draw a dot in the legend, the mark of time nodes."""
         self.canvas.circles([at], [0.42 * self.unit], [self.colours.ink], [self.colours.soft], 0.14 * self.unit)
 
     def line(self, at: Point) -> None:
-        """Draw a short line, the legend's mark of transfers."""
+        """Draw a short line in the legend, the mark of transfers."""
         ends = ((at[0] - 0.7 * self.unit, at[1]), (at[0] + 0.7 * self.unit, at[1]))
         self.canvas.lines([ends], [self.colours.soft], [0.14 * self.unit])
 

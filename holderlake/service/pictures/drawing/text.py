@@ -1,7 +1,7 @@
-"""Make text safe to draw: keep what the fonts can show, measure it, and shorten or break it to fit.
+"""Make text safe to draw, measure its width, and shorten or break it to fit.
 
 Names and labels are untrusted. Control characters, direction marks, combining marks and symbols that the fonts lack are
-dropped. A letter that they lack becomes a box.
+dropped. A letter that the fonts lack becomes a box.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from matplotlib.ft2font import LoadFlags
 _FONTS: Final = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 _FILES: Final = {False: str(_FONTS / "DejaVuSans.ttf"), True: str(_FONTS / "DejaVuSans-Bold.ttf")}
 FONTS: Final = {bold: FontProperties(fname=file) for bold, file in _FILES.items()}
-"""matplotlib's own fonts as files, so that pictures do not depend on the fonts of the machine. The key is "bold"."""
+"""matplotlib's own fonts, so that pictures do not depend on the fonts of the machine. The key True is the bold font."""
 
 _MEASURED_AT: Final = 64.0
 _LONGEST: Final = 200
-"""Limit of characters of a text. Further ones are cut."""
+"""Most characters of a text that are drawn. The others are cut off."""
 _BOX: Final = "□"
 
 

@@ -73,9 +73,9 @@ def place(scene: Scene, frame: Area, unit: float) -> Layout:
 
 
 def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float) -> float:
-    """Return the ``scale`` of the layout with which all bubbles together cover the part ``fill`` of the frame.
+    """Return ``Layout.scale``: the radius in pixels that a holder of the complete supply would have.
 
-    It is the radius in pixels that a holder of the complete supply would have.
+    With this scale, the bubbles and the gaps around them cover the part ``fill`` (0 to 1) of the frame.
     """
     largest = _LARGEST * min(frame.width, frame.height)
     if not shares.size or not shares.max():
@@ -93,8 +93,9 @@ def _start(
 ) -> Points:
     """Return the start positions of the nodes in pixels, as complex numbers x + iy of shape (nodes,).
 
-    The largest component (nodes that links connect) is in the middle. The others are around it, in directions that are
-    hashes of their addresses.
+    ``components`` has the nodes of each component, by index. The largest component is in the middle. The direction of
+    each other component is a hash of its first node's key, so it stays the same when shares change. ``area`` is the
+    area of each node's circle with its gap, shape (nodes,).
     """
     at = np.empty(len(keys), dtype=np.complex128)
     areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]
@@ -113,10 +114,10 @@ def _start(
 
 
 def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: Area) -> Points:
-    """Return positions of one component's nodes around 0, with a mean distance of about 1.
+    """Return positions of the ``nodes`` of one component around 0, with a root mean square distance from 0 of about 1.
 
-    networkx's ForceAtlas2 computes them, from start positions that depend on the addresses. The result is stretched to
-    the proportions of the frame.
+    networkx's ForceAtlas2 computes the positions. It starts from hashes of ``keys``, so that the same addresses get
+    similar positions. The result is stretched to the proportions of the frame.
     """
     start = {int(node): np.array([_hashed(keys[node])]).view(np.float64) for node in nodes}
     steps = 100 if len(nodes) < 200 else 60  # each takes the square of the nodes

@@ -1,6 +1,7 @@
 """A simulation that moves circles until none overlap: lines pull linked circles together, near circles push apart.
 
-networkx's layouts ignore the sizes of nodes. Positions and moves are complex numbers x + iy, in pixels.
+networkx's layouts ignore the sizes of nodes. Positions, and the moves of one step, are complex numbers x + iy in
+pixels.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Simulation:
 
     ``at`` (centres), ``radius`` and ``component`` have the shape (circles,). ``ends`` are the two circles of each line,
     by index, in two arrays of shape (lines,). A component is a set of circles that lines connect; ``component`` has its
-    number for each circle. Circles of one component push each other one by one. Circles of different components push
-    each other's complete component. ``gap`` is the distance to keep between circles.
+    number for each circle. If two circles of one component are too close, only these two move. If two circles of
+    different components are too close, both components move as a unit. ``gap`` is the distance to keep between circles.
     """
 
     at: Points
@@ -39,7 +40,7 @@ class Simulation:
     gap: float
     corner: complex
     _heat: float = 1.0
-    """Strength of the lines and of the extra distance between components; it falls from 1 to 0."""
+    """Factor of the lines' pull and of the extra distance between components. It falls from 1 to 0 during the run."""
     _near: tuple[Indices, Indices] = field(init=False)
     _crossings: tuple[Indices, Indices] = field(init=False)
     """Pairs of a circle and a line of another component that are close enough to touch soon, as two index arrays."""
@@ -60,7 +61,10 @@ class Simulation:
         self._spread = max(3 * self.gap, 0.5 * math.sqrt(max(0.0, free / len(self.at))))
 
     def run(self) -> Points:
-        """Run the simulation until it has cooled and remaining overlaps are pushed apart. Return the centres."""
+        """Run steps until the components are in place and no circles overlap, at most ``_MOST_STEPS``.
+
+        Return the centres.
+        """
         for step in range(_MOST_STEPS):
             self._heat = max(0.0, 1 - step / _COOLING_STEPS)
             if step % _SEARCH_EVERY == 0:
@@ -93,7 +97,7 @@ class Simulation:
         return self.gap + self._spread * self._heat
 
     def _pulls(self) -> Points:
-        """Return the move of each circle that brings its lines nearer to their preferred length."""
+        """Return the move of each circle by which its lines come nearer to their preferred length."""
         first, second = self.ends
         way = self.at[second] - self.at[first]
         distance = np.maximum(np.abs(way), 1e-9)
@@ -101,10 +105,10 @@ class Simulation:
         return self._summed(first, move * self._first_part) - self._summed(second, move * (1 - self._first_part))
 
     def _push_circles(self, moves: Points) -> tuple[Points, float]:
-        """Push near circles apart. The larger one of a pair moves less.
+        """Compute the moves that push near circles apart. The larger circle or component of a pair moves less.
 
-        The moves of single circles are added to ``moves``. Returns the moves of complete components, and the largest
-        distance in pixels that a pair still lacks.
+        Moves of single circles (shape (circles,)) are added to ``moves``. Returns the moves of components, shape
+        (components,), and the largest distance in pixels by which a pair is still too close.
         """
         first, second = self._near
         one, other = self.component[first], self.component[second]
@@ -121,7 +125,10 @@ class Simulation:
         return self._pushed(one, other, push * ~is_inner), float(lack.max(initial=0.0))
 
     def _push_off_lines(self, rigid: Points) -> None:
-        """Add to ``rigid`` the moves that keep circles off lines of other components."""
+        """Add to ``rigid`` the moves of components that keep circles off the lines of other components.
+
+        ``rigid`` has the shape (components,).
+        """
         circle, line = self._crossings
         way = self._way_off(circle, line)
         distance = np.maximum(np.abs(way), 1e-6)
@@ -147,9 +154,11 @@ class Simulation:
         return ways
 
     def _pushed(self, one: Indices, other: Indices, push: Points) -> Points:
-        """Return the moves of all components, shape (components,), if pairs of components push each other.
+        """Return the moves of all components, shape (components,), from pushes between pairs of components.
 
-        Each component of ``one`` is pushed by ``push`` away from the component of ``other``; the larger one moves less.
+        ``one`` and ``other`` are the component numbers of the pairs, ``push`` the vectors by which ``one`` should move
+        away from ``other``; all have the shape (pairs,). A push is divided between the two, and the larger component
+        moves less.
         """
         part = self._weights[other] / (self._weights[one] + self._weights[other])
         count = len(self._weights)
