@@ -28,7 +28,8 @@ from holderlake.alerts.notices import Notice, key_refused, partition_given_up, r
 from holderlake.contract.times import from_unix
 from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
 from holderlake.dagster.failures import ERROR_TAG
-from holderlake.dagster.partitions import CHAIN, partition_key
+from holderlake.dagster.metadata.versions import watch
+from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
 from holderlake.healing.attempts import Choice, choose
 from holderlake.healing.expected import expected
@@ -107,7 +108,7 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
         missing = missing_days(workspace, asked.instants, last_results(attempts), complete)
         choice = choose(missing, attempts, now, workspace.settings.healing, _credits_left(context.instance, workspace))
         _report_given_up(workspace, choice, now)
-        context.instance.add_dynamic_partitions(CHAIN, [day.chain for day in choice.now])
+        watch(context.instance, workspace.settings.watchlist, {day.chain for day in choice.now})
         for day in choice.now:
             yield _request(day, sum(one.is_repetition for one in attempts if one.day == day.key))
         if not choice.now:

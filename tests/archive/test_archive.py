@@ -12,7 +12,7 @@ import signal
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -200,7 +200,7 @@ def test_threads_may_write_the_same_answer(tmp_path: Path) -> None:
 WRITE_FOR_EVER = """
 import random
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from holderlake.contract.requests import ChainsRequest
 from holderlake.archive.archive import AnswerArchive
 archive = AnswerArchive(sys.argv[1])
@@ -436,3 +436,13 @@ def test_a_damaged_index_is_made_again_from_the_segments(tmp_path: Path, kind: s
     reopened = AnswerArchive(tmp_path / "archive")
     assert [reopened.get(one.digest) for one in answers] == answers
     assert reopened.size().answers == len(answers)
+
+
+def test_keys_of_many_paths_equal_those_of_single_requests(tmp_path: Path) -> None:
+    archive = AnswerArchive(tmp_path)
+    requests = [MapRequest(chain="eth", token_address=f"0x{number:040x}") for number in range(3)]
+    expected = [archive.key("a provider", one, AS_OF) for one in requests]
+    assert archive.keys("a provider", requests[0], [one.path for one in requests], AS_OF) == expected
+    archive.put(expected[1], requests[1], b"{}", fetched_at=AS_OF, provider_id="a provider", as_of=AS_OF)
+    assert archive.held(expected, AS_OF) == {expected[1]}
+    assert archive.held(expected, AS_OF + timedelta(seconds=1)) == set()
