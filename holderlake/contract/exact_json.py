@@ -1,6 +1,7 @@
-"""JSON with exact numbers: a number with a fraction or an exponent is a ``Decimal``, when read and when written.
+"""JSON with exact numbers: a number with a fraction or an exponent is read and written as a ``Decimal``.
 
-msgspec reads and writes the JSON, because pydantic's own parser converts numbers to floats. pydantic checks the types.
+msgspec reads and writes the JSON, because pydantic's own parser converts numbers to floats. pydantic then checks the
+types.
 """
 
 from __future__ import annotations

@@ -91,10 +91,9 @@ class HolderChange(Model):
 
 
 class ClusterChange(Model):
-    """A change between the clusters of two maps.
+    """A change between the clusters of two maps: they have holders in common, or a cluster appeared or ended.
 
-    ``clusters_before`` are ids on the earlier map, ``clusters_after`` ids on the later map. These clusters have holders
-    in common.
+    ``clusters_before`` are cluster ids on the earlier map, ``clusters_after`` cluster ids on the later map.
     """
 
     change: Literal["born", "died", "same", "grew", "shrank", "changed", "merged", "split"]
@@ -120,7 +119,7 @@ class MapChanges(Model):
 class SourceLabel(Model):
     """A label of an address from one source. ``chain`` is null if the source names no chain.
 
-    The label with the highest ``precedence`` is the one that answers show.
+    Answers of other endpoints show the label with the highest ``precedence``.
     """
 
     source: str
@@ -202,7 +201,7 @@ class AddressItems(Model):
 
 
 class MapRules(Model):
-    """The rules by which maps are made. Two maps can be compared if their rules and options are equal."""
+    """The thresholds by which maps are computed. Two maps can be compared if their rules and options are equal."""
 
     supernode_degree: int = Field(ge=1, description="Distinct counterparties that make a supernode.")
     hypernode_transfers: int = Field(ge=0, description="A hypernode has more transfers than this.")

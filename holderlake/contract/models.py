@@ -51,9 +51,9 @@ def _plain_integer(value: Any) -> Any:
 OneOfIntegers = BeforeValidator(_integer)
 """Validator for a ``Literal`` of integers: it converts text such as ``250`` in a query string to an integer."""
 PlainInteger = BeforeValidator(_plain_integer)
-"""Validator for an integer that may be text: the text may have only digits and a minus sign.
+"""Validator for an integer field. Text is accepted if it has only digits and a minus sign.
 
-List it after the bounds in ``Annotated``, because pydantic runs such validators from right to left.
+In ``Annotated``, list it after the bounds: pydantic runs such validators from right to left.
 """
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
@@ -88,7 +88,7 @@ RawAmount = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
 """A raw integer amount as text, because many clients read JSON numbers only up to 53 bits."""
 Number = Annotated[float, BeforeValidator(_finite)]
 Measured = Annotated[Number | None, WithJsonSchema({"type": "number"})]
-"""A number that current maps always have. It is null in maps of the older shape."""
+"""A number of a map, for example a share. It is null only if the provider sent the older shape of maps."""
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_finite)]
 """A part of the total supply, 0 to 1."""
 Instant = Annotated[datetime, AfterValidator(_utc)]
@@ -214,8 +214,8 @@ Relationship = Annotated[
 class TimeNode(Model):
     """An exchange or allow-listed contract in one time window, with the transfers of the wallets that used it then.
 
-    It links these wallets in the map's clusters and score. Its transfers are listed only here, not in the map's
-    ``relationships``.
+    A time node links these wallets in the map's clusters and score. Its transfers are listed only here, not in the
+    map's ``relationships``.
     """
 
     address: str
@@ -257,9 +257,10 @@ class SupplyStats(Model):
 
 
 def score_name(names: Mapping[str, Any]) -> str | None:
-    """Return the name of the service score among the names of a map's scores; None if no name ends in ``_score``.
+    """Return the name of the service score in a map's scores, or None if no name ends in ``_score``.
 
-    ``service_score`` is preferred, then ``decentralization_score``, then the first name in alphabetical order.
+    ``names`` has the scores by name. ``service_score`` is preferred, then ``decentralization_score``, then the first
+    name in alphabetical order.
     """
     found = sorted(name for name in names if name.endswith("_score"))
     preferred = [name for name in ("service_score", "decentralization_score") if name in found]
@@ -267,7 +268,7 @@ def score_name(names: Mapping[str, Any]) -> str | None:
 
 
 class Scores(Model):
-    """Figures of concentration. The service score is read from the field that ``score_name`` chooses."""
+    """Figures of concentration. The field ``service_score`` may have another name in the answer, see ``score_name``."""
 
     service_score: Number | None = None
     gini_index: Measured

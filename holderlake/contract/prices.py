@@ -1,6 +1,6 @@
-"""Prices of requests in integer hundredths of a credit. Service, planner and ledger use this one table.
+"""Prices of requests in integer hundredths of a credit. Service, planner and ledger use these constants.
 
-``Request.cost`` adds the parts of a price up, in ``contract.requests`` and ``contract.extra_requests``. Source:
+``Request.cost`` in ``contract.requests`` and ``contract.extra_requests`` adds the parts of a request's price. Source:
 docs/contract.md, "Endpoints and credits".
 """
 
@@ -38,7 +38,7 @@ ADDRESS_METADATA: Final = 1 * CREDIT
 
 PAGE_BASE: Final = 1 * CREDIT
 PAGE_HUNDRED: Final = 5 * CREDIT
-"""Price of every 100 holders of a page, rounded up. A holder costs as much as in a list of 500 holders."""
+"""Price of 100 holders of a page (rounded up). A holder has the same price as in a list of 500 holders."""
 EVIDENCE: Final = 50 * CREDIT
 CHANGES: Final = 100 * CREDIT
 LABELS: Final = 1 * CREDIT

@@ -1,8 +1,8 @@
 """The requests of the API as plain data: path, options, body, price and type of the answer.
 
-The service reads its options from these models, and the client sends them. Planner and ledger read their prices, and
-the archive finds answers by them. Requests of our own routes are in ``extra_requests``. Source: docs/contract.md,
-"Endpoints and credits".
+The client sends these requests, and the service parses them. Planner and ledger read their prices. The archive stores
+an answer under its request. Requests of our own routes are in ``extra_requests``. Source: docs/contract.md, "Endpoints
+and credits".
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class TokenMetadataRequest(TokenRequest):
 
 
 class TokensMetadataRequest(Request):
-    """POST /v0/tokens/metadata: the metadata of several tokens. The body is an array of token keys."""
+    """POST /v0/tokens/metadata: name, symbol and statistics of several tokens. The body is an array of token keys."""
 
     endpoint: ClassVar[str] = "tokens_metadata"
     route: ClassVar[str] = "/v0/tokens/metadata"

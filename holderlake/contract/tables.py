@@ -1,11 +1,11 @@
 """The schemas of the tables in lake and warehouse. Writers, checks and docs are made from them.
 
-Every table begins with the columns ``chain`` and ``as_of``, followed by ``token_address`` in tables about tokens. It
-ends with ``fetched_at``, the time at which the answer was fetched; tables that the engine computes lack this column.
+Every table begins with the columns ``chain`` and ``as_of``, followed by ``token_address`` in tables about tokens. The
+last column is ``fetched_at``, the time at which the answer was fetched. Tables that the engine computes lack it.
 
 An amount has two columns. ``amount`` (or ``total_value``) is DECIMAL(38, 18), which is exact for nearly every token. A
-number that does not fit is rounded there (null from 10^20 on), and ``amount_exact`` (or ``total_value_exact``) has its
-exact text; it is null otherwise. No amount is ever a float.
+number that does not fit is rounded in this column (null from 10^20 on), and ``amount_exact`` (or ``total_value_exact``)
+has its exact text. ``amount_exact`` is null if ``amount`` is exact. No amount is ever a float.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def to_unix(instant: datetime) -> int:
 def parse_when(text: str) -> datetime:
     """Parse an ISO date, an ISO date-time (UTC if it has no zone), unix seconds, or ``now``.
 
-    Raises ``ValueError`` that lists these forms.
+    Raises ``ValueError`` for other text. The message lists the accepted forms.
     """
     when = text.strip()
     if when.lower() == "now":
@@ -69,7 +69,7 @@ class InstantAhead(ValueError):
 
 
 def check_passed(instants: Iterable[datetime], now: datetime) -> None:
-    """Raise ``InstantAhead`` for the first instant after ``now``."""
+    """Raise ``InstantAhead`` if one of the instants is later than ``now``."""
     for instant in instants:
         if instant > now:
             raise InstantAhead(

@@ -53,10 +53,13 @@ __all__ = [
 
 Tables = dict[str, pa.Table]
 _OfTokens = Callable[[Iterable[Any], Sequence[str], bool], Tables]
-"""Function that makes tables by name. Arguments: structs of answers, the token of each answer, whether lenient."""
+"""Function that makes tables, by name, from (structs of answers, token of each answer, ``lenient``).
+
+``lenient`` is true if the structs come from the lenient mode.
+"""
 
 _ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
-"""Errors of the fast decoder. After one of them the lenient mode decodes the answer again."""
+"""Errors of the fast decoder. If one is raised, the answer is decoded again in the lenient mode."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,8 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
 def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str], as_of: datetime) -> Decoded:
     """Decode the answers (JSON bytes) about one address set into the table ``subgraph_transfers``.
 
-    A relationship that is in several answers gets one row. ``address_sets`` has exactly one name. Raises
-    ``MalformedAnswer`` if an answer cannot be parsed.
+    A large set needs several requests, so two answers may contain the same relationship; it gets one row.
+    ``address_sets`` has exactly one name. Raises ``MalformedAnswer`` if an answer cannot be parsed.
     """
     (address_set,) = address_sets
     common = _common(chain=chain, as_of=as_of, address_set=address_set)
@@ -128,8 +131,8 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
 def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as_of: datetime) -> Decoded:
     """Decode answers (JSON bytes) with the metadata of addresses into the table ``addresses``.
 
-    ``addresses`` is not used; all these functions have the same parameters. Raises ``MalformedAnswer`` if an answer
-    cannot be parsed.
+    ``addresses`` is not used; it is there because all decoding functions have the same parameters. Raises
+    ``MalformedAnswer`` if an answer cannot be parsed.
     """
     common = _common(chain=chain, as_of=as_of)
 
@@ -162,8 +165,8 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
 def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], as_of: datetime) -> Decoded:
     """Decode the list of chains (JSON bytes) into the table ``chains``, or only the row of ``chain`` if it is given.
 
-    ``chains`` is not used; all these functions have the same parameters. Raises ``MalformedAnswer`` if an answer cannot
-    be parsed.
+    ``chains`` is not used; it is there because all decoding functions have the same parameters. Raises
+    ``MalformedAnswer`` if an answer cannot be parsed.
     """
 
     def build(answers: Sequence[Any], odd: bool) -> Tables:
@@ -178,7 +181,7 @@ def _common(as_of: datetime, **texts: str) -> Common:
 
 
 def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens) -> Decoded:
-    """Decode one answer for each token, all together. If the fast decoder fails, decode each answer alone."""
+    """Decode one answer for each token with the fast decoder. If it fails, decode each answer in the lenient mode."""
     try:
         return Decoded(build((parse(raw, shape) for raw in raws), tokens, False))
     except _ODD:

@@ -1,7 +1,8 @@
 """Convert values of an answer to Arrow columns: numbers, amounts, dates and addresses.
 
 All functions raise ``ValueError`` for a value that a column cannot store; the lenient mode then decodes the answer
-again. The raw JSON texts of a column are joined, and Arrow splits them, which is faster than reading them one by one.
+again. The JSON texts of a column are joined into one text. Arrow splits this text, which is faster than reading the
+values one by one.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ FIRST_SECOND: Final = -62_135_596_800
 LAST_SECOND: Final = 253_402_300_799
 """Unix seconds of the last second of year 9999."""
 LONGEST_AMOUNT: Final = 400
-"""Most digits of an amount. The digits of a number with a huge exponent would fill the memory."""
+"""Most digits of an amount. A number such as 1e999999999, written without exponent, would fill the memory."""
 
 _SEPARATOR: Final = b"\x1f"
 """Separator of joined texts: a byte that valid JSON does not contain."""
 _DIGITS_BEFORE: Final = 19
 _DIGITS_AFTER: Final = 18
 _SIMPLE_AMOUNT: Final = rf"^-?[0-9]{{1,{_DIGITS_BEFORE}}}(\.[0-9]{{1,{_DIGITS_AFTER}}})?$"
-"""Numbers that certainly fit the decimal column. Arrow's cast overflows without an error on larger ones."""
+"""Pattern of numbers that certainly fit the decimal column. For larger ones Arrow's cast overflows without an error."""
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 
 
@@ -42,9 +43,9 @@ def joined(raws: Iterable[Raw]) -> bytes:
 
 
 def split(pieces: Sequence[bytes], count: int) -> pa.Array:
-    """Split texts that ``joined`` made into one binary Arrow array of ``count`` elements, one per JSON text.
+    """Split ``pieces``, texts that ``joined`` made, into one binary Arrow array with an element for each JSON text.
 
-    Raises ``ValueError`` if the number of elements differs, because then a text contains the separator.
+    Raises ``ValueError`` if the array does not have ``count`` elements, because a JSON text contains the separator.
     """
     if not count:
         return pa.array([], pa.binary())
@@ -60,7 +61,7 @@ def texts_of(raws: Sequence[Raw]) -> pa.Array:
 
 
 def normalised(addresses: list[str]) -> list[str]:
-    """Return addresses in the contract's form (``normalise_address``); fast if all of them have it already.
+    """Return addresses in the contract's form (see ``normalise_address``).
 
     Raises ``ValueError`` for an empty address.
     """
@@ -125,7 +126,7 @@ def is_amount(number: Decimal) -> bool:
 def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:
     """Return an Arrow array of booleans: True for an amount that certainly fits the decimal column.
 
-    It first compares the lengths of the texts, which is fast and mostly proves that all of them fit.
+    Texts of a few characters always fit. So the function first compares lengths, which is fast and is mostly enough.
     """
     characters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if len(characters) and characters.min() >= ord("-") and characters.max() <= ord("9"):

@@ -1,8 +1,8 @@
 """The lenient mode of the decoder: read an answer with invalid values into the same structs, value by value.
 
 Each value is converted to the type of its field without loss (``"1.0"`` is the integer 1). A value that cannot be
-converted becomes null. An element of a list that lacks a field by which it is identified is left out. Both are reported
-with their JSON path. Only bytes that are not JSON, or JSON of another kind of answer, are rejected.
+converted becomes null. An element of a list that lacks a field by which it is identified is left out. Both cases are
+reported with their JSON path. An answer is rejected only if it is not JSON, or is an answer of another endpoint.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Field:
 
     name: str
     kind: Any
-    """A key of ``_READERS``, the type of a struct, or a list that contains one of these."""
+    """A key of ``_READERS``, the type of a struct, or a list whose only element is a key or a struct type."""
     identifies: bool
 
 
@@ -145,7 +145,7 @@ class _Reading:
         self._chain = chain
 
     def all_notes(self) -> list[Unreadable]:
-        """Return the first hundred notes. If there are more, a last note has the number of omitted ones."""
+        """Return the first hundred notes. If there are more, add a note with the number of omitted notes."""
         more = f"{self._omitted:,} more rows or values of this answer cannot be read"
         return self.notes + ([Unreadable(UNREADABLE_ROW, "$", more)] if self._omitted else [])
 
@@ -156,7 +156,10 @@ class _Reading:
             self._omitted += 1
 
     def list_of(self, kind: Any, items: list[Any], path: str) -> list[Any]:
-        """Return the elements of a list that can be read as ``kind``, and add a note for each of the others."""
+        """Return the elements of the list ``items`` as values of ``kind``.
+
+        Each element that cannot be read becomes a note.
+        """
         found = []
         for place, item in enumerate(items):
             before = len(self.notes)
@@ -230,7 +233,7 @@ class _Reading:
         return found
 
     def _scores(self, value: Any, path: str) -> Raw:
-        """Return a map's scores as JSON. Scores with a column become numbers or null; all others stay unchanged."""
+        """Return a map's scores as JSON. A score that has a table column is a number or null; others stay unchanged."""
         if not isinstance(value, dict):
             if value is not None:
                 self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
@@ -368,7 +371,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "key": _key,
 }
 _RAW: Final = frozenset({"amount", "figure", "key", "scores"})
-"""Kinds whose values stay raw JSON text. Null is ``NULL`` in them, not None."""
+"""Kinds whose values stay raw JSON text. A missing value of these kinds is the text ``NULL``, not None."""
 
 
 def _described(value: Any) -> str:
@@ -384,7 +387,7 @@ def _described(value: Any) -> str:
 
 
 def _cleaned(plain: Any) -> Any:
-    """Return parsed JSON data in a form that JSON can represent: texts are valid Unicode, and NaN becomes None."""
+    """Return parsed JSON data with valid Unicode in all texts, and None in place of NaN."""
     if isinstance(plain, str):
         return plain if plain.isascii() else plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(plain, Decimal):

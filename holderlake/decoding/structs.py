@@ -1,8 +1,8 @@
 """Msgspec structs of the API's answers, with the fields that the tables need.
 
-Exact numbers stay JSON text (``msgspec.Raw``) until their column is built, so that none becomes a float. The two
-addresses and the token of a relationship stay text too: they repeat in most rows, and each distinct text is decoded
-once. A field without a default identifies its row. Other fields may be absent or null; then they are null in the table.
+Exact numbers stay JSON text (``msgspec.Raw``) until their column is built, so that no number becomes a float. Addresses
+and token of a relationship stay JSON text too. They repeat in most rows, and each distinct text is decoded once. A
+field without a default identifies its row. Other fields may be absent or null; then they are null in the table.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Arrow tables from decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
 
-``map_tables`` and the other public functions in ``decoding/__init__`` start from the JSON, decode it into structs, and
-call the functions here.
+The public functions in ``decoding/__init__``, such as ``map_tables``, decode JSON into structs and call the functions
+here.
 
-If a map has no nodes, relationships or clusters, the table of that part has no rows for it. Time nodes are numbered
-from 1 in the answer's order, and their relationships have that number in ``time_node``. Clusters are numbered from 1,
-the largest first.
+A map without nodes, relationships or clusters has no rows in the tables of these parts. Time nodes are numbered from 1
+in the answer's order; the column ``time_node`` of a relationship is the number of its time node. Clusters are numbered
+from 1, the largest first.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ _ENCODER: Final = msgspec.json.Encoder()
 def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, lenient: bool) -> dict[str, pa.Table]:
     """Return the five tables of maps by name. ``answers`` yields one ``structs.Map`` for each token of ``tokens``.
 
-    ``lenient`` means that the structs come from the lenient mode, so they may have relationships of unknown types. The
-    relationships are removed from the structs, to free their memory.
+    If ``lenient`` is true, the structs come from the lenient mode and may have relationships of unknown types. The
+    function sets the relationships of the structs to None after reading them, to free their memory.
     """
     transfers, kept = Transfers(), []
     for answer in answers:
@@ -229,7 +229,7 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
 
 
 def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``grouped_transfers``: for each map, relationships outside time nodes come first."""
+    """Return the table ``grouped_transfers``. For each map, relationships of no time node come first."""
     windows = transfers.windows
     columns = transfers.columns() | {
         "token_address": tokens.repeat(transfers.counts),

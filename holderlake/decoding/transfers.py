@@ -31,13 +31,13 @@ class Transfers:
 
     def __init__(self) -> None:
         self._sizes: list[list[int]] = []
-        """For each answer: the number of relationships outside time nodes, then the number in each time node."""
+        """For each answer: the number of relationships of no time node, then the number of each time node."""
         self._texts: dict[str, list[bytes]] = {name: [] for name in _TEXTS}
         self._numbers: dict[str, list[pa.Array]] = {name: [] for name in _NUMBERS}
         self._unknown: dict[int, UnknownTransfer] = {}
 
     def add(self, outside: Sequence[Any], time_nodes: Sequence[Any] = (), lenient: bool = False) -> None:
-        """Add an answer's relationships outside and in time nodes.
+        """Add an answer's relationships: those of no time node (``outside``), then those of each time node.
 
         Only an answer from the ``lenient`` mode may have relationships of unknown types.
         """
@@ -66,7 +66,7 @@ class Transfers:
 
     @property
     def windows(self) -> Integers:
-        """Number (from 1) of the time node of each relationship, 0 outside time nodes; shape (relationships,)."""
+        """Number of the time node (from 1) of each relationship, 0 if it is of no time node; shape (relationships,)."""
         numbers = [number for sizes in self._sizes for number in range(len(sizes))]
         return np.repeat(np.array(numbers, np.int64), [size for sizes in self._sizes for size in sizes])
 

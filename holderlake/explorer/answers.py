@@ -32,7 +32,10 @@ def tokens(reader: Reader, text: str) -> Columns:
 
 
 def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
-    """Return three tables by name: ``token``, ``instants`` (in order, with concentration figures) and ``failures``."""
+    """Return three tables by name: ``token``, ``instants`` and ``failures``.
+
+    ``instants`` has the token's instants in order, with figures of concentration. ``failures`` has its failed requests.
+    """
     subject = {"chain": chain, "token": token}
     return {
         "token": _query(reader, "token", **subject),
@@ -44,8 +47,8 @@ def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
 def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
     """Return a token's map as of the instant ``at``: nodes, links, clusters and failures, by name.
 
-    The failures are the requests for missing parts. A text column of the links is ``{"values": …, "at": …}``: the
-    distinct texts, and for each row the index of its text.
+    ``failures`` has the requests for the map that failed. ``links`` is packed to make the JSON smaller: a text column
+    is ``{"values": …, "at": …}``, the distinct texts and, for each row, the index of its text.
     """
     subject = {"chain": chain, "token": token, "at": at}
     parts = {part: _query(reader, part, **subject) for part in ("nodes", "clusters", "failures")}
@@ -63,9 +66,9 @@ def _query(reader: Reader, name: str, **parameters: Any) -> Columns:
 
 
 def _packed(answer: pa.Table) -> dict[str, Any]:
-    """Return the table's columns by name. A text column has its distinct values and an index for each row.
+    """Return the table's columns by name. A text column has its distinct values and, for each row, an index.
 
-    Thousands of links join hundreds of addresses, so this makes the JSON two thirds smaller.
+    Thousands of links connect hundreds of addresses, so the JSON becomes two thirds smaller.
     """
     packed: dict[str, Any] = {}
     for name, column in zip(answer.column_names, answer.columns, strict=True):
@@ -79,7 +82,7 @@ def _packed(answer: pa.Table) -> dict[str, Any]:
 
 @cache
 def queries_hash() -> str:
-    """Return a hash of all SQL files. It is part of each answer's ETag, so browsers drop answers of older queries."""
+    """Return a hash of all SQL files. It is part of each answer's ETag, so that a changed query invalidates answers."""
     texts = sorted((file.name, file.read_text()) for file in files("holderlake.explorer").joinpath("sql").iterdir())
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 

@@ -34,7 +34,10 @@ routes = APIRouter(prefix="/api")
 
 
 def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
-    """Return the explorer's app. It answers requests whose host is localhost, an IP address or one of ``names``."""
+    """Return the explorer's app.
+
+    It accepts requests for localhost, for IP addresses and for the host names ``names``.
+    """
     published = Published(warehouse)
 
     @asynccontextmanager

@@ -26,9 +26,10 @@ HEADERS: Final = {
 
 
 class Guard:
-    """Middleware that refuses requests whose host is not one of ``names``, ``localhost`` or an IP address.
+    """Middleware that refuses requests for a host other than ``names``, ``localhost`` and IP addresses.
 
     The page of an attacker can make its own host name resolve to this machine (DNS rebinding), but not an IP address.
+    So a request for an unknown host name may come from such a page.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:

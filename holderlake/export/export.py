@@ -51,7 +51,7 @@ _NESTED: Final = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION)\(.*", re.DOTALL)
 class Exported:
     """A written file: path, format, number of rows, columns and bytes, and the seconds it took.
 
-    ``notes`` has the numbers of special values, by the keys of ``_NOTES``.
+    ``notes`` has numbers for messages to the user, by the keys of ``_NOTES``: for example, how many texts were changed.
     """
 
     path: Path
@@ -164,9 +164,9 @@ def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
 
 
 def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyRelation:
-    """Return the rows with all values that the file format lacks as text. Nested values become JSON.
+    """Return the rows with every value that the file format cannot store converted to text. Nested values become JSON.
 
-    ``tables`` means that the format supports nested values (``Format.tables``).
+    ``tables`` is true if the format supports nested values (``Format.tables``).
     """
     columns = []
     for name, kind in zip(answer.columns, map(str, answer.types), strict=True):

@@ -23,9 +23,9 @@ EXCEL_COLUMNS: Final = 16_384
 EXCEL_TEXT: Final = 32_767
 _EXACT: Final = Context(prec=80)
 _EXACT_DIGITS: Final = 15
-"""Number of exact digits. Excel's numbers are floats."""
+"""Most digits of a number that Excel stores exactly, because its numbers are 64-bit floats."""
 _FIRST_EXCEL_DAY: Final = date(1900, 3, 1)
-"""Excel treats 1900 as a leap year, so earlier days are off by one."""
+"""First day that is a date in Excel. Excel treats 1900 as a leap year, so earlier dates are off by one day."""
 _FORMULA: Final = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
 """Signs that begin a formula, including the full-width ones of East Asian text."""
 _NUMBER: Final = r"^[+-]?[0-9]+([.][0-9]+)?$"
@@ -49,7 +49,7 @@ class Format(ABC):
 
     @property
     def notes(self) -> dict[str, int]:
-        """Numbers of special values in the file, by the keys of ``export._NOTES``."""
+        """Numbers for messages to the user, by the keys of ``export._NOTES``: for example, how many texts changed."""
         return {}
 
 

@@ -26,7 +26,7 @@ from holderlake.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 _FEWEST_MAPS: Final = 3
-"""``history_markdown`` leaves out tokens that have fewer maps."""
+"""Fewest maps of a token in ``history_markdown``. Tokens with fewer maps are left out."""
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; the yellow is darker."""
 _REST: Final = "#9aa3af"
@@ -159,7 +159,7 @@ def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], un
 def _answers(
     warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime
 ) -> dict[str, list[tuple[str, pa.Table]]]:
-    """Return the data of each plot by the name of the query: pairs of a token's address and its rows."""
+    """Return the rows that each plot draws, by query name: pairs of a token's address and its rows."""
     answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
     for address in tokens:
         with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:

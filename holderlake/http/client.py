@@ -39,8 +39,8 @@ _CONNECT_SECONDS: Final = 10.0
 _KEEP_ALIVE_SECONDS: Final = 3.0
 """Seconds after which the client closes an idle connection.
 
-Servers close idle connections after 5 s or more. If a server closes while the client sends, the client cannot know
-whether the request is charged.
+Servers close idle connections after 5 s or more. If a server closes while the client sends a request, the client cannot
+know whether the request is charged. So the client closes first.
 """
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NEVER_SENT: Final = (
@@ -78,8 +78,8 @@ class HttpResponse:
 class HttpError(Exception):
     """A call without a complete response.
 
-    ``response`` has status and headers if they arrived, else it is None. ``kind`` is the name of httpx's error. The
-    message may name the host. Neither the message nor the response contains a header of the request.
+    ``response`` has status and headers, None if they did not arrive. ``kind`` is the name of httpx's error. The message
+    may name the host. Neither the message nor the response contains a header of the request, which may be a secret.
     """
 
     def __init__(self, cause: Cause, message: str, kind: str, response: HttpResponse | None = None) -> None:
@@ -90,7 +90,7 @@ class HttpError(Exception):
 
 
 class _NoCookies(httpx.Cookies):
-    """A cookie jar that keeps nothing, because the search for cookies takes a fifth of a call's CPU time."""
+    """A cookie jar that stores nothing. httpx's own jar needs a fifth of a call's CPU time to search for cookies."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
         return
@@ -222,9 +222,9 @@ def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _without_deflate(raw: bytes, limit: int) -> bytes:
-    """Return a ``deflate`` body decompressed.
+    """Return the decompressed body of a response with ``Content-Encoding: deflate``.
 
-    Servers use that name for zlib's format, for bare deflate and for plain text.
+    Servers send zlib's format, deflate without a header, or plain text under this name.
     """
     has_header = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and int.from_bytes(raw[:2], "big") % 31 == 0
     try:

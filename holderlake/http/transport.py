@@ -13,7 +13,7 @@ import httpx
 from yarl import URL
 
 CAN_SEND_ONCE: Final = "_retry_connection" in aiohttp.ClientSession.ATTRS
-"""True if aiohttp's own retries can be switched off in the installed version. If not, httpx's transport is used."""
+"""True if aiohttp's own retries can be switched off in the installed version. If not, use httpx's transport."""
 _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
     (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
     (aiohttp.ClientHttpProxyError, httpx.ProxyError),
@@ -24,7 +24,7 @@ _ERRORS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] =
     (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
     (aiohttp.ClientPayloadError, httpx.RemoteProtocolError),
 )
-"""Type of httpx's error for each type of aiohttp's error. The first match is used; other types become ``ReadError``."""
+"""Pairs of types: aiohttp's error, and httpx's error for it. The first match is used, ``ReadError`` without a match."""
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):

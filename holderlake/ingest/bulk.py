@@ -1,7 +1,7 @@
 """Bulk ingest: the local engine computes the rows of many partitions, without a request.
 
-A pass is one call of the engine, for several partitions. Each partition gets its own commit, as if its answers had been
-fetched.
+One call of the engine, called a pass, computes several partitions. Each partition gets its own commit, as if its
+answers had been fetched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 _FIRST: Final = 512
 """Number of answers in the first pass, before the size of an answer is known."""
 _BYTES: Final = 64 << 20
-"""Most bytes of the rows of a pass, unless one partition has more. Two passes are in memory at a time."""
+"""Most bytes of the rows of a pass. A single partition may exceed it. Two passes are in memory at a time."""
 
 _NONE_MISSING: Final = Missing([], {})
 
@@ -42,8 +42,9 @@ async def ingest_bulk(
 ) -> list[PartitionResult]:
     """Compute the missing subjects of a chain's partitions, commit each partition, and return all results.
 
-    ``only`` names the tokens to consider (None: all). ``on_result`` is called with the result of each partition. While
-    the partitions of a pass are committed, the engine computes the next pass, because commits mostly wait for the disk.
+    ``only`` names the tokens to consider (None: all). ``on_result`` is called with the result of each partition. The
+    engine computes the next pass while the partitions of a pass are committed, because commits mostly wait for the
+    disk.
     """
     size = _PassSize()
     passes = _passes(context, stream, partitions, only, size)
@@ -75,7 +76,10 @@ async def ingest_bulk(
 def _passes(
     context: IngestContext, stream: Stream, partitions: Sequence[Partition], only: Sequence[str] | None, size: _PassSize
 ) -> Iterator[tuple[Sequence[Partition], Missing]]:
-    """Yield the partitions of each pass, and the subjects that all of them lack. The partitions are consecutive."""
+    """Yield for each pass its partitions and its missing subjects.
+
+    Partitions are in one pass if they are consecutive and lack the same subjects.
+    """
     for missing, alike in groupby(partitions, lambda partition: context.missing(stream, partition, only)):
         left = list(alike)
         while left:
@@ -105,9 +109,10 @@ def _compute(
 
 
 def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
-    """Return the batch to commit for a partition, as if its answers had been fetched.
+    """Return the batch to commit for one partition.
 
-    ``tables`` are the rows by table name, ``refused`` the subjects that have no answer, with their errors.
+    ``tables`` are the computed rows by table name. ``refused`` are the subjects for which the engine has no answer,
+    with the error.
     """
     batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(subjects))
     for one in refused:
@@ -118,13 +123,16 @@ def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequ
 
 
 class _PassSize:
-    """Size of the next pass as a number of answers, estimated from the bytes of earlier answers."""
+    """The number of answers in the next pass, estimated from the bytes of the answers in earlier passes."""
 
     def __init__(self) -> None:
         self._answers = _FIRST
 
     def partitions(self, subjects: int) -> int:
-        """Return the number of partitions (at least one) in the next pass. Each of them lacks ``subjects`` subjects."""
+        """Return the number of partitions in the next pass, at least one.
+
+        ``subjects`` is how many each partition lacks.
+        """
         return max(1, self._answers // max(1, subjects))
 
     def update(self, result: BulkResult, answers: int) -> None:
@@ -137,7 +145,10 @@ class _PassSize:
 
 
 def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
-    """Return for each instant its tables, with the column ``fetched_at``, and the subjects that have no answer."""
+    """Return for each instant its tables by name, and the subjects for which the engine has no answer.
+
+    The tables have the column ``fetched_at``.
+    """
     found: dict[datetime, tuple[Tables, list[MissingAnswer]]] = {as_of: ({}, []) for as_of in instants}
     for one in result.refused:
         found[one.as_of][1].append(one)

@@ -1,4 +1,4 @@
-"""Cancellation of a run: after the first SIGINT or SIGTERM no new call starts, and calls under way finish."""
+"""Cancellation of a run: after the first SIGINT or SIGTERM no new call starts, and open calls finish."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 def cancelling(provider: Provider) -> Iterator[None]:
     """In the ``with`` block, cancel the provider at the first signal and raise ``KeyboardInterrupt`` at the second.
 
-    It needs a running event loop. Outside the main thread it does nothing.
+    Use it while an event loop runs. Outside the main thread it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
 """Decoding of answers in a separate thread, several at once.
 
-Decoding 32 answers together costs less than decoding each alone. An answer waits at most 0.2 seconds for others, and
-does not wait if no other answer is expected.
+Decoding 32 answers together costs less than decoding each alone. An answer waits up to 0.2 seconds for further answers,
+but only if some are expected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 _BATCH: Final = 32
 _COMMITS: Final = 8
-"""Most commits to a bucket at a time: each waits for several answers of the storage."""
+"""Most commits to a bucket at a time. They run in parallel, because a commit mostly waits for the bucket."""
 _LONGEST_WAIT: Final = 0.2
 """Most seconds that an answer waits for others to be decoded with it."""
 
@@ -40,10 +40,10 @@ Decode: TypeAlias = Callable[[Sequence[bytes], str, Sequence[str], datetime], De
 
 @dataclass(frozen=True)
 class PendingDecode:
-    """Answers of a partition that wait to be decoded, the subjects they are about, and the function that decodes them.
+    """Answers of a partition that wait to be decoded, with their subjects and the function that decodes them.
 
-    If ``subject_column`` is set, there is one subject and one answer, and this column of the rows contains the subject.
-    Such answers of a partition are decoded together. All others are decoded alone.
+    ``subject_column`` is set if there is exactly one subject and one answer; it names the column of the rows that
+    contains the subject. Only then may the answer be decoded together with others of the partition.
     """
 
     decode: Decode
@@ -55,7 +55,7 @@ class PendingDecode:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """Key of the answers that can be decoded together: they have equal keys."""
+        """Key that is equal for pending answers that are decoded together."""
         alone = () if self.subject_column else tuple(self.subjects)
         return (self.decode.__qualname__, self.chain, self.as_of.isoformat(), *alone)
 
@@ -73,10 +73,10 @@ class DecodeQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     async def decode(self, item: PendingDecode, slots: Slots) -> Decoded:
-        """Return the decoded rows of ``item``. If several are decoded together, the first one gets all rows.
+        """Decode ``item`` and return its rows. Raises ``MalformedAnswer`` if its answer cannot be decoded.
 
-        ``slots.used`` is the number of answers that are expected or wait. Raises ``MalformedAnswer`` for an answer of
-        ``item``.
+        If several items are decoded together, the first item gets the rows of all, and the others get no rows.
+        ``slots.used`` is the number of answers that wait here or are still being fetched.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Decoded] = loop.create_future()
@@ -88,7 +88,10 @@ class DecodeQueue:
         return await future
 
     async def run(self, work: Callable[[Argument], Result], argument: Argument, *, is_remote: bool = False) -> Result:
-        """Call ``work(argument)`` in the decoding thread, or in one of several if it ``is_remote``."""
+        """Call ``work(argument)`` in the decoding thread.
+
+        If ``is_remote``, use one of the threads for commits to a bucket.
+        """
         executor = self._remote if is_remote else self._thread
         self._running += 1
         try:
@@ -102,7 +105,10 @@ class DecodeQueue:
         return bool(self._waiting or self._tasks or self._running)
 
     async def finish(self) -> None:
-        """Wait until the batches that were started are decoded. Their errors are raised by ``decode``."""
+        """Wait until the answers that are being decoded are decoded.
+
+        ``decode`` raises their errors, this method does not.
+        """
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -135,9 +141,9 @@ def _decode_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 
 
 def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
-    """Decode pending answers of one group together; if that fails, decode each alone.
+    """Decode pending answers of one group together. If that fails, decode each alone.
 
-    The first result has all rows, the others have only their unreadable values.
+    The first result has the rows of all answers. Each result has the unreadable values of its own answer.
     """
     try:
         subjects = [subject for item in items for subject in item.subjects]
@@ -155,15 +161,18 @@ def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 
 
 def named(fetched: Response, error: MalformedAnswer) -> errors.MalformedAnswer:
-    """Return a decoding error as ``provider.errors.MalformedAnswer``, with the answer's hash.
+    """Return a decoding error as ``provider.errors.MalformedAnswer``, with the hash of the answer ``fetched``.
 
-    The API key is removed from its message.
+    The API key is removed from the message.
     """
     return errors.MalformedAnswer(fetched.reader.redacted(str(error)), fetched.sha256, fetched.digest)
 
 
 def _with_fetched_at(rows: Tables, items: Sequence[PendingDecode]) -> Tables:
-    """Add the column ``fetched_at``: the time at which the last answer about the row's subject was fetched."""
+    """Add the column ``fetched_at``: the fetch time of the answer from which a row comes.
+
+    If a subject has several answers, it is the time of the last one.
+    """
     at = [max(fetched.fetched_at for fetched in item.answers) for item in items]
     if len(items) == 1:
         return {name: with_fetched_at(TABLES[name], table, at[0]) for name, table in rows.items()}

@@ -22,16 +22,16 @@ FIRST_OPTIONS: Final[Mapping[str, Options]] = {
     "maps": {"limit": 80, "use_magic_nodes": True, "use_time_nodes": True},
     "holders": {"limit": 80, "with_metadata": False},
 }
-"""Default options of version 0.1.0, which did not record options in partitions."""
+"""Request options of partitions from version 0.1.0, which did not record options: the defaults of that version."""
 
 
 def options_of(stream: str, settings: Settings) -> Options:
-    """Return the request options of a stream (such as ``maps``) in the settings."""
+    """Return the request options that the settings define for a stream, for example ``maps``."""
     return {name: getattr(getattr(settings, stream), name) for name in FIRST_OPTIONS.get(stream, ())}
 
 
 def with_options(stream: str, settings: Settings, options: Options) -> Settings:
-    """Return a copy of the settings with these request options of a stream."""
+    """Return a copy of the settings in which a stream has the given request options."""
     if not options or options == options_of(stream, settings):
         return settings
     section = getattr(settings, stream).model_copy(update=dict(options))
@@ -39,7 +39,10 @@ def with_options(stream: str, settings: Settings, options: Options) -> Settings:
 
 
 def chosen_options(stream: str, settings: Settings, held: Manifest | None, refresh: bool) -> Options:
-    """Return the options for a partition's requests: those in its manifest ``held``, else those in the settings."""
+    """Return the options for a partition's requests: those in its manifest ``held``, else those in the settings.
+
+    A ``refresh`` always uses the settings.
+    """
     if held is None or held.options is None or refresh:
         return options_of(stream, settings)
     return held.options

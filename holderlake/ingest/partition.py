@@ -41,16 +41,16 @@ from holderlake.settings import Settings
 T = TypeVar("T")
 
 _IDLE_SECONDS: Final = 1.0
-"""A run that stops cancels its remaining tasks after this many seconds without a call, a decode or a commit."""
+"""Seconds without a call, a decode or a commit after which a run that stops cancels its remaining tasks."""
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
-"""Error codes that state a fact about the token, so that a later request for the same instant gets the same error."""
+"""Error codes that are true for the token at that instant, so that a second request would get the same error."""
 
 
 _OPTION_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "maps": {"holder_limit": "limit", "use_magic_nodes": "use_magic_nodes", "use_time_nodes": "use_time_nodes"},
     "holders": {"holder_limit": "limit"},
 }
-"""Columns that record request options, by table. The value is the name of the option."""
+"""Columns in which tables record request options: by table, the option's name for each column."""
 
 
 @dataclass
@@ -58,15 +58,18 @@ class Batch:
     """Rows to commit, failures and cost of some subjects of a partition.
 
     ``tables`` has lists of tables to concatenate, by table name. ``covered`` are the subjects that need no further
-    request. ``groups`` record which answers were used. ``credits`` are hundredths of a credit. ``computed`` is the
-    number of subjects that the local engine computed.
+    request. ``groups`` record from which answers the rows were made. ``credits`` are hundredths of a credit.
+    ``computed`` is the number of subjects that the local engine computed.
     """
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     failures: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    """Rows of ``failures`` about rows and values that could not be read. ``tables`` has the rest of their answers."""
+    """Rows of the table ``failures``, about rows and values that could not be read.
+
+    The readable rows and values of the same answers are in ``tables``.
+    """
     groups: list[provenance.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
@@ -80,7 +83,10 @@ class Batch:
     def fail(
         self, endpoint: str, subject: str, code: str, error: Exception | str, answer_hash: str | None = None
     ) -> None:
-        """Add a failed subject. With a code of ``FINAL_FAILURES`` it is covered, so it is not requested again."""
+        """Add a failed subject.
+
+        If ``code`` is in ``FINAL_FAILURES``, the subject is covered and not requested again.
+        """
         self.failures.append(
             {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
         )
@@ -103,7 +109,7 @@ class Batch:
 
 
 def worst(outages: Sequence[TransientError]) -> TransientError | None:
-    """Return the first error that may have cost credits, else the first error; None if there is none."""
+    """Return the first error after which the call may be charged, else the first error; None without errors."""
     return next((one for one in outages if one.maybe_charged), next(iter(outages), None))
 
 
@@ -179,7 +185,10 @@ async def _commit_paid(
 async def _fetch_group(
     context: IngestContext, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]
 ) -> Batch:
-    """Fetch and decode subjects that are requested together. An error that concerns only them becomes their failure."""
+    """Fetch and decode subjects that are requested together.
+
+    An error that concerns only these subjects becomes a failure of each of them.
+    """
     batch = Batch()
     requests = stream.requests(settings, partition, subjects, context.refresh)
     answers: list[Response] = []
@@ -265,9 +274,10 @@ def _add_rows(
 async def commit(
     context: IngestContext, stream: Stream, partition: Partition, missing: Missing, batch: Batch
 ) -> PartitionResult:
-    """Commit a batch to the lake, and return the state of the partition after it.
+    """Commit a batch to the lake, and return the state of the partition after the commit.
 
-    Raises the error with which the provider refused every request, and ``TransientError`` if no subject got an answer.
+    Raises ``batch.refused``, the error with which the provider refuses every request. Raises ``TransientError`` if no
+    subject got an answer.
     """
     if batch.skipped:
         context.workspace.skipped[stream.name] = batch.skipped

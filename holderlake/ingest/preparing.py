@@ -1,4 +1,4 @@
-"""Checks and repairs once per run, before it pays for answers: the provider, free disk space, damaged files."""
+"""Checks before a run pays for answers: the provider, free disk space, damaged files. They run once per run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holderlake.workspace import Workspace
 LEAST_FREE: Final = 200 << 20
 """Bytes that must be free on the disk for any run."""
 _PARTITION_BYTES: Final = 150_000
-"""Bytes of a partition in archive, lake and warehouse together, if the lake has no partitions to measure."""
+"""Estimated bytes of a partition in archive, lake and warehouse together, while the lake is empty."""
 _COPIES: Final = 3
 """Number of copies of each row: in the archive, in the lake and in the warehouse."""
 _SAMPLE: Final = 200

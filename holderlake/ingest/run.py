@@ -1,8 +1,7 @@
 """Ingest of a stream's partitions, several at a time, until an outage or a permanent failure.
 
 Subjects that are named in a partition's manifest are not requested again. So a killed run resumes where it stopped, and
-a complete partition costs nothing. ``partition`` fetches one partition, ``bulk`` computes partitions with the local
-engine.
+a complete partition costs nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +18,12 @@ from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, 
 from holderlake.provider.errors import PermanentError, TransientError
 
 ANSWERS_AT_ONCE: Final = 512
-"""Most answers of partitions that have started and are not yet committed. ``provider`` limits the open calls."""
+"""Most answers in memory: fetched or being fetched, for partitions that are not committed yet.
+
+``provider`` limits the open calls.
+"""
 OUTAGE: Final = 16
-"""Number of consecutive partitions without an answer after which the provider counts as down."""
+"""Number of consecutive partitions without an answer after which the run stops, because the provider is down."""
 
 
 async def ingest(
@@ -38,8 +40,8 @@ async def ingest(
     If the local engine can compute the stream, no request is sent. Finished partitions stay in the lake after an error.
 
     Raises the errors that stop a run (a wrong key, exhausted credits, a ceiling). Raises ``TransientError`` if no
-    partition got an answer, or 16 consecutive ones got none; fewer partitions without an answer are only missing in the
-    result. Raises ``InstantAhead`` for an instant in the future, before anything is fetched.
+    partition got an answer, or if 16 consecutive partitions got none. If fewer got none, their results are left out.
+    Raises ``InstantAhead`` for an instant in the future, before anything is fetched.
     """
     instants = list(dict.fromkeys(instants))
     _check_passed(context, instants)

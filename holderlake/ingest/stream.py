@@ -30,7 +30,10 @@ Compute: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[da
 
 @dataclass(frozen=True)
 class Partition:
-    """One chain at one as-of instant (UTC). Requests for a ``live`` partition have no timestamp, so no surcharge."""
+    """One chain at one as-of instant (UTC).
+
+    ``live`` is true if the instant is the present. Then requests have no timestamp and no surcharge.
+    """
 
     chain: str
     as_of: datetime
@@ -77,13 +80,19 @@ class Stream:
         return [subjects[start : start + self.batch] for start in range(0, len(subjects), self.batch)]
 
     def archive_as_of(self, partition: Partition) -> datetime | str:
-        """Return the as-of part of an answer's key in the archive: the partition's instant, or today's date."""
+        """Return the instant by which the archive stores the partition's answers.
+
+        It is the partition's instant. For an endpoint without history mode it is the text ``known`` and today's date.
+        """
         return partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A commit to repeat from archived answers: its time (UTC), request options and rules. It is not recorded again."""
+    """A commit to repeat from archived answers: its time (UTC), request options and rules.
+
+    The archive does not record the repeated commit again.
+    """
 
     at: datetime
     options: Options | None
@@ -115,7 +124,7 @@ class IngestContext:
         return await self.provider.rules() if engine is None else rules_text(engine.rules)
 
     def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
-        """Return the subjects that a partition lacks, and their request options. See the function ``missing``."""
+        """Return the subjects that a partition lacks, by the options of this context. See the function ``missing``."""
         found = missing(
             self.workspace,
             stream,
@@ -142,8 +151,8 @@ class Missing:
 class PartitionResult:
     """State of a stream's partition after an ingest, and the cost of the ingest.
 
-    ``rows`` are row counts by table, ``credits`` hundredths of a credit. ``calls`` are the requests for which the
-    archive had no answer.
+    ``rows`` are row counts by table. ``credits`` are hundredths of a credit. ``calls`` is the number of requests that
+    were sent; requests with an archived answer do not count.
     """
 
     family: str
@@ -189,10 +198,10 @@ def missing(
     refresh_since: datetime | None = None,
     again: bool = False,
 ) -> Missing:
-    """Return the subjects that a partition lacks, and the request options for them.
+    """Return the subjects that a partition lacks, and the options for their requests.
 
     ``only`` names the tokens to consider. ``IngestContext`` describes ``refresh``, ``refresh_since`` and ``again``. If
-    a refresh has other options than the partition, all covered subjects of the partition are returned too.
+    a refresh uses other options than the partition has, all its covered subjects are returned too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
     held = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))

@@ -1,7 +1,8 @@
 """The known chains, their names and families, and the normal form of addresses.
 
 Any chain id is accepted. A chain that is not listed here works everywhere, but has no display name and no ids of price
-platforms. ``addresses`` parses the addresses that users write; ``keccak`` hashes them for their checksums.
+platforms. ``addresses`` parses the addresses that users write; ``keccak`` computes the hash for checksums of EVM
+addresses.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class KnownChain:
     native_decimals: int = 18
     family: Family = "evm"
     first_day: date | None = None
-    """Day (UTC) of the chain's first block, or an earlier day. None if it is not known for sure."""
+    """A day (UTC) on or before the chain's first block. None if no such day is certain."""
 
 
 KNOWN_CHAINS: dict[str, KnownChain] = {
@@ -75,7 +76,7 @@ KNOWN_CHAINS: dict[str, KnownChain] = {
 
 
 def from_first_day(chain: str, instants: Iterable[datetime]) -> list[datetime]:
-    """Return the instants that are on or after the first day of a chain. Earlier instants have no data."""
+    """Return the instants that are not before the first day of the chain ``chain``. Earlier instants have no data."""
     known = KNOWN_CHAINS.get(chain)
     first = known.first_day if known else None
     return [when for when in instants if first is None or when.date() >= first]
@@ -139,7 +140,7 @@ _ALIASES: dict[str, str] = {
     **{"avalanche-c": "avalanche", "avax": "avalanche", "matic": "polygon", "op": "optimism", "sol": "solana"},
     **{"trx": "tron", "arb": "arbitrum", "arbitrum-mainnet": "arbitrum", "base-mainnet": "base", "bsc-mainnet": "bsc"},
 }
-"""Ids of chains by their names at data providers, in lower case with hyphens."""
+"""Chain ids by the names that data providers use for the chains, in lower case with hyphens."""
 
 
 def address_of_token_id(text: str) -> str:

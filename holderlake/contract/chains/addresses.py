@@ -35,7 +35,7 @@ _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
 _PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # the contract's Address: visible, without % and /
 _TRON_PREFIX: Final = 0x41
 _TON_TAGS: Final = {0x11: False, 0x51: False, 0x91: True, 0xD1: True}
-"""First byte of a user-friendly TON address. The value is True for an address of the test network."""
+"""First bytes of user-friendly TON addresses. The value is True if the byte means the test network."""
 
 _FORMS: Final[dict[Family, str]] = {
     "evm": "0x and 40 hexadecimal digits",
@@ -52,11 +52,15 @@ _MIXED_CASE: Final = r"[a-f].*[A-F]|[A-F].*[a-f]"
 def parse_address(chain: str | None, text: str | bytes) -> str:
     """Return an address (text or raw bytes) in its stored spelling. Raises ``ValueError`` with the reason.
 
-    EVM: 0x and lower case, from any case, ``\\x…``, bare digits, or a topic of 32 bytes padded with zeros. Solana:
-    base58 of 32 bytes. TRON: base58 with a valid checksum, also from hexadecimal. TON: the bounceable form ``EQ…`` with
-    a valid checksum, also from the raw form and the other friendly ones. The zero addresses of TRON and TON become
-    ``ZERO_ADDRESS``, from which tokens are minted. Chains of an unknown family: visible ASCII without % and /, at most
-    128 letters.
+    Accepted forms by family of chains:
+
+    - EVM: stored as 0x and lower case. Any case, ``\\x…``, bare digits, and a topic of 32 bytes padded with zeros.
+    - Solana: base58 of 32 bytes.
+    - TRON: stored in base58 with its checksum. Hexadecimal too.
+    - TON: stored in the bounceable form ``EQ…``, with its checksum. The raw form and the other friendly forms too.
+    - Other chains: at most 128 visible ASCII characters, without % and /.
+
+    The zero addresses of TRON and TON become ``ZERO_ADDRESS``, from which tokens are minted.
     """
     family = family_of(chain)
     plain = text if isinstance(text, bytes) else _unquoted(text)
@@ -82,9 +86,9 @@ def parse_token(chain: str | None, text: str | bytes) -> str:
 
 
 def parse_unplaced_address(text: str) -> str:
-    """Return an address whose chain is unknown, in the spelling of the address family that it probably belongs to.
+    """Return an address whose chain is unknown, in the stored spelling of the family that its form suggests.
 
-    Hexadecimal text is an EVM address, and text that is a valid TON address is one. Other text is unchanged. Raises
+    Hexadecimal text is treated as an EVM address, valid TON text as a TON address. Other text is unchanged. Raises
     ``ValueError`` if the text cannot be an address.
     """
     plain = _unquoted(text)
@@ -151,8 +155,8 @@ def shown(value: object) -> str:
 def _is_long_base58(plain: pa.Array) -> pa.Array:
     """Return an Arrow array of booleans: True for a text that is certainly the base58 form of 32 bytes.
 
-    These texts have 43 or 44 letters and lie within the limits of 32 bytes. The base58 alphabet has the order of ASCII,
-    so texts of one length compare like numbers.
+    The function compares texts of 43 or 44 letters with the largest base58 text of 32 bytes. This is correct because
+    the base58 alphabet is in ASCII order, so texts of equal length sort like numbers.
     """
     fits = (
         pc.and_(

@@ -28,9 +28,9 @@ _QUESTIONS = (
 class Content:
     """Data of a report.
 
-    ``token`` is the row of the query ``token``: name, symbol, and the number and the times of instants with data.
-    ``answers`` has the rows of the other queries by name. ``maps`` has the tables of the first and the last map, by
-    instant and then by table.
+    ``token`` is the row of the query ``token``: name, symbol, and the number, first and last of the instants with data.
+    ``answers`` has the rows of the other queries by query name. ``maps`` has two maps, the first and the last of the
+    period, by instant; a map is its tables by name.
     """
 
     period: Period

@@ -36,16 +36,16 @@ _FIGURES: Final = (
     ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
     ("nakamoto_coefficient", "Entities that together hold half", 1.0, 0),
 )
-"""Columns of the query ``concentration``: name, title, factor of the shown number, and number of decimals.
+"""Rows of the table of key figures: column of the query ``concentration``, title, factor, number of decimals.
 
-A factor of 100 shows a share as a percentage.
+The shown number is the value times the factor: 100 shows a share as a percentage.
 """
 _MOST_EVENTS: Final = 60
 
 
 @dataclass(frozen=True)
 class Written:
-    """A written page: its path and bytes, and the number, the first and the last of the instants with data."""
+    """A written page: path, bytes, and the instants in it that have data (number, first, last)."""
 
     path: Path
     bytes: int

@@ -31,7 +31,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def amount(text: str | None) -> str:
-    """Return a decimal text with at most six decimals if it is below 1, else at most two. Others are cut off."""
+    """Return a decimal text with at most six decimals if it is below 1, else at most two. It is not rounded."""
     if text is None:
         return _NOTHING
     value = Decimal(text)

@@ -1,7 +1,8 @@
 """Stream of metadata of addresses: the top holders in the partition's table ``holders``, and the address sets.
 
-The endpoint needs a custom plan. With any other plan the stream is skipped at no cost, and reported. The endpoint has
-no history mode: rows of a past instant have the metadata of the time when they were fetched (``fetched_at``).
+The endpoint needs a custom plan. With any other plan the stream is skipped at no cost, and the result reports it. The
+endpoint has no history mode: rows of a past instant have the metadata of the time when they were fetched
+(``fetched_at``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
 
 
 def most_subjects(workspace: Workspace, partition: Partition) -> int:
-    """Return the largest number of addresses that a partition may request, for plans made before holders are known."""
+    """Return an upper limit of the number of addresses to request for a partition.
+
+    Plans use it, because the holders are not known before the run.
+    """
     chosen = workspace.settings.addresses
     watched = len(watched_tokens(workspace, partition))
     return chosen.top * watched + len(_named(workspace, partition)) if chosen.enabled else 0

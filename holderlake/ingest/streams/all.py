@@ -13,4 +13,4 @@ from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.ingest.streams.tokens import TOKENS
 
 STREAMS: Final[tuple[Stream, ...]] = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
-"""Ordered, because plots need the names in ``tokens``, and ``addresses`` requests the top holders in ``holders``."""
+"""The order matters: plots need the names in ``tokens``, and ``addresses`` requests the top holders in ``holders``."""

@@ -1,10 +1,13 @@
-"""Covering designs: lists of at most 1,000 addresses such that each pair of a larger set is in some list.
+"""Covering designs: lists of at most 1,000 addresses that contain every pair of a larger set.
 
-A subgraph request takes at most 1,000 addresses, and costs 10 credits plus 1 for each address. Here the addresses of
-one request are a block, as in the mathematics of designs. The addresses are divided into equal groups, and a block is
-the union of some groups. Known optimal or nearly optimal designs are tried (all pairs of groups; five groups in four
-triples; projective planes of prime order), and the cheapest one that fits is used. Source for the small cases: W. H.
-Mills, "Covering designs I", Ars Combinatoria 8 (1979).
+A subgraph request takes at most 1,000 addresses, and costs 10 credits plus 1 for each address. To get the transfers
+between all addresses of a larger set, each pair must be in at least one request. In the mathematics of designs, such a
+request is called a block.
+
+The addresses are divided into equal groups, and a block is the union of some groups. The module compares designs that
+are known to be optimal or nearly optimal, and uses the cheapest one that fits. These are: all pairs of groups; five
+groups in four blocks of three; projective planes of prime order. Source for the small cases: W. H. Mills, "Covering
+designs I", Ars Combinatoria 8 (1979).
 """
 
 from __future__ import annotations
@@ -16,13 +19,13 @@ from holderlake.contract.prices import SUBGRAPH_ADDRESS, SUBGRAPH_BASE
 from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES
 
 Design = list[tuple[int, ...]]
-"""Blocks as tuples of group numbers. Each pair of groups is in at least one block."""
+"""Blocks as tuples of group numbers. Every pair of groups is in at least one block."""
 
 _FIVE_IN_FOUR: Design = [(0, 1, 2), (0, 3, 4), (1, 2, 3), (1, 2, 4)]
 
 
 def covering_blocks(addresses: Sequence[str], most: int = MAX_SUBGRAPH_ADDRESSES) -> list[list[str]]:
-    """Return lists of at most ``most`` addresses. Each pair of the distinct addresses is in at least one list."""
+    """Return lists of at most ``most`` addresses. Every pair of the distinct addresses is in at least one list."""
     distinct = list(dict.fromkeys(addresses))
     if len(distinct) <= most:
         return [distinct]
@@ -39,8 +42,7 @@ def blocks_cost(blocks: Sequence[Sequence[str]]) -> int:
 def _designs(count: int, most: int) -> Iterator[Design]:
     """Yield the designs to compare, for ``count`` addresses and at most ``most`` addresses in a block.
 
-    Of the projective planes only the smallest that fits is among them, because a larger order puts each address in more
-    blocks.
+    Of the projective planes only the smallest that fits is yielded: a larger one puts each address in more blocks.
     """
     groups = max(3, -(-count // (most // 2)))
     yield list(combinations(range(groups), 2))
@@ -54,7 +56,10 @@ def _designs(count: int, most: int) -> Iterator[Design]:
 
 
 def _projective_plane(order: int) -> Design:
-    """Return the lines of the projective plane of a prime order, as point numbers. Any two points share one line."""
+    """Return the lines of the projective plane of a prime order. A line is a tuple of point numbers.
+
+    Any two points are together in exactly one line.
+    """
     points = [(1, y, z) for y, z in product(range(order), repeat=2)]
     points += [(0, 1, z) for z in range(order)] + [(0, 0, 1)]
     return [
