@@ -79,7 +79,7 @@ def as_json(value: Any) -> None:
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Print ``lines``, one sequence of values each, as a table with the headings ``columns``.
+    """Print a table with the headings ``columns``. Each element of ``lines`` is a row.
 
     A table of over four columns that is wider than the terminal is printed row by row, with one value per line.
     """
@@ -108,7 +108,7 @@ def _blocks(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def arrow(title: str, table: pa.Table) -> None:
-    """Print an Arrow table as ``rows`` prints lines."""
+    """Print an Arrow table with ``title`` and its column names as headings. The layout is that of ``rows``."""
     rows(title, table.column_names, (tuple(row.values()) for row in table.to_pylist()))
 
 

@@ -59,12 +59,15 @@ class RunCancelled(RunFailed):
 
 
 class SomeFailed(RunFailed):
-    """A command did only part of its work. The message gives the number of failures and where to see them."""
+    """A command did only part of its work. The message has the number of failures and the command that shows them."""
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Turn a failed import in the ``with`` block into ``SettingsError``. ``name`` is the extra that has the package."""
+    """Turn a failed import in the ``with`` block into ``SettingsError``.
+
+    ``name`` is the optional extra of Holderlake that installs the package; the message gives the pip command.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

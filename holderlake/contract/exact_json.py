@@ -46,7 +46,7 @@ def decode(raw: bytes, shape: Any) -> Any:
     try:
         plain = _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, ArithmeticError, RecursionError) as error:
-        raise MalformedAnswer(f"not JSON ({error}); it begins {raw[:60]!r}") from error
+        raise MalformedAnswer(f"the answer is not JSON ({error}); it begins {raw[:60]!r}") from error
     adapter = _ADAPTERS.get(shape)
     if adapter is None:
         adapter = _ADAPTERS[shape] = TypeAdapter(shape)

@@ -70,10 +70,10 @@ def _finite(value: Any) -> Any:
     if isinstance(value, str):
         raise ValueError(f"a number is expected, not the text {value[:40]!r}")
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
-        raise ValueError(f"{value} is not finite: give a number with digits")
+        raise ValueError(f"{value} is not a finite number")
     if isinstance(value, Decimal) and value.adjusted() < -_LONGEST_FRACTION:
         # its digits would fill the memory
-        raise ValueError(f"{value:.3e} is too small: a number has at most {_LONGEST_FRACTION} decimals")
+        raise ValueError(f"{value:.3e} has too many decimals: a number may have {_LONGEST_FRACTION}")
     return value
 
 

@@ -90,7 +90,7 @@ def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Un
     try:
         return _read(raw, shape, chain)
     except RecursionError as error:
-        raise MalformedAnswer(f"nested too deeply to be read; it begins {raw[:60]!r}") from error
+        raise MalformedAnswer(f"the answer is nested too deeply to be read; it begins {raw[:60]!r}") from error
 
 
 def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadable]]:
@@ -119,7 +119,7 @@ def _parsed(raw: bytes) -> Any:
         return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number, strict=False)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise MalformedAnswer(f"not JSON ({error.msg}: {where}); it begins {raw[:60]!r}") from error
+        raise MalformedAnswer(f"the answer is not JSON ({error.msg}: {where}); it begins {raw[:60]!r}") from error
 
 
 def _number(text: str) -> Decimal:

@@ -135,7 +135,8 @@ class Excel(Format):
         import xlsxwriter
 
         if len(schema) > EXCEL_COLUMNS:
-            raise ValueError(f"Excel holds {EXCEL_COLUMNS:,} columns, but the result has {len(schema):,}")
+            too_wide = f"Excel holds {EXCEL_COLUMNS:,} columns, but the result has {len(schema):,}"
+            raise ValueError(f"{too_wide}: select fewer columns, or export to Parquet or CSV")
         options = {
             "constant_memory": True,
             "tmpdir": str(path.parent),

@@ -217,7 +217,9 @@ def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
     if "deflate" in named:
         return _without_deflate(raw, limit)
     if named - {"gzip", "x-gzip"} and raw.lstrip()[:1] not in _JSON_STARTS:
-        raise _UnusableBody("encoding", f"the answer has the content encoding {encoding!r}, which was not requested")
+        raise _UnusableBody(
+            "encoding", f"the answer has the content encoding {encoding!r}; accepted are {ACCEPT_ENCODING}"
+        )
     return raw
 
 

@@ -143,7 +143,7 @@ def _decode_all(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
 def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
     """Decode pending answers of one group together. If that fails, decode each alone.
 
-    The first result has the rows of all answers. Each result has the unreadable values of its own answer.
+    The first result has the rows of the complete group. The unreadable values of an answer are in its own result.
     """
     try:
         subjects = [subject for item in items for subject in item.subjects]

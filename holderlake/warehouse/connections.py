@@ -28,8 +28,8 @@ class DamagedWarehouse(WarehouseError):
 def attach(path: Path) -> duckdb.DuckDBPyConnection:
     """Return a read-only connection to a warehouse's file. Raises ``WarehouseError``.
 
-    The file is attached to a new in-memory database instead of opened, because DuckDB would reuse a file that the
-    process has open at this path, even after a load has replaced it.
+    The connection is a new in-memory database to which the file is attached. If DuckDB opened the path itself, it would
+    reuse a file that this process has open at the path, although a load has replaced the file.
     """
     if not path.exists():
         raise WarehouseError(f"there is no warehouse at {path} yet: run 'holderlake demo' or 'holderlake ingest'")
@@ -54,7 +54,7 @@ def attach(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _refuse_newer(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Raise ``WarehouseError`` for a warehouse of a later format than this version knows."""
+    """Raise ``WarehouseError`` if a later version of Holderlake made the warehouse in a format unknown to this one."""
     with suppress(duckdb.Error):  # not a warehouse, or damaged: the caller's query says so
         found = connection.execute("SELECT sha FROM _installed WHERE part = 'format'").fetchall()
         for (number,) in found:
@@ -63,7 +63,7 @@ def _refuse_newer(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Turn off progress bars and queries of Python variables as tables. Returns the same connection."""
+    """Turn off progress bars, and SQL access to Python variables, on a connection. Return the connection."""
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET python_enable_replacements = false")
     return connection
@@ -93,7 +93,7 @@ def run_foreign_query(connection: duckdb.DuckDBPyConnection, sql: str, *, files:
         return run_query(connection, sql)
     except WarehouseError as error:
         if "disabled by configuration" in str(error) or "disabled through configuration" in str(error):
-            raise WarehouseError(f"{first_line(error)}; --files lets a query read files") from error
+            raise WarehouseError(f"{first_line(error)}; add --files to let the query read files") from error
         raise
 
 
@@ -117,6 +117,4 @@ def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise WarehouseError(str(error)) from error
     odd = sorted(one.name for one in types - {duckdb.StatementType.SELECT})
     if odd:
-        raise WarehouseError(
-            f"{', '.join(odd)} is refused: with --files a query only reads; 'holderlake export' writes"
-        )
+        raise WarehouseError(f"{', '.join(odd)} is refused: use a SELECT, or 'holderlake export' to write a file")

@@ -74,10 +74,10 @@ def open_warehouse(path: Path | str | None = None) -> DataFrames:
 
 
 def open_lake(root: Path | str | None = None) -> DataFrames:
-    """Open the lake's Parquet files at ``root`` (by default the settings' one), with the warehouse's views and macros.
+    """Open the lake's Parquet files at ``root``, with the warehouse's views and macros. Default: the settings' lake.
 
-    Queries see the partitions that are committed at this call, without those that have damaged files. To find damaged
-    files, this call reads every byte of the lake once. If the lake lies in a bucket, it is first copied to this host.
+    Queries see the partitions that are committed at this call. Partitions with damaged files are left out; to find
+    them, this call reads every byte of the lake once.
     """
     lake = Lake(Path(root)) if root else local_lake(load_settings())
     connection = quiet(duckdb.connect())

@@ -1,11 +1,11 @@
 """A SQL script of views over the lake's Parquet files, for any DuckDB without the warehouse.
 
-The script creates the warehouse's tables as views, and all its views and macros, so a query returns the same rows. It
-shows the partitions that are committed when it is read; read it again to see later ones.
+The script creates the warehouse's tables as views, and all its views and macros. So a query returns the same rows as in
+the warehouse. DuckDB finds the committed partitions when it reads the script; read it again to see later partitions.
 
 DuckDB refuses a query over Parquet files if one of them is damaged. So the script compares each partition with its
-manifest, and leaves a damaged partition out. If some files of a table are damaged, a variable lists the intact ones.
-Variables belong to a session: read the script in each session over a damaged lake.
+manifest, and leaves out damaged partitions. If some files of a table are damaged, a DuckDB variable lists the intact
+ones. Variables belong to a session: read the script in each session that queries a damaged lake.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ WHERE false;
 def script(lake: Lake, damaged: Iterable[Damage] = ()) -> str:
     """Return the SQL script, with absolute paths.
 
-    Each time DuckDB reads the script, it finds files that are missing, truncated or unreadable. ``damaged`` are
-    files that only a comparison of every byte finds; their partitions are left out until they are written again.
+    DuckDB finds missing, truncated and unreadable files itself, each time it reads the script. ``damaged`` are files
+    whose damage only a comparison of every byte finds. Their partitions are left out until they are written again.
     """
     return "".join(_statements(lake.root.resolve(), list(damaged)))
 
@@ -225,5 +225,8 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _nulls(table: Table, rename: Callable[[str], str] = str) -> str:
-    """Return SQL with a typed null for each column, because files of an older version may lack some columns."""
+    """Return SQL with a typed null for each column, because files of an older version may lack columns.
+
+    ``rename`` maps the lake's name of a column to the name in the view.
+    """
     return ", ".join(f"CAST(NULL AS {schema.sql_type(field)}) AS {rename(field.name)}" for field in table.schema)

@@ -31,9 +31,12 @@ _BATCH_ROWS: Final = 500_000
 """Most rows to sort at once, or to search for duplicates."""
 _MEMORY: Final = "128MB"
 _MEMORY_OF_LARGE: Final = "256MB"
-"""DuckDB's memory limits: ``_MEMORY`` for a batch; ``_MEMORY_OF_LARGE`` for one larger partition, sorted on disk."""
+"""DuckDB's memory limits: ``_MEMORY`` is for a batch of partitions.
+
+``_MEMORY_OF_LARGE`` is for a partition that is larger than a batch; it is sorted on disk.
+"""
 _FEW_INSTANTS: Final = 4
-"""If a load has fewer instants a month and chain than this, its rows count as out of order (table ``_mixed``)."""
+"""Fewest instants of a month and chain in one load. The rows of a smaller load count as out of order (``_mixed``)."""
 _DELETE: Final = """
 DELETE FROM {table}
 WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
@@ -47,10 +50,13 @@ FROM (
 )
 {sorting}
 """
-"""Columns that older files lack are null; columns of a later version are left out."""
+"""Insert the rows of Parquet files. Columns that a file lacks are null; columns of a later version are left out."""
 _UNSORTED: Final = frozenset({"grouped_transfers"})
-"""Tables that are not sorted: the rows of a token and instant are together anyway, and sorting would double the
-time of a load to save 5 % of the bytes. Their batches may be large, because their rows are not held in memory."""
+"""Tables that are loaded without sorting. Their files already have the rows of a token and instant together.
+
+Sorting would double the time of a load and save 5 % of the bytes. Without sorting, DuckDB need not keep the rows in
+memory, so a batch may be large.
+"""
 _KEY_HASHES: Final = "SELECT hash({key}) AS hash FROM read_parquet($files, hive_partitioning = false)"
 _SHARED_KEYS: Final = """
 SELECT chain, as_of, count(*) - count(DISTINCT hash({key})) AS rows
@@ -79,7 +85,7 @@ Partition = tuple[str, str, datetime]
 
 @dataclass(frozen=True)
 class Pending:
-    """A manifest that is not loaded yet, with the SHA-256 of its file (``sha``)."""
+    """A manifest that is not loaded yet. ``sha`` is the SHA-256 of the manifest's file."""
 
     manifest: Manifest
     sha: str
@@ -142,7 +148,10 @@ class Loading:
         self.loaded += loaded
 
     def _load_side_table(self, connection: duckdb.DuckDBPyConnection, links: Path, table: str) -> None:
-        """Replace a side table's rows of the loaded instants, of all families: a row does not name its family."""
+        """Replace the rows of a side table for all instants of this load.
+
+        A row does not name its family, so the rows of all families at these instants are replaced together.
+        """
         partitions = dict.fromkeys((one.manifest.chain, one.manifest.as_of) for one in self.loaded)
         of_instants = [
             manifest
@@ -161,14 +170,14 @@ class Loading:
     def _note_damage(self, manifest: Manifest) -> None:
         """Add messages about a partition's damaged files to ``damaged``.
 
-        A partition that was written again meanwhile is not damaged; the next load loads it.
+        If the partition was written again since this load began, it is not damaged; the next load loads it.
         """
         now = self.lake.manifest(manifest.family, manifest.chain, manifest.as_of)
         if now is None or now.commit == manifest.commit:
             self.damaged += map(str, damaged_files(self.lake, manifest, every_byte=True))
 
     def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
-        """Add a message to ``duplicates`` for each chain and instant whose rows in ``files`` share a key."""
+        """Add a message to ``duplicates`` for each chain and instant with two rows of the same key in ``files``."""
         key, named = ", ".join(TABLES[table].key), {"files": [str(path) for path in files]}
         hashes = np.sort(connection.sql(_KEY_HASHES.format(key=key), params=named).to_arrow_table()["hash"].to_numpy())
         if not (hashes[1:] == hashes[:-1]).any():  # the usual case; counting by partition is many times slower
@@ -183,9 +192,9 @@ def _in_order(one: Pending) -> tuple[str, str, str]:
 
 
 def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pending], list[str]]:
-    """Return new and changed manifests, sorted by month and chain, and messages about damaged manifests.
+    """Return the manifests that are new or changed since the last load, and messages about damaged manifests.
 
-    ``loaded`` has the SHA-256 of each loaded manifest by partition.
+    The manifests are sorted by month and chain. ``loaded`` has the SHA-256 of each loaded manifest by partition.
     """
     pending, damaged = [], []
     for path, text in lake.store.texts():
@@ -200,7 +209,7 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
 
 
 def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
-    """Yield the partitions in batches of at most ``_BATCH_ROWS`` rows to sort; a larger partition is its own batch."""
+    """Yield the partitions in batches of at most ``_BATCH_ROWS`` rows to sort. A larger partition is a batch alone."""
     for group in _bounded({place: _rows_to_sort(one) for place, one in enumerate(pending)}):
         for first in range(0, len(group), _BATCH_PARTITIONS):
             yield [pending[place] for place in group[first : first + _BATCH_PARTITIONS]]
@@ -211,7 +220,10 @@ def _rows_to_sort(one: Pending) -> int:
 
 
 def _bounded(rows_of: Mapping[Item, int]) -> Iterator[list[Item]]:
-    """Yield the keys of ``rows_of`` (numbers of rows) in groups of at most ``_BATCH_ROWS`` rows, or one larger key."""
+    """Divide keys into lists whose numbers of rows add up to at most ``_BATCH_ROWS``. A larger key is a list alone.
+
+    ``rows_of`` has the number of rows of each key.
+    """
     group: list[Item] = []
     rows = 0
     for item, own in rows_of.items():

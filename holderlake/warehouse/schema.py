@@ -83,7 +83,7 @@ _SNAPSHOTS: Final = {
         "SELECT chain, token_address, cluster_id, count(*) AS members FROM {name} GROUP BY ALL ORDER BY ALL",
     ),
 }
-"""By table: its family, a phrase for its rows, and an example query, to fill ``snapshots.sql.template``."""
+"""Values for ``snapshots.sql.template`` by table: family, a phrase that describes the rows, and an example query."""
 _STATEMENT_END: Final = re.compile(r"(?<=;)\n\n(?=--)")
 _NAMED: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
 
@@ -122,7 +122,7 @@ OWN_TABLES: Final = {
         ),
     )
 }
-"""Tables about the loaded partitions, filled from manifests; they are not in the lake."""
+"""Tables of the warehouse that the lake does not have. A load fills them from the manifests."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Query:
 
     @property
     def snapshot_of(self) -> str | None:
-        """The table with the same columns, for ``latest_…``, ``…_as_of`` and ``…_known_at``; None for other queries."""
+        """The table that has the columns of this query (``latest_…``, ``…_as_of`` or ``…_known_at``); else None."""
         table = re.sub(r"^latest_|_as_of$|_known_at$", "", self.name)
         return table if table != self.name and table in TABLES else None
 
@@ -172,7 +172,7 @@ def views_sha() -> str:
 
 
 def column_name(name: str) -> str:
-    """Return the warehouse's name of a lake's column."""
+    """Return the name that a column of the lake has in the warehouse: ``timestamp`` for ``as_of``, else the same."""
     return "timestamp" if name == "as_of" else name
 
 
@@ -182,7 +182,7 @@ def sql_type(field: pa.Field) -> str:
 
 
 def key(table: Table) -> tuple[str, ...]:
-    """Return the columns of a table's key, by the warehouse's names."""
+    """Return the names of a table's key columns in the warehouse."""
     return tuple(map(column_name, table.key))
 
 
@@ -218,7 +218,8 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
 def view_statements(tables_are: str) -> Iterator[str]:
     """Yield SQL statements that create all views, macros and comments.
 
-    ``tables_are`` is what the tables are in the database: ``TABLE`` or ``VIEW``.
+    ``tables_are`` is the kind of the contract's tables in the database: ``TABLE`` in the warehouse, ``VIEW`` over the
+    lake.
     """
     yield from (query.sql for query in _in_order())
     yield from _comments(tables_are)
@@ -248,7 +249,10 @@ def _comments(tables_are: str) -> Iterator[str]:
 
 
 def _in_order() -> list[Query]:
-    """Return the views and macros, each after those that it uses: DuckDB resolves names when it creates one."""
+    """Return the views and macros so that each comes after those that it uses.
+
+    DuckDB resolves the names in a view or macro when it creates it.
+    """
     by_name = {query.name: query for query in queries()}
     uses = {name: by_name.keys() & set(re.findall(r"\w+", query.sql)) - {name} for name, query in by_name.items()}
     return [by_name[name] for name in TopologicalSorter(uses).static_order()]

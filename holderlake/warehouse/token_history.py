@@ -1,4 +1,4 @@
-"""A token's history over a period, as the results of the queries in ``report_sql``, for the plots of ``export``."""
+"""A token's history in a period: rows of the queries in the folder ``report_sql``, for the plots of ``export``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Period:
 
 
 class TokenHistory:
-    """Queries about one token and period, over one connection, so that a later load does not change the results."""
+    """Queries about one token and period. They share one connection, so all see the same version of the warehouse."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, period: Period) -> None:
         self._connection = connection
@@ -46,7 +46,7 @@ class TokenHistory:
         return self._table(_sql(name), self.period.bound)
 
     def map_at(self, at: datetime) -> dict[str, pa.Table]:
-        """Return the token's rows at an instant in each of the ``MAP_TABLES``, by table."""
+        """Return the token's rows at the instant ``at`` in all ``MAP_TABLES``, by table name."""
         bound = {"chain": self.period.chain, "token": self.period.token_address, "at": at}
         return {table: self._table(_MAP.format(table=table), bound) for table in MAP_TABLES}
 

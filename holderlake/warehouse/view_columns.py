@@ -41,7 +41,7 @@ def view_columns() -> dict[str, list[Column]]:
 
 
 def _described(connection: duckdb.DuckDBPyConnection, query: Query) -> list[tuple[str, str]]:
-    """Return names and types of a query's columns. A macro is called with the arguments of its example."""
+    """Return pairs (name, type) of a query's columns. A macro is called with the arguments in its example."""
     call = re.search(rf"\b{query.name}(\([^)]*\))?", query.example)
     source = query.name if query.kind == "VIEW" or call is None else call.group()
     rows = connection.execute(f"DESCRIBE FROM {source}").fetchall()

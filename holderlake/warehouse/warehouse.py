@@ -1,13 +1,13 @@
 """The warehouse: the lake's committed partitions in one DuckDB file, for SQL.
 
-Tables and columns are the contract's, except that ``as_of`` is ``timestamp``. A load changes a copy of the file, and
-replaces the file by one rename: readers never block a load and never see half of it, and a killed load changes nothing.
-Loads wait for each other. On file systems that share bytes (XFS, Btrfs) the copy is free; elsewhere the whole file is
-written.
+Tables and columns are the contract's, except that ``as_of`` is named ``timestamp``. A load changes a copy of the file,
+and then replaces the file by one rename. So readers never wait for a load and never see half of it, and a killed load
+changes nothing. Two loads never run at once. On file systems that share bytes (XFS, Btrfs) the copy is free; elsewhere
+the complete file is written.
 
-Rows are ordered by month, chain, token and instant. That makes the file small, and a query about a token or a time
-reads little of it (``benchmarks.warehouse``). A load sorts its own rows; when many small loads have mixed the rows, the
-file is written again in order.
+Rows are ordered by month, chain, token and instant. The order makes the file small, and a query about a token or a time
+reads little of it (``benchmarks.warehouse``). A load sorts only its own rows. After many small loads, too many rows are
+out of order, and the load sorts the complete file.
 """
 
 from __future__ import annotations
@@ -48,10 +48,13 @@ __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
 _log = logging.getLogger(__name__)
 _MEMORY: Final = "256MB"
 _FORMAT: Final = "v1.5.0"
-"""The oldest DuckDB version that can open the file. DuckDB 1.4 fails at macros that contain WITH."""
+"""Format of the file: DuckDB 1.5.0 or later can open it. DuckDB 1.4 cannot read macros that contain WITH."""
 _MIXED_PART: Final = 0.25
 _MIXED_ROWS: Final = 250_000
-"""The file is sorted again if more than this part, and more than this number, of a table's rows are out of order."""
+"""A load sorts the complete file if a table has more rows out of order than both limits.
+
+``_MIXED_PART`` is a part of the table's rows, ``_MIXED_ROWS`` a number of rows.
+"""
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
@@ -85,7 +88,7 @@ class LoadReport:
 class _State:
     """The content of the warehouse's file: ``loaded`` has the SHA-256 of each loaded manifest, by partition.
 
-    ``installed`` has the SHA-256 of the definitions of "tables" and of "views"; it is empty without a file.
+    ``installed`` has the SHA-256 of the definitions of "tables" and of "views". It is empty if there is no file.
     """
 
     loaded: Mapping[Partition, str]
@@ -98,13 +101,19 @@ class Warehouse:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.is_postponed = False
-        """True while ``load`` does nothing, because a later load of the same command loads all partitions."""
+        """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
         self.postponed_days: set[tuple[str, str]] = set()
-        """Pairs of chain and day (YYYY-MM-DD) of postponed loads, which are searched for alerts later."""
+        """Pairs of chain and day (YYYY-MM-DD) whose load was postponed.
+
+        After the load, these days are searched for alerts.
+        """
 
     @property
     def version(self) -> str | None:
-        """A text that each load that writes changes: the file's inode and modification time; None without a file."""
+        """Text that identifies the version of the file, made of its inode and modification time; None without a file.
+
+        Every load that writes changes it.
+        """
         try:
             stat = self.path.stat()
         except FileNotFoundError:
@@ -147,7 +156,10 @@ class Warehouse:
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
-        """Make ``load`` do nothing within the ``with`` block: one load of many chains is faster than many loads."""
+        """Make ``load`` do nothing within the ``with`` block.
+
+        One load of many chains is faster than many loads, so the command loads after the block.
+        """
         self.is_postponed = True
         try:
             yield
@@ -219,9 +231,9 @@ class Warehouse:
         return loading
 
     def outdated(self) -> str:
-        """Return what the next load changes because another version made the file; an empty text for nothing.
+        """Return a text: what the next load will convert, because another version made the file. Empty if nothing.
 
-        Raises ``WarehouseError`` if a later version made it.
+        Raises ``WarehouseError`` if a later version made the file.
         """
         state = self._state()
         if _old_tables(state):
@@ -230,7 +242,10 @@ class Warehouse:
         return "replace views and macros" if _old_views(state) else ""
 
     def _state(self) -> _State:
-        """Return the loaded manifests and installed definitions. Raises ``WarehouseError`` for another DuckDB file."""
+        """Return the loaded manifests and installed definitions.
+
+        Raises ``WarehouseError`` if the file is no warehouse.
+        """
         if not self.path.exists():
             return _State({}, {})
         with self.connect() as connection:
@@ -261,11 +276,10 @@ class Warehouse:
 
     @contextmanager
     def _next_version(self, migrate: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Yield a connection to a copy of the file, and replace the file by the copy if the ``with`` block succeeds.
+        """Yield a connection to a copy of the file. If the ``with`` block succeeds, replace the file by the copy.
 
-        ``migrate`` writes the copy with the tables of this version.
-
-        Batches are separate transactions, because one large transaction would need memory for all rows.
+        If ``migrate`` is true, the copy gets the tables of this version. Each batch of a load is its own transaction,
+        because one large transaction would need memory for all rows.
         """
         copy = self._empty_place("next")
         if migrate:
@@ -302,7 +316,7 @@ class Warehouse:
             connection.execute("CHECKPOINT")
 
     def _refuse_unknown_columns(self) -> None:
-        """Raise ``WarehouseError`` for columns of a later version: this version would remove them with their values."""
+        """Raise ``WarehouseError`` if the file has columns of a later version. This version would drop them."""
         with self.connect() as connection:
             existing = dict(connection.execute(_COLUMNS, ["warehouse"]).fetchall())
         for table in (*TABLES.values(), *schema.OWN_TABLES.values()):
@@ -314,7 +328,7 @@ class Warehouse:
                 )
 
     def _empty_place(self, what: str) -> Path:
-        """Return a path next to the warehouse's file, with the suffix ``what``. Deletes leftovers of a killed load."""
+        """Return the path of the warehouse's file with the suffix ``what``. Deletes files of a killed load at it."""
         path = self.path.with_name(f"{self.path.name}.{what}")
         for leftover in (path, path.with_name(f"{path.name}.wal")):
             leftover.unlink(missing_ok=True)
@@ -323,7 +337,7 @@ class Warehouse:
 
 
 def _old_views(state: _State) -> bool:
-    """Return whether views and macros must be installed: in a new file, or one of another version."""
+    """Return whether this version's views and macros must be installed: the file is new or of another version."""
     own = {"views": schema.views_sha(), "format": str(schema.FORMAT)}
     return any(state.installed.get(part) != sha for part, sha in own.items())
 
@@ -341,11 +355,11 @@ def _unwritable(path: Path, error: Exception) -> str:
     """Return the text of an error: the warehouse can't be loaded, the reason, and the remedy."""
     if _is_full(error):
         return f"{path} can't be loaded: the disk is full; free some space and load again: the lake has every row"
-    return f"{path} can't be loaded: {first_line(error)}"
+    return f"{path} can't be loaded: {first_line(error)}; run 'holderlake doctor' to check the files"
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return True if a table has enough rows out of order to sort the file again."""
+    """Return True if the rows out of order in a table are over the limits for sorting (``_MIXED_ROWS``)."""
     for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:

@@ -139,7 +139,7 @@ def _sentence(error: Exception) -> str:
 
 
 def exit_code(error: Exception) -> ExitCode:
-    """Return the exit code for an error. A plain ``ValueError`` is about the command's own options or arguments."""
+    """Return the exit code for an error. A plain ``ValueError`` means a wrong option or argument of the command."""
     from holderlake.contract.times import InstantAhead
     from holderlake.errors import SomeFailed
 
@@ -149,7 +149,10 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
-    """Return the error classes of all packages. They are imported here, so that ``--help`` starts faster."""
+    """Return the error classes that end a command with a message.
+
+    They are imported here to make ``--help`` start faster.
+    """
     from holderlake import errors
     from holderlake.service.database.errors import KeysError
 

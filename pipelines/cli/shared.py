@@ -43,7 +43,7 @@ _open = ExitStack()
 
 
 def settings() -> Settings:
-    """Load the settings from file and environment. Raises ``SettingsError`` if ``home`` is not a folder."""
+    """Load the settings from file and environment. Raises ``SettingsError`` if ``HOLDERLAKE_HOME`` is not a folder."""
     from holderlake.settings import SettingsError, load_settings
 
     loaded = load_settings()
@@ -77,7 +77,10 @@ def _closed_at_end(opened: Workspace) -> Workspace:
 
 
 def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] | None) -> list[str]:
-    """Return the given chains, or else those of the watchlist. Raises ``ValueError`` if there is no token to fetch."""
+    """Return the given chains, or else those of the watchlist. Raises ``ValueError`` if there is no token to fetch.
+
+    ``tokens`` are the given tokens. They need a chain.
+    """
     watched = workspace.settings.watchlist
     if tokens and not chains:
         raise ValueError("--token needs --chain, because several chains can have a token with the same address")

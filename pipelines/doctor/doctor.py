@@ -156,7 +156,7 @@ async def _fetch_chains(workspace: Workspace) -> list[str]:
 
 
 def _rules(workspace: Workspace) -> Finding:
-    """Report the classification rules behind the maps: those of the store, or those that the provider publishes."""
+    """Report the thresholds by which maps are computed: the engine store's, or those that the provider publishes."""
     settings = workspace.settings
     if settings.provider.url:
         try:
@@ -173,7 +173,10 @@ def _rules(workspace: Workspace) -> Finding:
 
 
 def _store(settings: Settings) -> Finding:
-    """Compare the sizes of the store's files with its catalogue. ``holderlake store verify`` compares checksums."""
+    """Compare the sizes of the store's files with the sizes in its catalogue.
+
+    ``holderlake store verify`` compares the checksums.
+    """
     root = settings.engine_store
     found = verify(root, reads=False)
     if found.damaged:
@@ -201,7 +204,7 @@ def _negative_balances(settings: Settings) -> Finding:
 
 
 def listed_rules(rules: Mapping[str, Any]) -> str:
-    """Format rules as text, for example ``supernode_degree 10,000, …``."""
+    """Return rules as one line of text, for example ``supernode_degree 10,000, …``."""
     return ", ".join(f"{name} {_plain(value)}" for name, value in rules.items())
 
 

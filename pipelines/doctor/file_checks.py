@@ -1,6 +1,7 @@
-"""Checks of ``holderlake doctor`` on the files of a home: lake, archive, journal, SQLite files, warehouse.
+"""Checks of ``holderlake doctor`` on the files of a home: lake, archive, SQLite files, warehouse.
 
-The checks read every byte of small homes, and only the sizes of the files of large ones.
+Commit records (the folder ``archive/journal``) are checked with the archive. The checks read every byte of a small
+home. In a large home they compare only the sizes of files.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from holderlake.workspace import Workspace
 from pipelines.doctor.finding import Finding
 
 _EVERY_BYTE: Final = 2 << 30
-"""Bytes. Every byte of a lake or archive up to this size (2 GiB) is read, which takes some seconds."""
+"""Bytes (2 GiB) up to which the checks read a lake or an archive completely, which takes some seconds."""
 _SHOWN: Final = 10
 _REPAIR: Final = "'holderlake rebuild --damaged' repairs it from the archive, at no cost"
 _DATABASES: Final = {
@@ -35,7 +36,7 @@ _DATABASES: Final = {
     "dagster/history/runs/index.db": "move the folder dagster away; it holds the history of runs, and no data",
     "dagster/schedules/schedules.db": "move the folder dagster away; it holds the history of runs, and no data",
 }
-"""SQLite files of a home, with the repair for a damaged one."""
+"""SQLite files of a home, by path. The value is the advice if the file is damaged."""
 
 
 def check_files(workspace: Workspace) -> Iterator[Finding]:
@@ -120,7 +121,10 @@ def _shared_state(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _damage_of(path: Path, remedy: str) -> str | None:
-    """Return a sentence about the damage of a SQLite file, or None. The file is opened read-only."""
+    """Return a sentence about the damage of a SQLite file, None without damage. The file is opened read-only.
+
+    ``remedy`` is the advice for a damaged file.
+    """
     if not path.stat().st_size:
         return f"{path} is empty"
     try:

@@ -115,7 +115,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
         subjects = {"--chain": chain, "--token": token, "--table": table, "--refresh": refresh}
         given = [name for name, value in (times | subjects).items() if value]
         if given:
-            raise ValueError(f"--parked cannot be combined with {', '.join(given)}")
+            raise ValueError(f"--parked cannot be combined with {', '.join(given)}: use --parked alone")
         resume_paused(workspace, json)
         return
     chosen = chosen_instants(start, end, every, instants)

@@ -1,4 +1,4 @@
-"""Report of the credits that were spent and reserved, and of those that were charged for unusable answers."""
+"""Report of the credits that were spent and reserved, and of credits that were charged for unusable answers."""
 
 from __future__ import annotations
 

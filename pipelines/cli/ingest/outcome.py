@@ -25,9 +25,9 @@ from holderlake.workspace import Workspace
 class Stored:
     """Contents of some partitions in the lake.
 
-    ``partitions`` is the number of partitions with answers, ``new`` how many of them are new. ``rows`` are row counts
-    by table. ``failures`` has one dictionary for each error code: ``code``, number of ``requests``, and first
-    ``reason``.
+    ``partitions`` is the number of partitions with answers, and ``new`` is how many of them this command wrote.
+    ``rows`` are row counts by table. ``failures`` has one dictionary for each error code: ``code``, number of
+    ``requests``, and the ``reason`` of the first failure.
     """
 
     partitions: int
@@ -97,7 +97,10 @@ def report_stored(
 
 @dataclass
 class Outcome:
-    """Errors of a command's runs, and the families of tables that the key's plan excludes, with the reasons."""
+    """The errors of a command's runs, and the families of tables that the key's plan excludes.
+
+    The provider's reason is given for each family.
+    """
 
     workspace: Workspace
     chains: Sequence[str]
@@ -109,7 +112,7 @@ class Outcome:
     is_cancelled: bool = False
 
     def run(self, work: Callable[[], None]) -> None:
-        """Call ``work``, which does one run, and keep its error for ``conclude``. After a cancelled run, do nothing."""
+        """Call ``work``, which does one run, and keep its error for ``conclude``. Do nothing if a run was cancelled."""
         if self.is_cancelled:
             return
         try:

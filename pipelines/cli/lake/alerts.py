@@ -51,7 +51,7 @@ def alerts(
     since = now - settings.alerts.max_age if start is None else parse_when(start)
     until = now if end is None else parse_when(end)
     if since > until:
-        raise ValueError(f"--from ({since:%Y-%m-%d %H:%M}) is after --to ({until:%Y-%m-%d %H:%M})")
+        raise ValueError(f"--from ({since:%Y-%m-%d %H:%M}) is after --to ({until:%Y-%m-%d %H:%M}): exchange them")
     found = evaluate_rules(workspace, since, until, rule or ())
     _report_found(settings, found, since, json)
 

@@ -30,6 +30,6 @@ def export(
 
     chosen = format_of(file, format)
     if raw and chosen != "csv":
-        raise ValueError(f"--raw applies to CSV only, not to {chosen}")
+        raise ValueError(f"--raw applies to CSV only, not to {chosen}: leave it out")
     done = export_to(shared.reading().warehouse, what, file.expanduser(), chosen, replace=force, raw=raw)
     exported_report(done, json)

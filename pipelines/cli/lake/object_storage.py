@@ -13,9 +13,12 @@ from holderlake.settings import Settings, SettingsError
 from holderlake.workspace import Workspace
 
 _CACHE_BYTES = 64_000_000
-"""Most bytes of the bucket's files that are cached during a copy. Few are enough, because the lake keeps the files."""
+"""Most bytes of the bucket's files in the local cache during a copy.
+
+A small cache suffices: the lake keeps the files.
+"""
 _LEAST_AGE = timedelta(hours=1)
-"""Least age of a file to delete. A commit that takes longer would lose files that it has written."""
+"""Least age of a file that may be deleted as unused. Younger files may belong to a running commit."""
 
 
 def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:

@@ -42,7 +42,9 @@ def report(
     )
     path = (file or Path(f"report-{file_name_part(chain)}-{file_name_part(token[:12])}.html")).expanduser()
     if period.since > period.until:
-        raise ValueError(f"--from ({period.since:%Y-%m-%d %H:%M}) is after --to ({period.until:%Y-%m-%d %H:%M})")
+        raise ValueError(
+            f"--from ({period.since:%Y-%m-%d %H:%M}) is after --to ({period.until:%Y-%m-%d %H:%M}): exchange them"
+        )
     if not path.parent.is_dir():
         raise ValueError(f"the folder {path.parent} does not exist: create it, or give another path")
     if path.exists() and not force:

@@ -31,7 +31,7 @@ def upgrade_command(
     workspace = shared.reading()
     home = workspace.settings.home
     if not home.is_dir():
-        raise ValueError(f"there is no home {home}; check HOLDERLAKE_HOME")
+        raise ValueError(f"the folder {home} (HOLDERLAKE_HOME) does not exist: set HOLDERLAKE_HOME to your home")
 
     def others() -> Iterator[Step]:
         return history_steps(workspace.settings.dagster_home)

@@ -39,11 +39,11 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
 
     if remove:
         if files or not chain or not token:
-            raise typer.BadParameter("give --chain and --token, and no files", param_hint="--remove")
+            raise typer.BadParameter("--remove needs --chain and --token, and no files", param_hint="--remove")
         opening_balances.remove_balances(shared.settings(), chain, token, json)
         return
     if not files:
-        raise typer.BadParameter("name at least one balance list", param_hint="FILES")
+        raise typer.BadParameter("give at least one file with balances", param_hint="FILES")
     second = to_unix(parse_when(at)) if at else None
     options = BalanceOptions(chain, token, standard, block, second, parse_names(mapped or []))
     opening_balances.import_balances(shared.settings(), files, options, blocks or [], json)

@@ -68,7 +68,7 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
         except (Py4JError, PySparkException) as error:
             lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
             reason = lines[0].strip(" :") if lines else type(error).__name__
-            raise RunFailed(f"the cluster {settings.cluster.master} failed: {reason}") from error
+            raise RunFailed(f"the cluster {settings.cluster.master} (cluster.master) failed: {reason}") from error
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
@@ -99,7 +99,7 @@ def raw_files(store: Store) -> list[str]:
 
 @dataclass
 class _FillReport:
-    """The result of a fill: written partitions, partitions that were complete before (``already``), and seconds."""
+    """The result of a fill: written partitions, skipped ones that were complete (``already``), and seconds."""
 
     partitions: int = 0
     already: int = 0
@@ -192,7 +192,10 @@ def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
 
 
 def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: str) -> None:
-    """Write the tables of a partition into the lake. A token without holders is a failure, as it is for a provider."""
+    """Write the tables of a partition into the lake.
+
+    A token without holders becomes a failure, as in a partition that was fetched from a provider.
+    """
     at = utc_now()
     for family, names in _FAMILIES.items():
         options = options_of(family, workspace.settings)

@@ -24,6 +24,6 @@ def index(
     if tokens and chain:
         change_index(shared.settings(), chain, tokens, remove, json)
     elif remove:
-        raise typer.BadParameter("name the tokens to remove", param_hint="TOKEN")
+        raise typer.BadParameter("give the addresses of the tokens to remove", param_hint="TOKEN")
     else:
         list_index(shared.settings(), chain, json)

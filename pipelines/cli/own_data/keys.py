@@ -74,7 +74,7 @@ def keys_revoke(prefix: Prefix) -> None:
 
     with _key_store(shared.settings()) as keys:
         if not keys.revoke(prefix_of(prefix)):
-            raise UnknownKey(f"no valid key has the prefix {prefix}; 'holderlake keys list' shows the keys")
+            raise UnknownKey(f"no active key has the prefix {prefix}; 'holderlake keys list' shows all keys")
     console.out.print(f"Revoked {prefix}.")
 
 
