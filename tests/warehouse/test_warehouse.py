@@ -547,7 +547,7 @@ def test_a_query_that_writes_is_refused(small: Warehouse, tmp_path: Path, sql: s
 def test_a_query_reads_files_only_with_permission(small: Warehouse, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("one\n1\n")
     sql = f"FROM read_csv('{tmp_path}/x.csv')"
-    with pytest.raises(WarehouseError, match="--files lets a query read files"):
+    with pytest.raises(WarehouseError, match="add --files to let the query read files"):
         small.read(sql)
     assert small.read(sql, files=True).to_pylist() == [{"one": 1}]
 
