@@ -2,5 +2,5 @@
 
 ``build`` makes the derived tables, and ``answers`` makes the lake's tables from them. ``map_tables`` computes one map
 from its rows with the engine's own functions. ``statements`` loads the SQL, which ``duckdb_engine`` or ``spark_engine``
-runs. Single maps, the service and new days are in ``holderlake.engine`` only.
+runs. For single maps, the service and daily imports, use ``holderlake.engine``.
 """

@@ -1,7 +1,7 @@
 """Compute maps and holders of many tokens at many instants from the derived tables, as the lake's tables.
 
-The rows equal those of ``engine.maps.batch``, one partition (chain and instant) after another. Tokens, labels and rules
-come from a store of the engine, which needs no transfers.
+The rows equal those of ``engine.maps.batch``. They are computed by partition (chain and instant). Tokens, labels and
+rules come from a store of the engine, which needs no transfers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _LABELS: Final = pa.schema(
     [*((name, pa.string()) for name in ("chain", "address", "name", "entity_id")), ("kinds", pa.int64())]
 )
 _KEPT: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
-"""Statements whose results are stored, because several others use them or because they end a long chain of
-statements."""
+"""Statements whose results are stored. Several other statements use them, or a long chain of statements leads to
+them."""
 
 
 class Engine(Protocol):
@@ -76,8 +76,7 @@ class BulkRequest:
 
 @dataclass(frozen=True)
 class Partition:
-    """The rows of a chain as of an instant: tables by name, each sorted by token. Tokens without holders have no
-    rows."""
+    """The rows of a chain as of an instant: tables by name, sorted by token. Tokens without holders have no rows."""
 
     chain: str
     as_of: datetime
@@ -92,11 +91,11 @@ def answers(
     computed_at: datetime | None = None,
     on_statement: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Partition]:
-    """Yield the lake's tables of every token at every instant, one partition at a time, in any order of partitions.
+    """Yield the lake's tables of every token at every instant, by partition. The order of partitions is not defined.
 
     ``derived`` is the location of the derived tables (``Build.location``). ``store`` has the tokens, labels and rules.
-    ``computed_at`` is the time in the column ``dt_update``; None is the present. ``on_statement`` is called with the
-    name of each statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs.
+    ``computed_at`` is the time in the column ``dt_update``; None means the present. ``on_statement`` is called with the
+    name of a statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs.
     """
     job = _map_job(store, request, computed_at or utc_now())
     for name in BUILD:

@@ -1,7 +1,7 @@
 """Build the derived tables on the cluster, as Parquet, from raw transfers.
 
-Each build writes a new folder, with a folder for each table, and at the end a row in the table ``builds``. A build that
-was killed has no such row, and its folder can be removed.
+A build writes a new folder that contains a folder for each table. At the end it adds a row to the table ``builds``. The
+folder of a build without a row can be removed, because the build was killed.
 """
 
 from __future__ import annotations
@@ -70,5 +70,5 @@ def latest_build(engine: Engine, root: str) -> Build | None:
 
 
 def digest_of(raw: Sequence[str]) -> str:
-    """Return a digest of the file names ``raw`` of a store. The content of a name never changes."""
+    """Return a digest of the names of a store's files ``raw``. It identifies their content, which never changes."""
     return hashlib.sha256("\n".join(sorted(PurePath(one).name for one in raw)).encode()).hexdigest()

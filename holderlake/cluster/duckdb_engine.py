@@ -56,7 +56,7 @@ class DuckDbEngine:
     def run(self, name: str, values: Values, keep: bool = False) -> None:
         """Run the statement ``name``, and store its result as a table of the same name.
 
-        ``values`` has the values of its parameters. ``keep`` has no effect, because all results are stored.
+        ``values`` has the values of the statement's parameters. ``keep`` has no effect, because all results are stored.
         """
         query = statement(name)
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql}", query.chosen(values) or None)
@@ -82,8 +82,8 @@ class DuckDbEngine:
         schema: pa.Schema,
         together: Sequence[str],
     ) -> Iterator[dict[str, Any]]:
-        """Call ``compute`` for each group of rows of the tables ``left`` and ``right`` with equal ``keys``. Yield its
-        rows.
+        """Call ``compute`` for each group of rows of the tables ``left`` and ``right`` with equal ``keys``. Yield the
+        rows of the results.
 
         ``compute`` gets the values of the keys and the group's rows of both tables, and returns a table of the given
         schema. Groups are sorted by the keys, so ``together`` (see ``SparkEngine.grouped``) has no effect.

@@ -38,7 +38,7 @@ MAP_ROWS: Final = pa.schema(
         ("rows", pa.binary()),
     ]
 )
-"""Columns of a result: chain, unix second, token address, name of a table of the map, and that table as an Arrow
+"""Columns of a result: chain, unix second, token address, name of one of the map's tables, and the table as an Arrow
 stream."""
 
 
@@ -49,7 +49,7 @@ class TokenMetadata:
     known: Mapping[tuple[str, str], TokenInfo]
 
     def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
-        """Return the metadata of those of the tokens that are known, by (chain, address)."""
+        """Return the metadata of the known tokens among ``keys``, by (chain, address)."""
         return {key: self.known[key] for key in keys if key in self.known}
 
 
@@ -57,9 +57,9 @@ class TokenMetadata:
 class MapJob:
     """Settings for the tables of all maps. An instance is sent to the workers.
 
-    ``limit`` is the number of top holders of a map (None for no maps), and ``scored`` computes its service score.
-    ``holders`` is the length of a list of holders (None for no lists), and ``details`` adds address details to it.
-    ``computed_at`` is the time in the column ``dt_update``.
+    ``limit`` is the number of top holders of a map (None for no maps). ``scored`` is True if its service score is
+    computed. ``holders`` is the length of a list of holders (None for no lists). ``details`` is True if the list has
+    address details. ``computed_at`` is the time in the column ``dt_update``.
     """
 
     metadata: TokenMetadata
@@ -121,11 +121,11 @@ class MapJob:
 
 @dataclass(frozen=True)
 class _MapRows:
-    """The rows of one map.
+    """The input rows of one map.
 
-    ``texts``, ``balances`` (limbs), ``kinds``, ``is_free`` and ``is_fresh`` have one value for each holder, by rank.
-    ``supply`` is raw. ``parts`` has the other rows by kind: ``fact`` (addresses), ``magic`` (magic nodes), ``link`` and
-    ``window`` (time nodes).
+    ``texts`` (addresses), ``balances`` (limbs), ``kinds``, ``is_free`` (the map may show the holder) and ``is_fresh``
+    have one value for each holder, by rank. ``supply`` is raw. ``parts`` has the other rows by kind: ``fact`` (activity
+    of addresses), ``magic`` (magic nodes), ``link`` and ``window`` (time nodes).
     """
 
     supply: int
@@ -159,16 +159,16 @@ class _MapRows:
         return len(self.texts)
 
     def held(self, mask: Array | None = None) -> Rows:
-        """Return the balances of the holders at the one instant of the map; with ``mask``, only of those for which it
-        is True."""
+        """Return the balances of the holders, valid at the map's only instant. With ``mask``, other holders are left
+        out."""
         once = np.zeros(self.count, np.int32)
         rows = Rows(np.arange(self.count), self.balances, once, once + np.int32(1))
         return rows if mask is None else rows.at(mask)
 
     def activity(self, texts: Sequence[str]) -> Activity:
-        """Return the activity of the addresses.
+        """Return the numbers of counterparties and the first times of the addresses, from the ``fact`` rows.
 
-        The numbers of transfers are 0, because the SQL has already found the hypernodes.
+        The numbers of transfers are 0. They would only serve to find hypernodes, and the SQL has already found those.
         """
         facts = {row["one"]: row for row in self.parts["fact"]}
         rows = [facts[text] for text in texts]

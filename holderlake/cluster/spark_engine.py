@@ -63,14 +63,14 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
 
 @contextmanager
 def _arrow_only() -> Iterator[None]:
-    """Context manager that hides PySpark's warnings about pandas 3, which this module does not use."""
+    """Context manager that suppresses PySpark's warnings about pandas 3. This module does not use pandas."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         yield
 
 
 def _check_reachable(master: str) -> None:
-    """Raise ``ConnectionError`` if no master answers. Spark itself would need a minute and print a hundred lines."""
+    """Raise ``ConnectionError`` if no master answers. Spark itself would take a minute and print a hundred lines."""
     places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
     if not master.startswith("spark://"):
         return
@@ -88,8 +88,8 @@ def _check_reachable(master: str) -> None:
 class SparkEngine:
     """The ``Engine`` of ``answers`` on Spark. All workers must reach the locations: shared folders, or ``s3a://``.
 
-    Intermediate results are written to a folder in ``work`` until the engine is closed. This keeps Spark's plans short,
-    and Spark does not compute results again when a worker is lost.
+    Intermediate results are written to a folder in ``work`` and deleted when the engine is closed. Stored results keep
+    Spark's plans short, and are not computed again when a worker is lost.
     """
 
     def __init__(self, session: Any, work: str) -> None:
@@ -130,7 +130,7 @@ class SparkEngine:
     def run(self, name: str, values: Values, keep: bool = False) -> None:
         """Make a view of the statement ``name`` with the parameters ``values``.
 
-        Spark computes the view again for each use. With ``keep``, it is computed once, now, and the result is stored.
+        Spark computes the view again at each use. With ``keep``, it is computed now and its result is stored.
         """
         query = statement(name, "spark")
         frame = self._session.sql(query.sql, args=query.chosen(values))
@@ -158,11 +158,11 @@ class SparkEngine:
         schema: pa.Schema,
         together: Sequence[str],
     ) -> Iterator[dict[str, Any]]:
-        """Call ``compute`` on the workers for each group of rows of both views with equal ``keys``. Yield its rows.
+        """Call ``compute`` on the workers for each group of rows of both views with equal ``keys``. Yield the rows of
+        the results.
 
         ``compute`` gets the values of the keys and the group's rows of both views, and returns a table of the given
-        schema. Rows with equal values in the columns ``together`` follow each other, sorted by the columns of
-        ``schema``.
+        schema. Rows with equal values in the columns ``together`` are adjacent, sorted by the columns of ``schema``.
         """
 
         def of_arrow(key: tuple[pa.Scalar, ...], left_rows: pa.Table, right_rows: pa.Table) -> pa.Table:

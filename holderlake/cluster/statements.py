@@ -1,4 +1,4 @@
-"""Load the cluster's SQL from ``sql/``, where it is written for DuckDB, in the dialect of the database that runs it.
+"""Load the cluster's SQL from ``sql/``, in the dialect of the database that runs it. The files are written for DuckDB.
 
 A statement is a SELECT over named views, and its result is a view with the name of the statement. ``$name`` is a
 parameter. ``{carried}`` is replaced by the common table expressions in ``sql/carried.sql``.
@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 BUILD: Final = ("transfers", "balance_intervals", "daily_edges", "acquaintances", "addresses")
-"""The statements of the derived tables, in an order in which each comes after those that it uses."""
+"""The names of the statements that make derived tables. A statement comes after all statements that it uses."""
 
 ANSWERS: Final = (
     "hypernodes",
@@ -36,7 +36,7 @@ ANSWERS: Final = (
     "address_facts",
     "map_parts",
 )
-"""The statements of ``answers``, in an order in which each comes after those that it uses."""
+"""The names of the statements of ``answers``. A statement comes after all statements that it uses."""
 
 Values = Mapping[str, int | str]
 """Values of parameters by name."""
@@ -50,8 +50,7 @@ class Statement:
     parameters: frozenset[str]
 
     def chosen(self, values: Values) -> dict[str, int | str]:
-        """Return those of the ``values`` that are parameters of the statement. Raises ``KeyError`` if one is
-        missing."""
+        """Return the ``values`` of the statement's parameters. Raises ``KeyError`` if one is missing."""
         return {name: values[name] for name in self.parameters}
 
 
@@ -59,7 +58,7 @@ class Statement:
 def statement(name: str, dialect: str = "duckdb") -> Statement:
     """Return the statement ``name`` in the SQL dialect ``duckdb`` or ``spark``.
 
-    It is read from ``sql/build/NAME.sql`` or ``sql/answers/NAME.sql``.
+    Its file is ``sql/build/NAME.sql`` or ``sql/answers/NAME.sql``.
     """
     folder = files("holderlake.cluster").joinpath("sql")
     text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()

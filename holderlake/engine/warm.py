@@ -21,7 +21,7 @@ from holderlake.engine.store.store import Store
 
 
 def warm() -> None:
-    """Compile the numba functions that are not in the cache on disk yet."""
+    """Compile the numba functions that are missing in the compilation cache on disk."""
     token, ends = ("eth", "coin"), [(ZERO_ADDRESS, "a"), ("a", "b"), ("b", "c"), ("a", "c")]
     rows = [
         {

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from holderlake.provider.local_engine import Engine
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
-"""The credits of the embedded service's API key, in hundredths. No one pays them, but the ledger counts them."""
+"""The credits of the embedded service's API key, in hundredths. They cost nothing, but the ledger counts them."""
 
 
 @dataclass(frozen=True)
 class _Local:
-    """A provider in this process: the folder of its store (``root``), its id, and how its store is opened.
+    """A provider in this process: the folder of its store (``root``), its id, and the options for opening the store.
 
     ``accounts`` is the SQLite file of its API keys and charges. ``rules`` and ``index`` (indexed tokens as pairs of
-    chain and address) are None if the store's recorded ones apply.
+    chain and address) are None if those recorded in the store apply.
     """
 
     root: Path
@@ -54,7 +54,8 @@ class _Local:
 
 
 def make_workspace(settings: Settings) -> Workspace:
-    """Return the workspace of the settings: with the provider at ``provider.url``, or else with one in this process."""
+    """Return the workspace of the settings. Its provider is the one at ``provider.url``; without a URL, one in this
+    process."""
     if settings.provider.url:
         workspace = Workspace(settings, lambda: _remote(settings))
     else:
@@ -66,14 +67,15 @@ def make_workspace(settings: Settings) -> Workspace:
 
 
 def reading_workspace(settings: Settings) -> Workspace:
-    """Return a workspace for commands that only read the home folder. It has no tokens of the sample world."""
+    """Return a workspace for commands that only read the home folder. Tokens of the sample world are not added to its
+    watchlist."""
     workspace = Workspace(settings, lambda: _remote(settings))
     workspace.engine = _engine(settings)
     return workspace
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
-    """Return the settings with the tokens and address sets of the sample world, unless the settings name others."""
+    """Return settings with the sample world's tokens and address sets, unless the settings have their own."""
     world = _world()
     watchlist: dict[str, list[str]] = {}
     for token in world.tokens:
@@ -87,7 +89,7 @@ def with_sample_watchlist(settings: Settings) -> Settings:
 
 @cache
 def _world() -> World:
-    """Return the sample world, made once in a process, because it takes a second or two."""
+    """Return the sample world. It is made once in a process, because that takes a second or two."""
     from holderlake.engine.sources.sample import sample_world  # few commands need it
 
     return sample_world()
@@ -105,9 +107,9 @@ def sample_rules() -> Rules:
 
 
 def sample_store(home: Path) -> Path:
-    """Return the folder of the sample world's store, which is built if it is missing.
+    """Return the folder of the sample world's store. If it is missing, it is built.
 
-    The folder gets its name by one rename at the end, so it is either complete or missing.
+    The folder is built under another name and renamed at the end, so it is either complete or missing.
     """
     from holderlake.engine.store.store import Store
 
@@ -163,7 +165,8 @@ def _engine(settings: Settings) -> Engine | None:
 
 
 def _local(settings: Settings) -> _Local:
-    """Return the provider in this process that the settings choose: over the sample world or the user's own store."""
+    """Return the provider in this process that the settings select: the sample world's or that of the user's own
+    store."""
     if settings.provider.local == "sample":
         folder = settings.home / "sample-world"
         return _Local(sample_store(settings.home), f"{SAMPLE_PROVIDER}{_world_version()}", folder / "accounts.sqlite")
@@ -179,7 +182,7 @@ def _local(settings: Settings) -> _Local:
 
 
 def own_store_id(settings: Settings) -> str:
-    """Return the provider id of the user's own store, which the lake and the archive record."""
+    """Return the provider id of the user's own store. The lake and the archive record it with the data."""
     return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
 
 

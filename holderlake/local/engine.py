@@ -32,9 +32,9 @@ _ERRORS: Final[Mapping[str, type[NoAnswer]]] = {
 
 
 class LocalEngine:
-    """The local engine over a store; it implements ``holderlake.provider.local_engine.Engine``.
+    """The local engine over a store. It implements ``holderlake.provider.local_engine.Engine``.
 
-    ``store`` and ``provider_id`` are functions, which are called when the value is needed.
+    ``store`` and ``provider_id`` are functions that return the value. They are called at its first use.
     """
 
     def __init__(self, store: Callable[[], Store], provider_id: Callable[[], str]) -> None:
@@ -54,8 +54,7 @@ class LocalEngine:
         return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
-        """Compute maps of tokens at instants, see ``Engine.maps``. Raises ``EngineError`` if the store can't be
-        read."""
+        """Return maps of tokens at instants, see ``Engine.maps``. Raises ``EngineError`` if the store can't be read."""
         from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
@@ -69,7 +68,7 @@ class LocalEngine:
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
-        """Compute holders of tokens at instants, see ``Engine.holders``. Raises ``EngineError`` if the store can't be
+        """Return holders of tokens at instants, see ``Engine.holders``. Raises ``EngineError`` if the store can't be
         read."""
         from holderlake.engine.maps.batch import holder_batches
 
@@ -84,7 +83,7 @@ class LocalEngine:
     def _known(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
-        """Return the supported tokens by address, and a missing answer for each other token and instant."""
+        """Return the supported tokens by address, and a missing answer for each instant of the other tokens."""
         from holderlake.engine.queries.balances import supported_token
 
         known, refused = {}, []
@@ -104,8 +103,8 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
 def _without_holders(
     answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]
 ) -> list[MissingAnswer]:
-    """Return a missing answer for each token and instant without a row in ``answered``, because it has no holders
-    then."""
+    """Return a missing answer for each token and instant that has no row in ``answered``: the token then has no
+    holders."""
     from holderlake.engine.queries.balances import no_holders
 
     keys = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))

@@ -27,7 +27,7 @@ from holderlake.settings import Settings
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("passed over", "rejected", "wrong checksums", "error")
-"""Columns that the report has only if a file has a value for them."""
+"""Columns of the report that are shown only if a file has a value for them."""
 
 _NO_INDEX = (
     "No token is indexed, so only a token's own transfers connect its holders. 'holderlake index CHAIN TOKEN' makes "
@@ -39,8 +39,8 @@ _NO_INDEX = (
 class Reading:
     """Options for reading transfer files.
 
-    ``blocks`` are files with the times of blocks. ``rejected`` is a new file for invalid rows; None means that a file
-    with an invalid row is not imported.
+    ``blocks`` are files with the times of blocks. ``rejected`` is the path of a new file for invalid rows. If it is
+    None, a file with an invalid row is not imported.
     """
 
     options: FileOptions = field(default_factory=FileOptions)
@@ -57,9 +57,9 @@ class Reading:
 def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool) -> None:
     """Import transfer files and token lists, each file completely or not at all, and print a report.
 
-    With ``reading.rejected``, invalid rows are written to that file and the others are imported. Without it, a file
-    with an invalid row is not imported. Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if some were
-    not.
+    With ``reading.rejected``, invalid rows are written to that file, and the valid rows are imported. Without it, a
+    file with an invalid row is not imported. Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if only
+    some files were imported.
     """
     if reading.rejected is not None and reading.rejected.exists():
         raise ValueError(f"--rejected {reading.rejected} exists already; use a new file, or remove it")
@@ -123,7 +123,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:
     """Import files of address labels, each completely or not at all, and print a report.
 
-    Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if some were not.
+    Raises ``BadSource`` if no file was imported, and ``SomeFailed`` if only some files were imported.
     """
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
@@ -138,9 +138,9 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
 def _each_file(
     settings: Settings, paths: Sequence[Path], imported: Callable[[Store, Path], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[BadSource]]:
-    """Call ``imported`` for each file with the user's own store.
+    """Call ``imported`` with the user's own store and each file.
 
-    Return a line of the report for each file, and the errors of files that were not imported.
+    Return a row of the report for each imported file, and the errors of the other files.
     """
     lines: list[dict[str, Any]] = []
     errors: list[BadSource] = []
@@ -188,7 +188,9 @@ def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
         building.replace(path)
     except OSError as error:
         building.unlink(missing_ok=True)
-        raise BadSource(f"{path} cannot be written ({error.strerror}); nothing of the file was imported") from error
+        raise BadSource(
+            f"--rejected {path} cannot be written ({error.strerror}); name another file. No transfers were imported"
+        ) from error
 
 
 def _transfers_line(report: ImportReport, negative: Sequence[dict[str, Any]]) -> dict[str, Any]:

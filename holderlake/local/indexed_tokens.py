@@ -17,7 +17,8 @@ from holderlake.settings import Settings, SettingsError
 def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: bool, as_json: bool) -> None:
     """Mark tokens as indexed, or with ``remove`` as not indexed, and print the chain's indexed tokens.
 
-    Raises ``ValueError`` for an invalid address, and ``SettingsError`` for removing a token that the settings index.
+    Raises ``ValueError`` for an invalid address. Raises ``SettingsError`` if ``remove`` names a token that the settings
+    index.
     """
     keys = [(chain, typed_token(chain, token)) for token in tokens]
     named = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
@@ -36,7 +37,10 @@ def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: 
 
 
 def list_index(settings: Settings, chain: str | None, as_json: bool) -> None:
-    """Print the indexed tokens of all chains or of one, with the source of the mark and the number of transfers."""
+    """Print the indexed tokens of ``chain``, or of all chains if it is None, with their source and number of transfers.
+
+    The source is the one whose mark decides, for example the settings.
+    """
     with open_own_store(settings) as store:
         _list(store, chain, as_json)
 

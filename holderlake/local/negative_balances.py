@@ -1,4 +1,4 @@
-"""Addresses with negative balances in the user's own store: ``holderlake negative-balances``, and a warning."""
+"""``holderlake negative-balances``: print the addresses below zero in the user's own store. Imports print a warning."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) ->
 
 
 def print_some(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the first ten addresses with negative balances, their meaning, and the command that lists all."""
+    """Print the first ten of the addresses with negative balances, an explanation, and the command that lists all."""
     if not rows:
         return
     console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))

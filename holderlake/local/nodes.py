@@ -69,7 +69,8 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOpti
 
 
 def import_day(settings: Settings, chain: str, day: str) -> DayReport:
-    """Import the final blocks of the day ``day`` (YYYY-MM-DD, UTC) of a chain, with the options of the settings.
+    """Import the blocks of the day ``day`` (YYYY-MM-DD, UTC) of a chain that are final, with the options of the
+    settings.
 
     Raises ``SettingsError`` for permanent failures, and ``RpcError`` for failures that a retry may solve.
     """
@@ -127,7 +128,8 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
 def _endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
     if chain is None:
         raise SettingsError(
-            "neither a node's address nor a chain is set; give the address, or a chain of the settings with --chain"
+            "neither a node's address nor a chain is set; add the address of a node, or "
+            "name with --chain a chain of the settings sources.rpc"
         )
     found = settings.node_endpoints(chain)
     if not found:

@@ -28,7 +28,7 @@ from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.settings import Settings, load_settings
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
-"""Environment variable with the folder of the sample world's store, set for the service's processes. It is not a
+"""Environment variable by which the service's processes get the folder of the sample world's store. It is not a
 setting."""
 
 _log = logging.getLogger(__name__)
@@ -69,8 +69,8 @@ def app() -> ASGIApp:
 def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> Iterator[tuple[Store, KeyStore]]:
     """Context manager that opens the engine's store and the database of API keys.
 
-    ``sample`` is the folder of the sample world's store; None opens the user's own store. ``say`` reports changed
-    rules.
+    ``sample`` is the folder of the sample world's store; None opens the user's own store. ``say`` is called with a
+    message if rules have changed.
     """
     store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
     with store, open_keys(settings) as keys:
@@ -79,7 +79,7 @@ def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> 
 
 
 def _read_files(store: Store) -> None:
-    """Log each damaged file of the store. Requests that need such a file get status 503 from then on."""
+    """Read all files of the store, and log each damaged file. Requests that need a damaged file then get status 503."""
     try:
         for damage in store.read_all_files():
             _log.error("%s", damage)
@@ -101,7 +101,7 @@ def _message(settings: Settings, store: Store) -> str:
 
 
 def _say(message: str, log: Log) -> None:
-    """Print a message on standard error, or log it as a line of JSON if ``log`` is "json"."""
+    """Print a message on standard error. If ``log`` is "json", write it as a line of JSON instead."""
     if log == "json":
         logging.config.dictConfig(log_config(log))
         _log.info(message)
@@ -110,7 +110,8 @@ def _say(message: str, log: Log) -> None:
 
 
 def _export_options(settings: Settings, sample: Path | None) -> None:
-    """Pass options of the command line to processes that load the settings themselves, by environment variables."""
+    """Set environment variables for options of the command line. The service's processes load the settings
+    themselves."""
     os.environ["HOLDERLAKE_SERVICE__PROCESSES"] = str(settings.service.processes)
     os.environ.pop(SAMPLE_VARIABLE, None)
     if sample is not None:
@@ -118,9 +119,9 @@ def _export_options(settings: Settings, sample: Path | None) -> None:
 
 
 def _closing(app: ASGIApp, held: ExitStack) -> ASGIApp:
-    """Return the app with a wrapper that closes ``held`` right after the app's shutdown.
+    """Return the app with a wrapper that closes ``held`` as soon as the app has shut down.
 
-    This cannot happen later, because a signal then ends the process.
+    Later code would not run, because a signal then ends the process.
     """
 
     async def closing(scope: Scope, receive: Receive, send: Send) -> None:

@@ -27,8 +27,7 @@ def engine_rules(settings: Settings) -> Rules:
 
 
 def open_own_store(settings: Settings, say: Say | None = None) -> Store:
-    """Open the user's own store, which has the imported transfers, with the rules of the settings; see
-    ``open_store``."""
+    """Open the user's own store, to which imports write, with the rules of the settings; see ``open_store``."""
     root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
     return open_store(root, rules, limit, settings.engine.index_keys, say)
 
@@ -40,9 +39,10 @@ def open_store(
     index: Collection[tuple[str, str]] | None = None,
     say: Say | None = None,
 ) -> Store:
-    """Open a store with rules and indexed tokens (chain, address). If one is None, the store's recorded ones apply.
+    """Open a store with rules and indexed tokens (chain, address).
 
-    Rules that changed since the last opening are reported by ``say``, by default on standard error.
+    If ``rules`` or ``index`` is None, those recorded in the store apply. If rules have changed since the last opening,
+    a message is given to ``say``; by default it is printed on standard error.
     """
     from holderlake.engine.store.store import Store
 

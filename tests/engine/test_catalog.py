@@ -144,7 +144,7 @@ def test_a_store_of_another_format_is_refused_and_not_changed(earlier: Path, is_
         Store(earlier).close()
     run(earlier, "UPDATE settings SET value = '3' WHERE name = 'format'")
     before = everything(earlier)
-    with pytest.raises(BadSource, match="format 3; this version reads format 2"):
+    with pytest.raises(BadSource, match="format 3, and this version of Holderlake reads format 2"):
         Store(earlier, Rules(supernode_degree=99))
     assert everything(earlier) == before
 

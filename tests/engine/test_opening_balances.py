@@ -77,7 +77,7 @@ def test_a_list_may_be_imported_in_pieces(build: Build) -> None:
     ("other", "words"),
     [
         (openings(("a", 61), ("b", 1)), "two opening balances of a .*, 60 and 61"),
-        (openings(("b", 1), at=11), "two blocks, 10 and 11"),
+        (openings(("b", 1), at=11), "different blocks, for example 10 and 11"),
         (openings(("b", 1), ("b", 2)), "two opening balances of b"),
     ],
 )

@@ -136,7 +136,9 @@ def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
     Store(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as db, db:
         db.execute("UPDATE settings SET value = '99' WHERE name = 'format'")
-    with pytest.raises(BadSource, match="holds a store of format 99; this version reads format 2: install"):
+    with pytest.raises(
+        BadSource, match="holds a store of format 99, and this version of Holderlake reads format 2: install"
+    ):
         Store(tmp_path)
 
 

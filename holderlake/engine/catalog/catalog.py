@@ -199,9 +199,9 @@ def _make_tables(catalog: sqlite3.Connection) -> None:
 
 
 def _add_marks(catalog: sqlite3.Connection, root: Path) -> None:
-    """If the catalogue has no marks yet (older versions), mark tokens as indexed.
+    """Mark tokens as indexed in a catalogue of an older version, which has no marks.
 
-    Marked are the tokens that were indexed before, and the tokens that were named for ``import-rpc``.
+    The tokens are those that were indexed before, and those that the user named for ``import-rpc``.
     """
     if catalog.execute("SELECT EXISTS (SELECT 1 FROM index_marks)").fetchone() == (1,):
         return
@@ -230,7 +230,8 @@ def _check_format(catalog: sqlite3.Connection, root: Path, known: Collection[str
     (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
     if found not in known:
         raise BadSource(
-            f"{root} holds a store of format {found}; this version reads format {_FORMAT}: install the newer version"
+            f"{root} holds a store of format {found}, and this version of Holderlake reads format {_FORMAT}: install "
+            "the newer version that wrote the store"
         )
     return str(found)
 

@@ -81,7 +81,8 @@ def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_index
 def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: str) -> None:
     """Make ``keys`` the only tokens that ``source`` marks as indexed.
 
-    Write nothing if they are so already. Add a change to the change log if ``is_indexed`` of any token changes.
+    If ``source`` already marks exactly these tokens, write nothing. If ``is_indexed`` of any token changes, add a
+    change to the change log.
     """
     if catalog.execute(_OF_SOURCE, (source,)).fetchall() == sorted(set(keys)):
         return

@@ -155,8 +155,8 @@ def _refuse_two_instants(token: str, rows: pa.Table) -> None:
         found = sorted(pc.unique(rows[name]).to_pylist())
         if len(found) > 1:
             raise BadSource(
-                f"opening balances of {token} are of two {what}, {found[0]} and {found[1]}; give one list, as of one "
-                f"block. To replace a stored list, first remove it: {_remove_command(rows)}"
+                f"opening balances of {token} have different {what}, for example {found[0]} and {found[1]}; give "
+                f"one list, as of one block. To replace a stored list, first remove it: {_remove_command(rows)}"
             )
     if 0 < rows["token_id"].null_count < rows.num_rows:
         raise BadSource(

@@ -88,7 +88,7 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
     The steps are: exact address; exact symbol; exact name; prefix of symbol or name; words of the name. The last step
     finds names in which each word of ``text`` is the beginning of a word. Within a step, indexed tokens come first,
     then symbols before names, then alphabetical order, then chain and address. Upper and lower case, character width
-    and surrounding spaces are ignored. Only in addresses that are not hexadecimal, case counts.
+    and surrounding spaces are ignored. Case counts only in addresses that are not hexadecimal.
     """
     begins = folded(text)
     if not begins or _HALF_PAIR.search(text):

@@ -23,7 +23,7 @@ from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array
 
 STEP: Final = 64
-"""Number of entries between two rows of ``Run.sums``."""
+"""``Run.sums`` has a row for every ``STEP``-th entry."""
 
 ANY: Final = 1
 INWARD: Final = 2

@@ -4,8 +4,8 @@ An interval is a balance that an address has from one day to another. Intervals 
 Therefore the first intervals that include a day are those of the largest holders at the end of the day. An index finds
 the intervals of an address.
 
-An address's balance as of a second is a sum over all parts of the token. Each part adds two numbers: its balance at the
-end of the previous day, and its transfers on the same day until the second.
+An address's balance as of a second is a sum over all parts of the token. Each part adds two numbers, from its own
+transfers: the balance at the end of the previous day, and the changes on the same day until the second.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _BATCH: Final = 131_072
 
 @dataclass(frozen=True)
 class Budget:
-    """Divides ``memory`` (bytes) among the steps of an import. DuckDB uses another quarter, see ``Store``.
+    """Divides ``memory`` (bytes) among the steps of an import. DuckDB uses a quarter of ``memory``, see ``Store``.
 
     Only anonymous memory counts, because the system can take back the pages of mapped files.
     """

@@ -106,7 +106,7 @@ class Change:
     ) -> Counts:
         """Store the transfers that are new. Return the counts of new, duplicate and conflicting rows.
 
-        ``assume_token`` is called with the rows of each token.
+        ``assume_token`` is called with the rows of each token, to store assumed metadata.
         """
         counts = Counts()
         for incoming in self._sorter.by_token(transfers):

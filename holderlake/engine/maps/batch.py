@@ -32,7 +32,7 @@ from holderlake.engine.store.store import Store
 
 _WORKERS: Final = 2
 _HOLDERS_PER_CALL: Final = 32_000
-"""The most top holders, summed over its instants, that one call computes."""
+"""The most top holders that one call computes, summed over the instants of the call."""
 _MAPS_PER_BATCH: Final = 32
 """The least number of maps in a batch. The last batch may have fewer."""
 _ROWS_PER_BATCH: Final = 10_000

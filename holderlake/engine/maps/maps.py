@@ -1,4 +1,4 @@
-"""A token's maps as of any seconds, as the lake's five map tables: nodes, relationships, clusters and metrics.
+"""A token's maps as of any seconds, as the lake's map tables: maps, nodes, grouped transfers, clusters, members.
 
 ``graph`` computes nodes, links and clusters, ``metrics`` the concentration. This module turns them into rows. All
 instants of a token are computed together.

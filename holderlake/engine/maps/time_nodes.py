@@ -55,8 +55,8 @@ class TimeWindows:
         return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
 
     def uses_among(self, entries: Entries) -> tuple[Array, Array]:
-        """Return two arrays: the indices of the entries inside a window, and the index into ``keys`` of the window of
-        each."""
+        """Return two arrays: the indices of the entries inside a window, and for each of them its window's index into
+        ``keys``."""
         if not len(self.keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         order = np.argsort(self.exchanges)
@@ -71,7 +71,7 @@ class TimeWindows:
 
 
 def time_windows_of(inputs: GraphInput, around: Entries, places: Array, shown: Array) -> TimeWindows:
-    """Return the time windows in which shown holders used the same exchange.
+    """Return the time windows in which at least ``Rules.time_links`` shown holders used the same exchange.
 
     ``around`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is an
     exchange. ``shown`` is a mask with a row for each shown holder and a column for each instant.

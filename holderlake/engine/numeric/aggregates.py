@@ -74,17 +74,18 @@ def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
 def _add_rank_change(
     weighted: Array, instant: int, digits: Array, sign: int, rank: int, larger: Array, begun: Array
 ) -> None:
-    """Add to ``weighted[instant]`` the change that a row makes if it begins (``sign`` 1) or ends (-1) at an instant.
+    """Add the change of ``weighted[instant]`` by a row that begins (``sign`` 1) or ends (-1) at the instant.
 
-    ``weighted`` becomes the sum of rank times balance over all rows. The row changes two terms of it:
+    ``weighted`` becomes the sum of rank times balance over all rows. The row changes two things:
 
-    - The row itself adds ``sign * rank * digits``.
-    - Each smaller row that stays moves by one rank. Together they add ``sign * (stay - larger_stay)``, where ``stay``
-      is the sum of all rows that stay and ``larger_stay`` the sum of the larger ones among them.
+    - Its own term, by ``sign * rank * digits``.
+    - The terms of all smaller rows that stay, because their ranks move by one. The change is ``sign * (stay -
+      larger_stay)``. ``stay`` is the sum of all rows that stay, ``larger_stay`` the sum of those that are larger than
+      this row.
 
-    This function adds the first term and ``-sign * larger_stay``. ``_accumulate`` adds ``sign * stay``, because
-    ``stay`` is known only at the end. ``larger_stay`` is ``larger``, the sum of all larger rows at the instant, less
-    ``begun[instant]``, the sum of those that begin at it.
+    This function adds the first change, and ``-sign * larger_stay``. ``_accumulate`` adds ``sign * stay``, which is
+    known only at the end. ``larger_stay`` is ``larger`` less ``begun[instant]``: the sum of all larger rows at the
+    instant, less the sum of those that begin at the instant.
     """
     for place in range(len(digits)):
         _add_product(weighted, instant, place, digits[place] * (sign * rank))

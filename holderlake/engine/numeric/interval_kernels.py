@@ -65,7 +65,7 @@ def kept_rows(
 ) -> int:
     """Write into ``rows`` the numbers of the intervals from ``start`` to ``stop`` (excluded) that include an instant.
 
-    Rows in ``left_out`` (ascending row numbers) are skipped. Return how many numbers were written.
+    Rows in ``left_out`` (ascending row numbers) are skipped. Return the number of values written.
     """
     kept, begin, last_day = 0, start, first_day + len(instant_of) - 1
     every_day = True  # has an instant of its own, as with a single map
@@ -149,8 +149,8 @@ def _is_larger(left: Array, left_row: int, right: Array, right_row: int) -> Any:
 
 @compiled
 def _limb(limbs: Array, row: int, place: int) -> Any:
-    """Return limb ``place`` of a number. Beyond the number's width, return its sign extension: 0, or -1 for negative
-    numbers."""
+    """Return limb ``place`` of a number. Beyond the number's width, return its sign extension: 0, or all bits set for
+    a negative number."""
     width = limbs.shape[1]
     return limbs[row, place] if place < width else np.uint64(np.int64(limbs[row, width - 1]) >> 63)
 

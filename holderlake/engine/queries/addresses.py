@@ -194,7 +194,7 @@ def first_times(store: Store, view: View) -> Array:
 
 
 def _busy_addresses(store: Store, view: View) -> Array:
-    """Return the numbers of all addresses that are hypernodes at some instant, and perhaps of others."""
+    """Return the numbers of all addresses that are hypernodes at some instant. Other addresses may be included."""
     most = store.rules.hypernode_transfers
     found: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:

@@ -96,7 +96,10 @@ def holders_of_item(store: Store, chain: str, token_address: str, token_id: int,
     token = _token(store, chain, token_address)
     found = _held(store, token, as_of, _ONE_ITEM, item=str(token_id))
     if not found:
-        raise NoHolders(f"item {token_id} of {token.name} ({token.address} on {chain}) has no holders at {as_of}Z")
+        raise NoHolders(
+            f"item {token_id} of {token.name} ({token.address} on {chain}) has no holders at {as_of.isoformat()}Z; "
+            "check the token id and the time"
+        )
     return _table(sorted(found, key=lambda row: (-int(row["quantity"]), row["address"])))
 
 
@@ -120,7 +123,8 @@ def _token(store: Store, chain: str, token_address: str) -> TokenInfo:
         raise UnknownToken(f"the store has no token {token_address} on chain {chain}; check chain and address")
     if token.standard not in _STANDARDS and not _has_items(store, token):
         raise NoHolders(
-            f"{token.name} ({token_address} on {chain}) is {token.standard} and has no items; only NFTs have"
+            f"{token.name} ({token_address} on {chain}) has no items, because it is {token.standard}; name an ERC-721 "
+            "or ERC-1155 token"
         )
     return token
 

@@ -1,8 +1,8 @@
 """Sources of records: files of transfers, nodes of chains, files of labels, lists of tokens and balances, the sample
 world.
 
-``files`` reads files of transfers and ``rpc`` reads nodes. ``labels`` reads files of labels, with ``label_kinds`` for
-kinds of addresses; ``token_lists`` and ``balance_lists`` read lists. ``rows`` reads Parquet, JSON and CSV for all of
-these. ``sample`` makes the sample world. The records are the types of ``holderlake.engine.records``;
-``holderlake.engine.store`` stores them.
+``files`` reads files of transfers, and ``rpc`` reads transfers from nodes. ``labels`` reads files of labels; its rules
+for kinds of addresses are in ``label_kinds``. ``token_lists`` and ``balance_lists`` read lists. ``rows`` reads the
+formats Parquet, JSON and CSV for these modules. ``sample`` makes the sample world. The records have the types of
+``holderlake.engine.records``; ``holderlake.engine.store`` stores them.
 """

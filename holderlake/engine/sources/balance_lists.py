@@ -1,5 +1,7 @@
-"""Read balance lists: files with the balances of a token at a block or time, as opening balances
-(``opening_balances``)."""
+"""Read balance lists: files with the balances of a token as of a block or a time.
+
+They are stored as opening balances, see ``engine.catalog.opening_balances``.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,17 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "token_id": ("tokenid", "item"),
     "token_standard": ("standard",),
 }
-"""Our columns, and other names that a file may have for each of them, in any case."""
+"""Our columns, and the other names under which a file may have each column. Upper and lower case are equal."""
 
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 
 
 @dataclass(frozen=True)
 class BalanceOptions:
-    """Values that a balance list lacks.
+    """Values that a balance list lacks, from the command line.
 
     ``chain``, ``token``, ``standard``, ``block`` and ``at`` (unix seconds) apply to all rows. ``names`` has the file's
-    column names by our names. ``block_times`` has unix seconds by block.
+    column names by our names. ``block_times`` has the unix second of each block, by number.
     """
 
     chain: str | None = None
@@ -52,8 +54,8 @@ class BalanceOptions:
 def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
     """Return the balances of a file in the schema ``opening_balances.OPENING_BALANCES``, in the file's order.
 
-    If the file has no column ``balance``, each row is one item with its ``token_id``. Raises ``BadSource`` if any value
-    is invalid.
+    If the file has no column ``balance``, each row is one item with its ``token_id``, and the balance is 1. Raises
+    ``BadSource`` if any value is invalid.
     """
     raw = _named(read_raw(path), options)
     rows = raw.table.num_rows
@@ -92,7 +94,7 @@ def parse_names(pairs: list[str]) -> dict[str, str]:
 
 
 def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
-    """Return the file with only the mapped and the recognised columns, under our names."""
+    """Return the file with our column names. Columns that are neither mapped nor recognised are left out."""
     names, by_name = options.names, {name.lower(): name for name in reversed(raw.columns)}
     found = {}
     for own, others in _NAMES.items():
@@ -138,7 +140,7 @@ def _balances(raw: RawTable, token_ids: pa.Array) -> pa.Array:
 
 
 def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Array]:
-    """Return two columns: the block (``NO_BLOCK`` if unknown) and the unix second of each row."""
+    """Return two columns for the rows: the block (``NO_BLOCK`` if unknown), and the unix second."""
     rows = raw.table.num_rows
     blocks = columns.counts(raw, "block_number") if "block_number" in raw.columns else pa.repeat(NO_BLOCK, rows)
     if options.block is not None:

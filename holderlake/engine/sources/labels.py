@@ -54,10 +54,11 @@ _NO_NAME: Final = re.compile(
 )
 
 _TICKER: Final = re.compile(r"\([^()]{1,12}\)$")
-"""The end of GraphSense's name for a token contract, for example "(AT)" in "ABCC Token (AT)"."""
+"""Pattern of the ticker at the end of a token contract's name in GraphSense, for example "(AT)" in "ABCC Token
+(AT)"."""
 
 _CsvRow = tuple[int, list[str]]
-"""The number of the line at which a row begins, and the row's fields."""
+"""A row of a CSV: the number of its first line, and its fields."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class _Entry:
 
 @dataclass
 class _Entries:
-    """Entries by address and chain (None means all chains). ``skipped`` is the number of rows that give no label."""
+    """Entries by address and chain (None means all chains). ``skipped`` is the number of rows without a usable
+    label."""
 
     by_key: dict[tuple[str, str | None], _Entry] = field(default_factory=dict)
     skipped: int = 0
@@ -161,9 +163,11 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise bad_source(path, f"not JSON ({error}); it may be incomplete: fetch it again", row=number) from error
+            raise bad_source(
+                path, f"not JSON ({error}); the file may be incomplete: fetch it again", row=number
+            ) from error
         if not isinstance(row, dict) or "address" not in row:
-            raise bad_source(path, "not an object with an address; write one on each line", row=number)
+            raise bad_source(path, "not a JSON object with the key address; write one such object per line", row=number)
         yield row
 
 
@@ -190,8 +194,10 @@ def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
 
 
 def _dicts(header: list[str], rows: Iterable[_CsvRow], entries: _Entries) -> Iterator[dict[str, str]]:
-    """Yield rows by column name. Rows with a wrong number of fields, which unquoted commas cause, are skipped and
-    counted."""
+    """Yield rows as values by column name. A row with a wrong number of fields is skipped and counted in ``entries``.
+
+    Unquoted commas in names cause such rows in public collections.
+    """
     for _, row in rows:
         if len(row) == len(header):
             yield dict(zip(header, (value.strip() for value in row), strict=True))
@@ -228,7 +234,7 @@ def _graphsense(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> Label
 def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
     """Return the kinds that a tag of GraphSense gives to an address.
 
-    ``category`` describes the actor, but not the actor's tokens and deployers.
+    ``category`` is that of the actor. It does not apply to the actor's tokens and deployers, which the name shows.
     """
     named = kinds_of(name)
     is_token = bool(_TICKER.search(name))
@@ -256,7 +262,7 @@ def _edinburgh(rows: Iterable[dict[str, Any]]) -> LabelFile:
 
 
 def _explorer(path: Path, content: dict[str, dict[str, Any]]) -> LabelFile:
-    """Return the labels in an export of a block explorer. The name of the file shows the chain."""
+    """Return the labels in an export of a block explorer. The chain is part of the file's name."""
     source = path.name.split(".")[0].removesuffix("_accounts")
     chain = next((chain for name, chain in _EXPLORERS.items() if name in source.lower()), None)
     entries = _Entries()
@@ -286,7 +292,12 @@ def _own(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
     labels: dict[tuple[str, str | None], Label] = {}
     for line, row in rows:
         if len(row) != len(header):
-            raise bad_source(path, f"{len(row)} fields instead of {len(header)}; quote names with commas", line=line)
+            raise bad_source(
+                path,
+                f"the row has {len(row)} fields, the header has {len(header)}; put a name that contains a comma in "
+                "quotation marks",
+                line=line,
+            )
         try:
             label = _own_label({name: value.strip() for name, value in zip(header, row, strict=True)}, source)
         except _BadField as error:

@@ -18,14 +18,15 @@ _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
 _MAX_DECIMALS: Final = 255
 _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
-"""The beginning of a JSON text that is a token list or a contract map, to recognise files that are incomplete."""
+"""Pattern of the beginning of a token list or a contract map. It shows that a file with incomplete JSON was one of
+these."""
 
 
 def read_tokens(path: Path) -> list[TokenInfo]:
-    """Return the tokens of a token list (``tokens`` with ``chainId``) or a contract map (address to token, on
-    Ethereum).
+    """Return the tokens of a token list or of a contract map.
 
-    ``is_indexed: true`` in a token, or in its ``extensions``, marks it as indexed. Tokens of unknown chains, for
+    A token list has ``tokens`` with ``chainId``. A contract map has tokens by address, on Ethereum. A token with
+    ``is_indexed: true``, in itself or in its ``extensions``, is marked as indexed. Tokens of unknown chains, for
     example test networks, are left out. If a token is repeated, the first entry counts. Raises ``BadSource`` for
     another layout, and for a token without address, name or decimals.
     """

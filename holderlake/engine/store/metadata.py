@@ -1,4 +1,4 @@
-"""Tokens, labels and marks of indexed tokens in a store. They are in its catalogue only.
+"""Tokens, labels and marks of indexed tokens in a store. Only the store's catalogue has them.
 
 Rules are in ``catalog.rules``, transfers and their arrays in ``store``.
 """
@@ -28,7 +28,7 @@ _MOST_TOKENS: Final = 100_000
 
 
 class KeyedCache(Generic[K, T]):
-    """A cache of values by key, which also remembers keys without a value."""
+    """A cache of values by key. It also remembers which keys have no value."""
 
     def __init__(self) -> None:
         self._values: dict[K, T | None] = {}
@@ -55,7 +55,8 @@ class MetadataCache:
         self._labels: dict[str | None, KeyedCache[str, AddressLabel]] = {}
 
     def labels(self, chain: str | None) -> KeyedCache[str, AddressLabel]:
-        """Return the cache of merged labels by address, for maps of ``chain``; None means no particular chain."""
+        """Return the cache of merged labels, by address, for maps of ``chain``. None means that no chain has
+        precedence."""
         return self._labels.setdefault(chain, KeyedCache())
 
 
@@ -75,7 +76,7 @@ class Metadata:
         return catalogue.transaction(self.root)
 
     def add_tokens(self, infos: Iterable[TokenInfo]) -> int:
-        """Store metadata of tokens, which replaces older metadata. Return the number of given tokens."""
+        """Store metadata of tokens. It replaces older metadata of the same tokens. Return the number of ``infos``."""
         listed = list(infos)
         self._write(lambda catalog: tokens.save_tokens(catalog, listed))
         return len(listed)
@@ -86,7 +87,7 @@ class Metadata:
         self._write(lambda catalog: indexed_tokens.mark(catalog, keys, source, is_indexed))
 
     def add_labels(self, added: Iterable[Label]) -> int:
-        """Store labels, which replace those of the same address, chain and source. Return the number of given
+        """Store labels. A label replaces one with the same address, chain and source. Return the number of given
         labels."""
         listed = list(added)
         self._write(lambda catalog: labels.save_labels(catalog, listed))
@@ -100,15 +101,15 @@ class Metadata:
                 note_change(catalog, EVERY_PAST)
 
     def metadata_generation(self) -> int:
-        """Return the generation (number of the latest change) of the metadata.
+        """Return the generation (number of the latest change) of the metadata that this object returns.
 
-        For a cached snapshot, this is the generation when the snapshot was made.
+        For a cached snapshot, this is the generation at which the snapshot was made.
         """
         return self._metadata.generation if self._metadata else self._changes.generation()
 
     def cached(self, name: str, key: object, compute: Callable[[], T]) -> T:
-        """Return the result of ``compute``, which is called again only if ``key`` differs from the last call with this
-        name."""
+        """Return the cached result of ``compute`` for ``name``. If ``key`` differs from the last call's key, compute it
+        again."""
         entry = self._cached.get(name)
         if entry is None or entry[0] != key:
             entry = self._cached[name] = key, compute()
@@ -146,7 +147,7 @@ class Metadata:
             return list(catalog.execute("SELECT chain, address FROM tokens WHERE is_indexed = 1 ORDER BY 1, 2"))
 
     def index(self) -> list[IndexedToken]:
-        """Return all indexed tokens, also those without transfers, with the source whose mark decides."""
+        """Return all indexed tokens, also those without transfers. Each has the source whose mark decides."""
         with self._catalog() as catalog:
             return indexed_tokens.indexed_tokens(catalog)
 
@@ -170,7 +171,7 @@ class Metadata:
             return labels.merged_labels(catalog, addresses, chain)
 
     def marked_addresses(self) -> dict[str, AddressLabel]:
-        """Return the kinds of all addresses that have any, by address; see ``labels.marked_addresses``."""
+        """Return the kinds of all addresses that have a kind, by address; see ``labels.marked_addresses``."""
         with self._catalog() as catalog:
             return labels.marked_addresses(catalog)
 

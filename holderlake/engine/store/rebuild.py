@@ -1,4 +1,5 @@
-"""Repair a store: restore its catalogue from the copy or the files, and make derived files again from the transfers.
+"""Repair a store: restore the catalogue from its copy or from the files, and make derived files again from the
+transfers.
 
 Nothing is deleted. Damaged and replaced files are moved to the store's quarantine folder.
 """
@@ -44,10 +45,11 @@ Say = Callable[[str], None]
 class Rebuilt:
     """Result of a rebuild.
 
-    ``catalog`` is ``kept``, or ``copy`` or ``files`` if it was made from these. ``remade`` has the derived files that
-    were made again. ``added`` is the number of rows from files that the catalogue did not list. ``set_aside`` has the
-    files that were moved to quarantine. ``lost`` has the tokens (chain, address) whose transfers must be imported
-    again.
+    - ``catalog``: ``kept``, or ``copy`` or ``files`` if the catalogue was restored from them.
+    - ``remade``: the derived files that were made again.
+    - ``added``: number of rows from files that the catalogue did not list.
+    - ``set_aside``: the files that were moved to quarantine.
+    - ``lost``: the tokens (chain, address) whose transfers must be imported again.
     """
 
     catalog: str = "kept"
@@ -58,7 +60,7 @@ class Rebuilt:
 
 
 def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None) -> Rebuilt:
-    """Repair a store in place. If the repair is interrupted, it can be repeated.
+    """Repair a store in place. If the repair is interrupted, run it again.
 
     A catalogue that is lost, damaged or older than its copy is restored from the copy. Without a copy, it is made from
     the files of transfers; then labels, token lists and marks of indexed tokens must be imported again. ``say`` is
@@ -88,7 +90,8 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
 
 @contextmanager
 def _writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """Context manager of a transaction that records a change of answers as of any second."""
+    """Context manager of a transaction of the catalogue. It adds a change of answers as of any second to the change
+    log."""
     with catalogue.transaction(root) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         yield catalog
@@ -160,10 +163,10 @@ def _can_be_read(path: Path) -> bool:
 
 
 def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> None:
-    """Remove all parts of the tokens ``lost``, because each of them has lost a file of transfers or opening balances.
+    """Remove all parts of the tokens ``lost``. A file of transfers or opening balances of these tokens is lost.
 
-    The token's other files alone would give wrong balances. They are moved to quarantine. So is the file of
-    checkpoints, because ``import-rpc`` would otherwise not read the lost blocks again.
+    The remaining files of such a token would give wrong balances, so they are moved to quarantine. The file of
+    checkpoints is moved there too. Otherwise ``import-rpc`` would not read the lost blocks again.
     """
     if not lost:
         return
@@ -181,14 +184,15 @@ def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> No
 
 
 def _drop_all(root: Path) -> None:
-    """Remove all files from the catalogue, because the dictionary of their addresses is lost."""
+    """Remove all files from the catalogue. Without the dictionary, which is lost, they cannot be used."""
     with _writing(root) as catalog:
         for statement in _DROP_ALL:
             catalog.execute(statement)
 
 
 def _remake(store: Store, derived: Sequence[str], done: Rebuilt) -> None:
-    """Make the damaged parts again from their rows, and the runs from the parts. ``derived`` are the damaged files."""
+    """Make the damaged parts again from their rows, and the runs from the parts. ``derived`` are the paths of damaged
+    files."""
     with store.change() as (_, change):
         parts = [part for of_token in change.manifest.parts.values() for part in of_token]
         for part in parts:

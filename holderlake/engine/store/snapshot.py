@@ -1,4 +1,4 @@
-"""A consistent copy of a store's catalogue while imports run, and the files that it lists."""
+"""A consistent copy of a store's catalogue, and the list of its files. It can be made while imports run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from holderlake.engine.files.manifest import read_manifest
 
 
 class StoreSnapshot(NamedTuple):
-    """The bytes of the catalogue and of its copy, and the paths within the store of all files that it lists."""
+    """The bytes of the catalogue and of its copy, and the paths within the store of all files that the catalogue
+    lists."""
 
     catalog: bytes
     copy: bytes

@@ -1,9 +1,9 @@
 """The store: complete transfers on disk, the arrays derived from them, and a SQLite catalogue.
 
 Transfers are stored unchanged as Parquet, and as arrays from which results are computed. A new file belongs to the
-store when the catalogue lists it. A complete import is one transaction, so readers see all of an import or none of it,
-and a reader keeps the files with which it started. ``importing`` turns rows into files; ``queries`` and ``maps``
-compute balances and relationships.
+store once the catalogue lists it. An import is one transaction, so a reader sees all of it or nothing. A reader keeps
+the files that were listed when it started. ``importing`` turns rows into files; ``queries`` and ``maps`` compute
+balances and relationships.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ T = TypeVar("T")
 
 
 class Store(Metadata):
-    """The store in a folder, which is made if it is missing. Many threads can read at once; imports wait for each
-    other.
+    """The store in a folder, which is made if it is missing. Many threads can read at once. An import waits until
+    another one ends.
 
-    - ``rules``: thresholds of classification, which are stored; None uses the stored ones. ``changed_rules`` has (old
-      value, new value) by name of the rules that differ from the stored ones.
+    - ``rules``: thresholds of classification, which are then stored; None uses the stored ones. ``changed_rules`` has
+      the rules that differ from the stored ones: (old value, new value) by name.
     - ``memory_limit`` (for example ``2GB``): the memory that an import should use. Larger data are written to temporary
       files in the folder.
     - ``index``: the tokens (chain, address) that the settings mark as indexed; None keeps those of the last opening.
-    - ``refuse_unlisted``: False opens a store with files of transfers that the catalogue does not list, to repair it.
+    - ``refuse_unlisted``: pass False to repair a store with files of transfers that the catalogue does not list.
 
     Raises ``BadSource`` for a store of an unknown format (format 1 is updated), and ``UnusableStore`` if the store
     can't be read or written.
@@ -108,10 +108,11 @@ class Store(Metadata):
     # ------------------------------------------------------------------ writing
 
     def add_transfers(self, transfers: pa.Table | pa.RecordBatchReader, source: str) -> ImportReport:
-        """Import transfers (schema ``records.TRANSFERS``), all or none. Known transfers are skipped.
+        """Import transfers (schema ``records.TRANSFERS``), all or none. Stored transfers are skipped.
 
-        ``source`` is the name in the report. The rows of a reader are never in memory all at once. A token without
-        metadata gets assumed metadata: 18 decimals for ERC-20, 0 for NFTs, and the chain's decimals for its own coin.
+        ``source`` is the name in the report. If ``transfers`` is a reader, its rows are never all in memory. A token
+        without metadata gets assumed metadata: 18 decimals for ERC-20, 0 for NFTs, and the chain's decimals for its own
+        coin.
         """
         missing = [name for name in TRANSFERS.names if name not in transfers.schema.names]
         if missing:
@@ -138,11 +139,12 @@ class Store(Metadata):
     def add_opening_balances(self, balances: pa.Table, source: str = "opening balances") -> ImportReport:
         """Store opening balances: what addresses hold before the first stored transfer of a token.
 
-        The schema is ``opening_balances.OPENING_BALANCES``. With these balances, holders and supply are exact from
-        their ``block_time`` on, although earlier transfers are missing. They are not transfers: they add no
-        relationships, no age and no counts. Known balances (same chain, token, address and token id) are skipped.
-        Raises ``BadSource`` for balances that contradict each other or stored ones, or if the store has transfers of
-        the token that are not later.
+        The schema is ``opening_balances.OPENING_BALANCES``. With opening balances, holders and supply are exact from
+        their ``block_time`` on, although earlier transfers are missing. Opening balances are not transfers: they add no
+        relationships, no age and no counts. Stored balances (same chain, token, address and token id) are skipped.
+
+        Raises ``BadSource`` if balances contradict each other or stored ones. Raises ``BadSource`` if the store has
+        transfers of the token at or before the time of the balances.
         """
         with self.change() as (catalog, change):
             found = []
@@ -171,7 +173,7 @@ class Store(Metadata):
     def roll_back(self, chain: str, after_block: int) -> int:
         """Remove the chain's transfers and opening balances of blocks after ``after_block``, all or none.
 
-        It is for reorganised chains, whose new blocks are imported afterwards. Return the number of removed rows.
+        Return the number of removed rows. Call this after a reorganisation, before the chain's new blocks are imported.
         """
         with self.change() as (catalog, change):
             rows, first_time = change.roll_back(chain, after_block)
@@ -243,7 +245,7 @@ class Store(Metadata):
     def snapshot(self) -> Store:
         """Return a store with the present transfers and generation, for a result that needs several queries.
 
-        Tokens and labels stay current, so a result may contain newer ones than those of its generation. A cache then
+        Tokens and labels are not frozen: a result may contain newer ones than those of its generation. A cache then
         treats the result as older than it is, which is safe.
         """
         pinned = copy.copy(self)
@@ -257,7 +259,7 @@ class Store(Metadata):
         return pinned
 
     def view(self) -> View:
-        """Return the arrays of the store; for a snapshot, those when it was made."""
+        """Return the arrays of the store. A snapshot returns the arrays at the time of the snapshot."""
         return (self._pinned or self._current())[1]
 
     def _current(self) -> tuple[int, View]:
@@ -272,19 +274,23 @@ class Store(Metadata):
         return self._current()[1].manifest
 
     def generation(self) -> int:
-        """Return the number of the latest change by any process; for a snapshot, when it was made. This takes
-        microseconds."""
+        """Return the number of the latest change by any process. A snapshot returns that at the time of the snapshot.
+
+        This takes microseconds.
+        """
         return self._pinned[0] if self._pinned else self._changes.generation()
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the result of ``first_change_since`` from memory, without reading the catalogue."""
+        """Return the same as ``first_change_since``, but without reading the catalogue. Changes not read yet are
+        missing."""
         return self._changes.known_change_since(generation)
 
     def first_change_since(self, generation: int) -> int | None:
         """Return the earliest unix second whose answers changed after ``generation``; None if nothing changed.
 
-        An answer of that generation as of an earlier second is still right. The result is 0 if metadata or labels
-        changed, because they count at every instant. Later imports count for a snapshot too. This takes microseconds.
+        A cached answer of that generation is still right if it is as of an earlier second. The result is 0 if metadata
+        or labels changed, because they count at every instant. For a snapshot, changes after the snapshot are included.
+        This takes microseconds.
         """
         return self._changes.first_change_since(generation)
 
@@ -302,8 +308,8 @@ class Store(Metadata):
         return found or [str(self._empty_file())]
 
     def read_all_files(self) -> list[DamagedFile]:
-        """Compare all files with their checksums. Return an error for each damaged file, which can no longer be
-        read."""
+        """Compare all files with their checksums. Return an error for each damaged file. From then on, such a file is
+        refused."""
         return self._checks.read_all(self.view().manifest.sums)
 
     def _empty_file(self) -> Path:

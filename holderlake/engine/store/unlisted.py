@@ -1,7 +1,7 @@
-"""Files in a store's folder that the catalogue does not list. Only files that were recorded as replaced are deleted.
+"""Files in a store's folder that the catalogue does not list. Only files that are recorded as replaced are deleted.
 
-If there are unlisted transfers that the listed files do not cover, the catalogue was emptied, or replaced by an older
-one. Such a store is refused. Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there
+A store is refused if it has unlisted transfers that the listed files do not contain. Then the catalogue was emptied, or
+replaced by an older one. Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there
 until ``holderlake store clean``.
 """
 
@@ -39,8 +39,7 @@ _EXPIRED: Final = "SELECT path FROM files WHERE replaced_at < ?"
 
 
 def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
-    """Raise ``DamagedCatalog`` if the folder has files of transfers that neither the catalogue lists nor its files
-    cover."""
+    """Raise ``DamagedCatalog`` if the folder has an unlisted file of transfers whose rows no listed files contain."""
     unlisted = [path for path in unlisted_files(catalog, root) if not path.startswith("arrays/")]
     unknown = [path for path in unlisted if not _is_covered(catalog, root, path)]
     if unknown:
@@ -51,8 +50,10 @@ def refuse_unlisted_transfers(catalog: sqlite3.Connection, root: Path) -> None:
 
 
 def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
-    """Return the files that are not listed, not replaced, and not of a running import, as paths relative to the
-    store."""
+    """Return the files that the catalogue does not list, as paths relative to the store.
+
+    Files that an import replaced, and files of a running import, are left out.
+    """
     found = sorted(_files(root))  # before the catalogue is read: an import in between adds no unlisted file
     running = imports_under_way(root)
     known = {path for (path,) in catalog.execute(_KNOWN)}
@@ -64,7 +65,8 @@ def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
 
 
 def tidy(catalog: sqlite3.Connection, root: Path, listed: Collection[str]) -> None:
-    """Delete files that were replaced over an hour ago, and move unlisted files that are older than that to quarantine.
+    """Delete files that were replaced over an hour ago. Move other unlisted files that are over an hour old to
+    quarantine.
 
     ``listed`` are the paths that the catalogue lists. The caller must hold the write transaction.
     """
@@ -114,10 +116,9 @@ def _files(root: Path) -> Iterator[str]:
 
 
 def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
-    """Return whether listed files of the same token have as many rows as an unlisted Parquet file, and include its
-    blocks.
+    """Return whether the listed files of the same token seem to contain the rows of an unlisted Parquet file.
 
-    A file that cannot be read counts as covered.
+    They must have as many rows, and include its range of blocks. For a file that cannot be read, return True.
     """
     try:
         metadata = pq.read_metadata(root / path)

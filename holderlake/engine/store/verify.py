@@ -47,8 +47,8 @@ class Damage:
 class Verified:
     """Result of a check.
 
-    ``files`` and ``bytes`` were compared. ``damaged`` has the damaged files, ``unlisted`` the files that the catalogue
-    does not list, and ``quarantined`` is the number of files in quarantine.
+    ``files`` and ``bytes`` are the numbers of compared files and bytes. ``damaged`` has the damaged files, ``unlisted``
+    the files that the catalogue does not list. ``quarantined`` is the number of files in quarantine.
     """
 
     files: int = 0
@@ -64,7 +64,7 @@ class Verified:
 
 
 def _ignore(size: int) -> None:
-    """Do nothing, if the caller shows no progress."""
+    """Default of ``begin`` and ``step``, for callers that show no progress."""
 
 
 def verify(
@@ -72,8 +72,8 @@ def verify(
 ) -> Verified:
     """Compare every file of a store with its recorded size and checksum. With ``reads=False``, compare only sizes.
 
-    ``begin`` is called with the number of bytes to read, and ``step`` with the size of each file that was read. Files
-    of a store of version 0.1.0 have no checksums, and get them here.
+    ``begin`` is called with the number of bytes to read, and ``step`` with the size of each file after it is read.
+    Files of a store of version 0.1.0 have no checksums; their checksums are recorded now.
     """
     found = Verified(quarantined=len(quarantined(root)))
     sums = _check_catalog(root, found, reads)
@@ -93,7 +93,7 @@ def verify(
 
 
 def _distrust(root: Path, paths: list[str]) -> None:
-    """Remove the signatures of damaged files, so that each process compares these files before it uses them."""
+    """Remove the recorded signatures of damaged files. Each process then compares these files before it uses them."""
     with suppress(DamagedCatalog), catalogue.transaction(root) as catalog:
         catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
@@ -103,7 +103,7 @@ def _check_catalog(root: Path, found: Verified, reads: bool) -> Sums:
     try:
         with catalogue.transaction(root) as catalog:
             catalog_copy.check(catalog, root, again=True)
-            _check_pages(catalog)
+            _check_pages(catalog, root)
             if reads and catalog.execute("SELECT 1 FROM listed WHERE path NOT IN (SELECT path FROM files)").fetchone():
                 catalog.execute("BEGIN IMMEDIATE")
                 record_sums(catalog, root)
@@ -125,10 +125,10 @@ def _check_listing(catalog: sqlite3.Connection, root: Path, found: Verified) -> 
         found.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to add the transfers"))
 
 
-def _check_pages(catalog: sqlite3.Connection) -> None:
+def _check_pages(catalog: sqlite3.Connection, root: Path) -> None:
     (answer,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
-        raise DamagedCatalog(f"{CATALOG} is damaged: {answer}; {REBUILD} to restore it from its copy")
+        raise DamagedCatalog(f"{root / CATALOG} is damaged: {answer}; {REBUILD} to restore it from its copy")
 
 
 def _problem(root: Path, path: str, expected: Sum, reads: bool) -> str | None:

@@ -159,9 +159,9 @@ def test_our_own_csv_can_have_any_order_and_other_columns(tmp_path: Path) -> Non
         ("two words,,Ann,,", "line 4, column address"),
         (f"{A},my chain,Ann,,", "line 4, column chain: 'my chain' is not a chain id"),
         (f"{A},eth,,true,", "line 4, column name: the row has neither a name nor a kind"),
-        (f"{A},eth,Ann", "line 4: 3 fields instead of 5"),
+        (f"{A},eth,Ann", "line 4: the row has 3 fields, the header has 5"),
         (f"{C},eth,Ann,,", "line 4, column address: .* is labelled twice"),
-        (f'{A},eth,"Ann,,\n{B},eth,Bob,,\n', "line 4: 3 fields instead of 5"),
+        (f'{A},eth,"Ann,,\n{B},eth,Bob,,\n', "line 4: the row has 3 fields, the header has 5"),
         (f'{A},eth,"Ann\nand Bob",,\n', "line 4, column name: the name has several lines"),
     ],
 )
@@ -175,7 +175,10 @@ def test_an_invalid_row_of_our_own_csv_refuses_the_file(tmp_path: Path, row: str
     [
         (f"address,name,name\n{A},One,Two\n", "column name occurs more than once"),
         (f"address,name,is_cex\n{A},Northgate,maybe\n", "line 2, column is_cex: 'maybe' is not true or false"),
-        (f"address,name,is_cex\n{A},One, two,true\n", "quote names with commas"),
+        (
+            f"address,name,is_cex\n{A},One, two,true\n",
+            "the row has 4 fields, the header has 3; put a name that contains a comma",
+        ),
     ],
 )
 def test_other_mistakes_of_our_own_csv_refuse_the_file(tmp_path: Path, text: str, words: str) -> None:
@@ -271,7 +274,7 @@ def test_names_by_hand_have_no_chain(tmp_path: Path) -> None:
         ("colour,shape\nred,round\n", "columns colour, shape"),
         ('{"a": [1]}', "JSON of another shape"),
         ('{"address": "0x1"}\n{"name"', "row 2: not JSON"),
-        ('[1, 2]\n"x"', "row 1: not an object"),
+        ('[1, 2]\n"x"', "row 1: not a JSON object"),
         ("", "empty"),
     ],
 )

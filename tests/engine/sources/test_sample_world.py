@@ -1,4 +1,4 @@
-"""The sample world is the same on every machine, its ledgers are consistent, and its tokens have their histories."""
+"""The sample world is the same on every machine, its balances are consistent, and its tokens have their histories."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_world_is_small_and_on_four_chains(world: World) -> None:
     assert (world.start, world.end) == (datetime(2024, 11, 1), datetime(2026, 11, 1))
 
 
-# ---------------------------------------------------------------- the laws of ledgers
+# ---------------------------------------------------------------- the laws of balances
 
 
 def test_the_transfers_have_the_schema_and_nothing_missing(world: World) -> None:

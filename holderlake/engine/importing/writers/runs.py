@@ -126,8 +126,8 @@ def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
 
 
 class _Rows:
-    """A batch of entries for ``merged``, whose length is the number of entries. ``len`` of an ``Entries`` is 4, its
-    columns."""
+    """A batch of entries whose length is the number of entries, as ``merged`` expects. The length of ``Entries``, a
+    tuple, is the number of its columns."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -317,8 +317,11 @@ def may_contain(run: Run, entries: Entries) -> bool:
 
 
 def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
-    """Remove entries from a run. Yield two ``Entries`` in batches: the run's remaining entries, and removed ones it
-    lacks."""
+    """Subtract the entries ``removed`` from a run. Yield pairs of ``Entries``, in batches of ``rows`` entries of the
+    run.
+
+    A pair has the run's remaining entries, and those of ``removed`` that the run does not contain.
+    """
     for found in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
         is_removed = (found.kinds >> 32) != 0
         entries = Entries(found.owners, found.others, found.times, (found.kinds & 0xFFFFFFFF).astype(np.int32))

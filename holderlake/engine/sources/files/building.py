@@ -22,8 +22,8 @@ _NO_TIMES: Final = (
 def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.Array) -> pa.Table:
     """Return the rows as transfers of an EVM chain, from the columns that most exports have in common.
 
-    ``chain`` is the chain of a file without a chain column. ``token_column`` is the column with the token's address.
-    ``given`` are other columns of ``TRANSFERS``.
+    ``chain`` is the chain of all rows if the file has no chain column. ``token_column`` is the name of the column with
+    the token's address. ``given`` has further columns of ``TRANSFERS``.
     """
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
@@ -59,7 +59,7 @@ def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.
 
 
 def _check_items(raw: RawTable, given: dict[str, pa.Array]) -> None:
-    """Reject ERC-721 and ERC-1155 transfers without a ``token_id``, and ERC-721 transfers with a value other than 1."""
+    """Add a problem for NFT transfers without a ``token_id``, and for ERC-721 transfers with a value other than 1."""
     standard = given["token_standard"]
     if isinstance(standard, pa.ChunkedArray):
         standard = standard.combine_chunks()
@@ -77,7 +77,7 @@ def _note(raw: RawTable, rows: pa.Array, column: str, reason: str) -> None:
 
 
 def optional_ids(raw: RawTable) -> pa.Array:
-    """Return the column ``token_id`` as decimal text, null where a row has none."""
+    """Return the column ``token_id`` as decimal text; null in rows without a token id."""
     if "token_id" not in raw.columns:
         return pa.nulls(raw.table.num_rows, pa.string())
     return columns.amounts(raw, "token_id", optional=True)
@@ -92,7 +92,7 @@ def block_times(raw: RawTable) -> pa.Array:
 
 
 def places_in_block(blocks: pa.Array) -> pa.Array:
-    """Return for each row its position, from 0, among the rows of the same block, in the file's order."""
+    """Return the position of each row, from 0, among the rows of its block, in the file's order."""
     numbers = pc.fill_null(blocks, -1).to_numpy(zero_copy_only=False)
     order = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]

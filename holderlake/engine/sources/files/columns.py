@@ -1,8 +1,8 @@
 """Check and convert columns of a raw file: amounts, addresses, hashes, whole numbers, times, chains.
 
-Each function takes the raw table and the name of a column. An invalid value becomes null, and its reason is added to
-the table's problems. A column of a wrong type raises ``BadSource``. Each distinct value is parsed once, and Arrow
-functions parse the common forms.
+A function takes the raw table and the name of a column, and returns the converted column. An invalid value becomes
+null, and the reason is added to the table's problems. A column of a wrong type raises ``BadSource``. For speed, equal
+values are parsed once, and Arrow functions parse the common forms.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from holderlake.engine.sources.rows.raw import RawTable
 _MAX_INT64: Final = 2**63 - 1
 _YEAR_9999: Final = 253_402_300_799
 _PER_SECOND: Final = (1, 10**3, 10**6, 10**9)
-"""Units per second of a unix time in seconds, milliseconds, microseconds and nanoseconds.
+"""Units per second in the four units of unix times: seconds, milliseconds, microseconds and nanoseconds.
 
-From the year 2001 to 9999, the numbers of different units do not overlap.
+From the year 2001 to 9999, a number is a valid time in only one of the units.
 """
 _YEAR_2001: Final = 10**9
 
@@ -48,14 +48,14 @@ _ISO_SPACE: Final = re.compile(r"\s*(?:\+?UTC|Z)$")
 _CHAIN_ID: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _COMPACT_DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
 _NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
-_NO_TIME: Final = "a transfer needs a time; remove such rows, or add the times of blocks (--blocks)"
+_NO_TIME: Final = "a transfer needs a time; remove the row, or add the times of blocks (--blocks FILE)"
 _EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; add it or remove the row"
 
 Quick = Callable[[pa.Array], pa.Array]
 """A function that parses an array of distinct texts at once.
 
-It returns null for texts that the slower function ``parse`` must parse.
+It returns null for the texts that it cannot parse; the slower function ``parse`` then parses them one by one.
 """
 
 
@@ -91,7 +91,7 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
 def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
     """Return addresses in the standard spelling of their chain (``contract.chains.addresses``).
 
-    ``chains`` has the chain of each row. With ``token``, an address may be ``native``.
+    ``chains`` has the chain of each row. With ``token``, the value ``native`` is allowed too.
     """
     found = pa.nulls(raw.table.num_rows, pa.string())
     for chain in chains.unique().drop_null().to_pylist():
@@ -157,7 +157,7 @@ def counts(raw: RawTable, name: str) -> pa.Array:
 
 
 def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Return for each text the value that ``known`` has for it, ignoring case and hyphens."""
+    """Return the value in ``known`` of each text. Upper and lower case are equal, and hyphens are ignored."""
 
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
@@ -169,14 +169,15 @@ def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
 
 
 def texts(raw: RawTable, name: str) -> pa.Array:
-    """Return texts unchanged. A missing text is a problem."""
+    """Return texts unchanged. A missing text is added to the table's problems."""
     return _mapped(raw, name, str, pa.string())
 
 
 def times(raw: RawTable, name: str) -> pa.Array:
-    """Return unix seconds, from unix times, timestamps or ISO text (UTC if it has no zone). Fractions are dropped.
+    """Return times as unix seconds. The column may have unix times, timestamps or ISO text (UTC if it has no zone).
 
-    The size of a unix time shows whether its unit is seconds, milliseconds, microseconds or nanoseconds.
+    The size of a unix time shows whether its unit is seconds, milliseconds, microseconds or nanoseconds. Fractions of a
+    second are dropped.
     """
     column = raw.table.column(name)
     if pa.types.is_timestamp(column.type):
@@ -191,7 +192,8 @@ def times(raw: RawTable, name: str) -> pa.Array:
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
     """Return the chain of each row, from the file's column or from the argument ``chain``.
 
-    The column is ``chain``, ``chain_id``, ``chainId`` or ``blockchain``. If both exist, they must agree.
+    The column is ``chain``, ``chain_id``, ``chainId`` or ``blockchain``. If the file has a column and ``chain`` is
+    given, they must agree.
     """
     rows = raw.table.num_rows
     name = raw.first_of("chain", "chain_id", "chainId", "blockchain")
@@ -240,7 +242,7 @@ def _are_seconds(column: pa.ChunkedArray) -> bool:
 def _int64(value: object) -> int:
     number = whole_count(value)
     if number > _MAX_INT64:
-        raise ValueError(f"{shown(value)} does not fit 64 bits; check the export")
+        raise ValueError(f"{shown(value)} does not fit into 64 bits; check that this is the right column")
     return number
 
 
@@ -257,7 +259,7 @@ def _time(value: object) -> int:
 def _unix(value: object) -> int:
     number = _int64(value)
     if _COMPACT_DATE.fullmatch(str(number)):
-        raise ValueError(f"{shown(value)} can be a date or unix seconds; write ISO text, for example 2026-11-20")
+        raise ValueError(f"{shown(value)} can mean a date or unix seconds; write ISO text, for example 2026-11-20")
     for units in _PER_SECOND:
         if (number >= _YEAR_2001 * units or units == 1) and number <= _YEAR_9999 * units:
             return number // units
@@ -279,9 +281,9 @@ def _chain(value: object, name: str, chain: str | None) -> str:
     if found is None:
         raise ValueError(f"chain id {value} is unknown; set the name of the chain (--chain NAME)")
     if not _CHAIN_ID.fullmatch(found):
-        raise ValueError(f"{shown(value)} is not a chain id; write letters, digits, '-', '_' and '.', at most 64")
+        raise ValueError(f"{shown(value)} is not a chain id; use at most 64 letters, digits, '-', '_' and '.'")
     if chain is not None and found != chain:
-        raise ValueError(f"the row is of chain {found}, but --chain is {chain}; remove --chain, or the row")
+        raise ValueError(f"the row is of chain {found}, but --chain is {chain}; remove --chain, or remove the row")
     return found
 
 
@@ -301,10 +303,11 @@ def _mapped(
     quick: Quick | None = None,
     among: pa.Array | None = None,
 ) -> pa.Array:
-    """Return the column with each distinct value parsed, by ``quick`` if possible, else by ``parse``.
+    """Return the column with its distinct values parsed: by ``quick`` if possible, else by ``parse``.
 
-    If ``parse`` raises ``ValueError``, the row becomes null and is added to the problems. So are rows with a null or
-    blank, unless the column is ``optional``; their reason is ``missing``. Only rows of the mask ``among`` are added.
+    If ``parse`` raises ``ValueError``, the row becomes null, and the error is added to the problems. A row with a null
+    or blank is added to the problems with the reason ``missing``, unless the column is ``optional``. With a mask
+    ``among``, only problems of rows in the mask are added.
     """
     column = _plain_type(raw, name)
     encoded = column.dictionary_encode()

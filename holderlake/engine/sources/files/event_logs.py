@@ -1,7 +1,7 @@
 """Decode event logs of EVM chains (``eth_getLogs``, ethers, web3, cryo, ethereum-etl) into rows of our own layout.
 
-ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch`` are decoded. Other events, events
-that only resemble transfers, and logs that a reorganisation removed are skipped.
+ERC-20 and ERC-721 ``Transfer``, ERC-1155 ``TransferSingle`` and ``TransferBatch`` are decoded. Other events are
+skipped, also events that only resemble transfers, and logs that a reorganisation removed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _TOPIC_LIST: Final = (
     + "".join(f"(?:,[^,]*?(?P<t{number}>[0-9a-fA-F]{{64}})[^,]*?)?" for number in (1, 2, 3))
     + "(?:,[^,]{0,8})*$"
 )
-"""Pattern of a text with up to four words of 64 hexadecimal digits.
+"""Pattern of a text with up to four topics of 64 hexadecimal digits.
 
-The words are separated by commas, in JSON, or in a list of Python or PostgreSQL.
+The topics are separated by commas, or are in a list of JSON, Python or PostgreSQL.
 """
 _PADDED: Final = "^0{24}[0-9a-f]{40}$"
 _NO_TEXT: Final = pa.scalar(None, pa.string())
@@ -33,7 +33,8 @@ _DECODED: Final = ("token_standard", "from_address", "to_address", "value", "tok
 
 
 def decoded_logs(raw: RawTable) -> RawTable:
-    """Return the transfers among the logs as rows of our own layout. A batch has a row for each of its items."""
+    """Return the transfers among the logs as rows of our own layout. A ``TransferBatch`` has a row for each of its
+    items."""
     topics, data = _topics(raw), _hexadecimal(raw, "data")
     is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
     kinds = _kinds(topics, data)
@@ -55,7 +56,7 @@ def decoded_logs(raw: RawTable) -> RawTable:
 
 
 def _kinds(topics: list[pa.Array], data: pa.Array) -> pa.Array:
-    """Return the token standard of each log that is a single transfer, null for other logs."""
+    """Return the token standard of each log that is a single transfer, and null for other logs."""
     transfer = pc.and_(_is(topics[0], TRANSFER), _are_addresses(topics[1], topics[2]))
     word = pc.match_substring_regex(data, "^[0-9a-f]{64}$")
     fungible = pc.and_(pc.and_(transfer, pc.is_null(topics[3])), word)
@@ -86,7 +87,7 @@ def _singles(kinds: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Tabl
 def _batches(rows: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table:
     """Return a row for each item of the ``TransferBatch`` events.
 
-    They are decoded one by one, because batches are few and differ in length.
+    The events are decoded one by one, because they are few and their data differ in length.
     """
     found: list[tuple[int, str, str]] = []
     for row in rows.to_pylist():
@@ -108,8 +109,7 @@ def _table(
 
 
 def _topics(raw: RawTable) -> list[pa.Array]:
-    """Return the four topics of each log as four columns, each with 64 hexadecimal digits or null for a missing
-    topic."""
+    """Return the topics of the logs as four columns with 64 hexadecimal digits. A missing topic is null."""
     if "topic1" in raw.columns or "topic_1" in raw.columns:
         prefix = "topic_" if "topic_1" in raw.columns else "topic"
         names = ["topics", *(f"{prefix}{number}" for number in (1, 2, 3))]

@@ -19,11 +19,11 @@ _VISIBLE: Final = re.compile(r"[!-~]+")
 
 
 def parse_hash(family: Family | None, value: str | bytes) -> str:
-    """Return a transaction hash in its standard spelling. ``family`` is the family of the chain, None if unknown.
+    """Return a transaction hash in its standard spelling. ``family`` is the family of its chain, None if unknown.
 
-    On EVM chains it is in lower case with 0x. On TRON and TON it has only hexadecimal digits (TON hashes may be given
-    in base64). On other chains, only a hexadecimal hash with 0x changes to lower case. Raises ``ValueError`` for text
-    that cannot be a hash.
+    On EVM chains, the spelling is lower case with 0x. On TRON and TON, it is hexadecimal digits without 0x (a TON hash
+    may be given in base64). On other chains, a hexadecimal hash with 0x is changed to lower case, and other hashes stay
+    unchanged. Raises ``ValueError`` for text that cannot be a hash.
     """
     text = f"0x{value.hex()}" if isinstance(value, bytes) else value.strip().strip("\"'")
     if len(text) > MAX_LENGTH or not _VISIBLE.fullmatch(text):

@@ -1,7 +1,7 @@
-"""Layouts of transfer files, and a reader for each, which returns rows of ``engine.records.TRANSFERS``.
+"""Layouts of transfer files, and a reader for each layout, which returns rows of ``engine.records.TRANSFERS``.
 
-A layout is recognised by its columns, in Parquet, CSV and JSON. ``columns`` checks values. ``presets`` has the layouts
-that differ from ours only in the names of columns.
+A file's columns show its layout, in Parquet, CSV and JSON. ``columns`` checks the values. Layouts that differ from ours
+only in the names of columns are in ``presets``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
 from holderlake.engine.sources.rows.raw import RawTable
 
 DECIMALS: Final = "decimals"
-"""The column of the token's decimals, which a column map may add. With it, the file's amounts are in token units."""
+"""Name of the column with the token's decimals, which a column map may set. With it, the file's amounts are in token
+units."""
 _STANDARDS: Final = {"erc20": "erc20", "erc721": "erc721", "erc1155": "erc1155", "native": "native"}
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
@@ -38,9 +39,9 @@ _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
 class Layout:
     """A layout of files, and its reader.
 
-    A file has the layout if it has all columns ``needs`` and no column ``lacks``. ``read`` takes the file and the chain
-    of files without a chain column, and returns the transfers. ``format`` is the name for users, ``title`` a longer one
-    for messages.
+    A file has the layout if it has all columns of ``needs`` and none of ``lacks``. ``read`` takes the file, and a chain
+    for files without a chain column, and returns the transfers. ``format`` is the name for users, ``title`` a longer
+    one for messages.
     """
 
     format: str
@@ -123,11 +124,14 @@ def _read_cryo_erc721(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the values of transactions as transfers. The export has no transfers by contracts and no fees."""
+    """Return the transactions that move the chain's coin as transfers.
+
+    The export does not contain fees, nor amounts that contracts send.
+    """
     if "receipt_status" not in raw.columns:
         raise raw.bad(
-            "the column receipt_status is missing, which marks failed transactions; from ethereum-etl's receipts, add "
-            "the columns status (as receipt_status) and contract_address (as receipt_contract_address)"
+            "the column receipt_status is missing, which marks failed transactions; add two columns of ethereum-etl's "
+            "receipts: status as receipt_status, and contract_address as receipt_contract_address"
         )
     is_done = pc.fill_null(pc.not_equal(columns.amounts(raw, "receipt_status", optional=True), "0"), True)
     index = pc.multiply(columns.counts(raw, "transaction_index"), NATIVE_LOG_INDEX)
@@ -135,9 +139,9 @@ def _read_etl_transactions(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
-    """Return the values of transactions and calls as transfers.
+    """Return the transactions and calls that move the chain's coin as transfers.
 
-    Failed ones are included, because this export does not mark them.
+    Failed transactions and calls are included, because the export does not mark them.
     """
     places = pa.table(
         {
@@ -165,8 +169,9 @@ def _native_table(
 ) -> pa.Table:
     """Return the rows with a value above zero as transfers of the chain's own coin.
 
-    ``hash_column`` is the column of transaction hashes; ``receivers`` are the columns that may have the receiver.
-    ``index`` is the ``log_index``, computed as in imports from nodes. ``is_done`` is a mask of the successful rows.
+    ``hash_column`` is the column of transaction hashes. ``receivers`` are the columns that may have the receiver; the
+    first with an address counts. ``index`` is the ``log_index``, computed as in imports from nodes. ``is_done`` is a
+    mask of the successful rows.
     """
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
@@ -198,7 +203,7 @@ def _native_table(
 
 
 def _exact_column(raw: RawTable, name: str) -> str:
-    """Return the name of the column with exact values among those that cryo writes for the 256-bit number ``name``."""
+    """Return the column with exact values of the 256-bit number ``name``, among the columns that cryo writes for it."""
     exact = raw.first_of(f"{name}_string", f"{name}_binary", name)
     if exact is None:
         raise raw.bad(
@@ -249,4 +254,4 @@ LAYOUTS: Final = (
         lacks=frozenset({"transaction_hash", "hash"}),
     ),
 )
-"""All layouts, in the order in which they are tried. A layout comes before those that need only some of its columns."""
+"""All layouts in the order of trial: a layout comes before another one that needs only some of its columns."""

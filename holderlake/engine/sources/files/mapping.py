@@ -1,6 +1,7 @@
-"""Column maps, which give a file's columns our names and set constants; and the times of blocks from other files.
+"""Column maps and times of blocks. A column map renames a file's columns to our names, and sets constant values.
 
-A mapped file is read as our own layout or as event logs, so it may be of any chain, and amounts stay exact.
+A mapped file is read as our own layout or as event logs. It may be of any chain, and amounts stay exact. If a file
+of transfers has no times, they come from files of blocks.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from holderlake.engine.sources.rows.rejected import rejected_rows
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")
 KNOWN: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
-"""Our columns that a column map may have: those of transfers, the token's decimals, and those of event logs."""
+"""Our columns that a column map may name: those of transfers, the token's decimals, and those of event logs."""
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
-"""Our columns whose names have other meanings in other files. They count only if the column map has them."""
+"""Those of our column names that other files use with other meanings. They count only if the column map names them."""
 _GUESSES: Final = {
     "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "fromaddress", "from.address"),
     "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner", "toaddress"),
@@ -47,12 +48,12 @@ _GUESSES: Final = {
     "tx_hash": ("hash", "transaction_hash", "transactionhash", "txhash", "tx", "signature", "tx_id", "transaction_id"),
     "log_index": ("logindex", "event_index", "evt_index", "index"),
 }
-"""Usual names that our columns have in other files, for suggesting a column map."""
+"""For each of our columns, the usual names in other files. ``suggestion`` uses them."""
 
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """A column map: the file's columns by our names, and constant values by our names."""
+    """A column map: names of the file's columns, and constant values, both by our column names."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -140,10 +141,10 @@ def suggestion(names: Sequence[str]) -> str:
 
 
 def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
-    """Return the file with a column ``block_timestamp``, which replaces its own times. ``blocks`` has unix seconds by
-    block.
+    """Return the file with a column ``block_timestamp`` from ``blocks`` (unix seconds by block). Its own times are
+    replaced.
 
-    A row whose block is not in ``blocks`` becomes a problem.
+    If a row's block is not in ``blocks``, the row is added to the problems.
     """
     name = raw.first_of(*_BLOCKS)
     if name is None:
@@ -168,7 +169,7 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
 def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
     """Return the unix seconds of blocks by number, from files of cryo or ethereum-etl, or with the same columns.
 
-    Raises ``BadSource`` for a file without numbers or times.
+    Raises ``BadSource`` for a file without block numbers or times.
     """
     times: dict[int, int] = {}
     for path in paths:

@@ -12,9 +12,9 @@ MAX_AMOUNT: Final = 2**256 - 1
 MAX_DECIMALS: Final = 255
 _MAX_DIGITS: Final = len(str(MAX_AMOUNT)) + 1
 _EXACT_FLOAT: Final = 2**53
-"""All whole numbers below this are exact as floating-point numbers."""
+"""Below this number, every whole number is exact as a floating-point number."""
 _FLOAT_DIGITS: Final = (16, 17)
-"""Numbers of digits of a rounded floating-point number that is written as text."""
+"""Possible numbers of digits of a floating-point number that was rounded and written as text."""
 
 _DIGITS: Final = re.compile(r"[0-9]+")
 _HEX: Final = re.compile(r"(?:0[xX]|\\+x)([0-9a-fA-F]+)")
@@ -129,8 +129,7 @@ def _written_out(text: str, value: object) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return the text without surrounding spaces and quotation marks (spreadsheets need these marks around long
-    numbers)."""
+    """Return the text without surrounding spaces and quotation marks. For spreadsheets, long numbers are quoted."""
     return text.strip().strip("\"'").strip()
 
 

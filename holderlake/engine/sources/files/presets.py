@@ -16,9 +16,9 @@ from holderlake.engine.sources.files.mapping import ColumnMap
 class Preset:
     """The column map of one kind of export, and the columns that identify it.
 
-    ``columns`` and ``optional`` have the file's columns by our names, with alternatives separated by ``|``;
+    ``columns`` and ``optional`` have the file's columns by our names, with alternatives separated by ``|``.
     ``constants`` has constant values. The file must have all of ``columns`` and ``known_by``, and none of ``lacks``.
-    ``only`` selects rows: it has, by column, the values (in lower case) of rows that are transfers.
+    ``only`` selects the rows that are transfers: it has, by column, the allowed values in lower case.
     """
 
     format: str
@@ -36,15 +36,15 @@ class Preset:
         return "chain" not in self.constants
 
     def map_of(self, names: Iterable[str], chosen: ColumnMap) -> ColumnMap | None:
-        """Return the column map of a file with the columns ``names``; None if a needed column is missing.
+        """Return the column map for a file with the columns ``names``; None if a needed column is missing.
 
-        ``chosen`` is the user's column map, which takes precedence.
+        ``chosen`` is the user's column map, which takes precedence over the preset.
         """
         found, missing = self._found(names, chosen)
         return None if missing else chosen.over(ColumnMap(found, self.constants))
 
     def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
-        """Return our columns that the user has to provide for this preset; empty if the file is of another kind."""
+        """Return our columns that the user has to map or set for this preset; empty if the file is of another kind."""
         found, missing = self._found(names, chosen)
         return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
 
@@ -79,7 +79,7 @@ def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> t
 
 
 def missing_options(names: Iterable[str], chosen: ColumnMap, format: str | None) -> str:
-    """Return a sentence about the options with which the file would fit a preset; empty if no options would help."""
+    """Return a sentence with the options that the user must add so that a preset fits; empty if no options suffice."""
     listed = list(names)
     for preset in PRESETS:
         missing = preset.missing(listed, chosen) if format in (None, preset.format) else []
@@ -333,4 +333,4 @@ PRESETS: Final = (
         only={"operation": ("transfer", "mint", "burn")},
     ),
 )
-"""All presets, in the order in which they are tried. A preset comes before those that need only some of its columns."""
+"""All presets in the order of trial: a preset comes before another one that needs only some of its columns."""

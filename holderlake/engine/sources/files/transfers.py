@@ -38,7 +38,7 @@ FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(
 class FileOptions:
     """Options for reading a file.
 
-    - ``format`` is one of ``FORMATS``; None recognises it.
+    - ``format`` is one of ``FORMATS``; None means that the file's columns decide.
     - ``chain`` is the chain of a file without a chain column.
     - ``block_times`` (unix seconds by block) replace the times in the file.
     - ``rows_at`` is the dotted path to the rows in a JSON file.
@@ -60,7 +60,7 @@ class FileTransfers:
     """The transfers of a file, in the file's order, and its invalid rows (``rejected``; None if there are none).
 
     ``passed_over`` is the number of rows that are not transfers. ``wrong_checksums`` is the number of distinct
-    addresses in mixed case with a wrong checksum (EIP-55), which are read in lower case.
+    addresses with a wrong checksum in their upper and lower case letters (EIP-55). They are read in lower case.
     """
 
     transfers: pa.Table
@@ -111,8 +111,8 @@ def detect_format(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Found:
-    """A recognised file: its layout, or a column map and the values (``only``) by which rows with transfers are
-    selected."""
+    """A recognised file: its layout or its column map. ``only`` has the allowed values, by column, of rows with
+    transfers."""
 
     format: str
     layout: Layout | None = None
@@ -155,7 +155,10 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
 
 
 def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
-    """Return the rows with one of the allowed values in each column of ``only``, ignoring case and missing columns."""
+    """Return the rows that have one of the allowed values in each column of ``only``.
+
+    Upper and lower case are equal. A column of ``only`` that the file lacks allows all rows.
+    """
     spelt = {name.lower(): name for name in raw.columns}
     kept = pa.repeat(True, raw.table.num_rows)
     for name, values in only.items():

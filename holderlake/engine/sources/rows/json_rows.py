@@ -19,10 +19,12 @@ _ENVELOPES: Final = frozenset(
     {"result", "results", "data", "items", "records", "rows", "list", "transfers", "token_transfers", "logs"}
     | {"jetton_transfers", "operations", "activity"}
 )
-"""Keys under which answers of APIs have lists of rows. Other keys count only if the file is a single object."""
+"""Keys under which answers of APIs have lists of rows. Other keys count only if the file is a single JSON object."""
 _WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "rows", "list"})
-"""Keys of ``_ENVELOPES`` that are never columns of a row, so that each line of a file may be an API's answer with
-one."""
+"""Keys of ``_ENVELOPES`` that are never columns of a row.
+
+If a file has several lines, each line may be an API's answer with its rows under such a key.
+"""
 _DEEPEST: Final = 6
 _BROKEN: Final = object()
 
@@ -51,7 +53,8 @@ def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str,
 
 
 def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
-    """Yield each JSON document, its line (None if unknown), and whether it is the only document of the file."""
+    """Yield the JSON documents of a file: the document, its line (None if unknown), and True if the file has no other
+    one."""
     lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
     line, first = next(lines, (1, ""))
     document = _loaded(first)
@@ -99,7 +102,7 @@ def _records(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a document. ``steps`` is the path to the rows, key by key.
 
-    A row with a list on the path is repeated for each element of that list.
+    If the path leads through a list, the row that contains the list is repeated for each of its elements.
     """
     if not steps and isinstance(document, dict):
         steps = _steps_to_rows(path, document, is_alone)
@@ -129,7 +132,9 @@ def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[
     elements = inner if isinstance(inner, list) else [] if inner is None else [inner]
     for element in elements:
         if not isinstance(element, dict):
-            raise bad_source(path, f"{steps[0]} of --rows has no objects; name a list of objects")
+            raise bad_source(
+                path, f"--rows: the values of {steps[0]} are not objects; name a key with a list of objects"
+            )
         for found in _exploded(path, element, steps[1:]):
             yield {**row, steps[0]: found}
 
@@ -141,7 +146,7 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
     """
     if document.get("error") or (str(document.get("status")) == "0" and isinstance(document.get("result"), str)):
         reason = json.dumps(document.get("error") or document["result"], ensure_ascii=True)[:200]
-        raise bad_source(path, f"it has an API's error instead of rows: {reason}; fetch it again")
+        raise bad_source(path, f"the file has an API's error instead of rows: {reason}; fetch it again")
     lists = list(_lists(document, ()))
     found = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
     if not found and is_alone:
@@ -157,7 +162,7 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
 
 
 def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the paths to lists of objects that are not inside other lists, and their lengths."""
+    """Yield each list of objects that is not inside another list: the path to it, and its length."""
     for name, value in document.items():
         steps = (*above, name)
         if isinstance(value, list) and all(isinstance(row, dict) for row in value):

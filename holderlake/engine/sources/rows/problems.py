@@ -1,4 +1,4 @@
-"""Errors of a file of rows: one error for the file, or its invalid rows with a reason for each."""
+"""Errors in a file of rows: ``BadSource`` for the file, or a list of its invalid rows with their reasons."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def bad_source(
 class Problems:
     """Invalid rows of a table.
 
-    ``reasons`` has an array for each column with invalid values: a reason for each invalid row, and null for the
-    others.
+    ``reasons`` has an array for each column with invalid values. The array has the reason for each invalid row, and
+    null for the other rows.
     """
 
     reasons: dict[str, pa.Array] = field(default_factory=dict)
@@ -38,8 +38,8 @@ class Problems:
     """Number of distinct EVM addresses with a wrong checksum, summed over the columns. Their rows are valid."""
 
     def add(self, column: str, reasons: pa.Array) -> None:
-        """Add reasons for the invalid rows of a column: an array with null for valid rows. Earlier reasons of a row are
-        kept."""
+        """Add reasons for the invalid rows of a column. ``reasons`` is null for valid rows. A row keeps its earlier
+        reason."""
         earlier = self.reasons.get(column)
         self.reasons[column] = reasons if earlier is None else pc.coalesce(earlier, reasons)
 
@@ -51,7 +51,7 @@ class Problems:
         return found
 
     def of_row(self, row: int) -> tuple[str, str]:
-        """Return the first invalid column of the row at position ``row`` (from 0), and the reason."""
+        """Return the name of the first invalid column of a row, and the reason. ``row`` is a position, from 0."""
         return next((column, texts[row].as_py()) for column, texts in self.reasons.items() if texts[row].is_valid)
 
 
@@ -67,14 +67,15 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class Rejected:
-    """The invalid rows of a file. ``of_rows`` is the number of rows in the file."""
+    """The invalid rows of a file. ``of_rows`` is the number of all rows of the file."""
 
     path: Path
     rows: tuple[RejectedRow, ...]
     of_rows: int
 
     def error(self) -> BadSource:
-        """Return the error for a file that is not imported, with its first invalid row and their number."""
+        """Return the error for a file that is not imported. It has the first invalid row, and the number of invalid
+        rows."""
         first = self.rows[0]
         count = f"{len(self.rows):,} of {self.of_rows:,} rows cannot be read, so the file was not imported"
         remedy = "--rejected FILE writes them to a file and imports the rest"

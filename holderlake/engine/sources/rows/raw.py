@@ -39,7 +39,7 @@ _FOREIGN: Final = {
     codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
     codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
 }
-"""First bytes of files in other formats, and the error for each."""
+"""First bytes of files in formats that cannot be read, and the error message for each."""
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
@@ -56,11 +56,11 @@ class RawTable:
     table: pa.Table
     problems: Problems = field(default_factory=Problems)
     numbers: pa.Array | None = None
-    """The position in the file of each row, from 0; None if the table has exactly the rows of the file."""
+    """The position of each row in the file, from 0; None if the table has all rows of the file."""
     passed_over: int = 0
     """Number of rows of the file that are not transfers and were left out."""
     is_evm: bool = False
-    """True if only EVM chains have files of this kind. Then addresses of unknown chains are read as EVM addresses."""
+    """True if only EVM chains have files of this kind. Addresses of unknown chains are then read as EVM addresses."""
 
     @property
     def columns(self) -> list[str]:
@@ -78,12 +78,13 @@ class RawTable:
         return bad_source(self.path, reason, column=column, row=None if row is None else self.number(row))
 
     def number(self, row: int) -> int:
-        """Return the number in the file (from 1, without the header) of the row at position ``row`` (from 0) of the
-        table."""
+        """Return the number of a row in the file (from 1, without the header). ``row`` is a position in the table, from
+        0."""
         return (row if self.numbers is None else int(self.numbers[row].as_py())) + 1
 
     def over(self, table: pa.Table) -> RawTable:
-        """Return a copy with another ``table``. It must have the same rows, and may have other columns."""
+        """Return a copy with ``table`` instead of the present table. ``table`` must have the same rows; columns may
+        differ."""
         return replace(self, table=table)
 
 
@@ -101,8 +102,10 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
 
 
 def read_header(path: Path) -> RawTable:
-    """Return the columns of a file without rows (JSON is read with its rows). Raises ``BadSource`` like
-    ``read_raw``."""
+    """Return the columns of a file without its rows. Only a JSON file is returned with its rows.
+
+    Raises ``BadSource`` like ``read_raw``.
+    """
     if not _is_parquet(path):
         if _is_json(path):
             return read_raw(path)
@@ -166,7 +169,7 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 def _flattened(table: pa.Table) -> pa.Table:
-    """Return the table with a column for each field of a struct, with dotted names."""
+    """Return the table with a column for each field of a struct, named ``column.field``."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     return table
@@ -188,8 +191,8 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:
-    """Return the column names of a CSV file, and its delimiter. The delimiter is the one that gives the most
-    columns."""
+    """Return the column names and the delimiter of a CSV file. Of all delimiters, the one that gives the most columns
+    is used."""
     with _readable(path, "CSV"), _open_bytes(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
         line = text.readline()

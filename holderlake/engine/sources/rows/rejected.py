@@ -30,7 +30,7 @@ _PLAIN: Final = (str, int, float, bool, type(None))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a form that JSON keeps exactly."""
+    """Return a value that JSON writes without loss: bytes as hexadecimal text, integers and other types as text."""
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, bool) or not isinstance(value, int):

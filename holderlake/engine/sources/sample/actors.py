@@ -1,6 +1,7 @@
 """Actors of the sample world: the wallets, exchanges, tokens and labels of each chain.
 
-The modules of the chains plan the transfers of their tokens; ``trading`` has the behaviour that tokens share.
+The modules named after a chain plan the transfers of its tokens. ``trading`` has the behaviour that tokens have in
+common.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from holderlake.contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
 from holderlake.engine.records import Label, TokenInfo
-from holderlake.engine.sources.sample.calendar import BEGIN_TIME, DAY, Calendar, Ledger
+from holderlake.engine.sources.sample.calendar import BEGIN_TIME, DAY, Calendar, SampleTransfers
 from holderlake.engine.sources.sample.randomness import Rng
 
 _FIRST_WAVE: Final = 26 * DAY
@@ -27,7 +28,7 @@ class Wallet:
 
 @dataclass
 class ChainActors:
-    """The actors of a chain. ``one`` is one native token as a raw integer, ``dollar`` one stable token.
+    """The actors of a chain. ``one`` is the raw amount of one native token, ``dollar`` that of one stable token.
 
     ``northgate`` and ``lumen`` are exchanges. ``friends`` has pairs of wallets that send tokens to each other.
     """
@@ -57,9 +58,9 @@ class ChainActors:
 
 @dataclass
 class Scenario:
-    """The sample world while it is made: ledger, calendar, actors, tokens and labels."""
+    """The sample world under construction: transfers so far, calendar, actors, tokens and labels."""
 
-    ledger: Ledger
+    transfers: SampleTransfers
     calendar: Calendar = field(default_factory=Calendar)
     actors: dict[str, ChainActors] = field(default_factory=dict)
     tokens: list[TokenInfo] = field(default_factory=list)
@@ -95,11 +96,11 @@ class Scenario:
 
     def mint(self, time: int, token: TokenInfo, holder: str, amount: int) -> None:
         """Plan a mint of a raw amount."""
-        self.calendar.at(time, self.ledger.move, token, ZERO_ADDRESS, holder, amount)
+        self.calendar.at(time, self.transfers.move, token, ZERO_ADDRESS, holder, amount)
 
     def send(self, time: int, token: TokenInfo, sender: str, receiver: str, amount: int) -> None:
         """Plan a transfer of a raw amount. The sender must have it at that time."""
-        self.calendar.at(time, self.ledger.move, token, sender, receiver, amount)
+        self.calendar.at(time, self.transfers.move, token, sender, receiver, amount)
 
 
 def new_address(rng: Rng, chain: str) -> str:

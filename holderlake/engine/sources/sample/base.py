@@ -13,7 +13,7 @@ from holderlake.engine.sources.sample.randomness import Rng
 from holderlake.engine.sources.sample.trading import Market, give_part, plan_sales, plan_trades
 
 FRESH_BUYING: Final = day(2026, 3, 14)
-"""The day on which more than a hundred fresh wallets, hours to days old, buy Fledgling."""
+"""The day on which 130 fresh wallets, hours to days old, buy Fledgling."""
 
 
 def plan(scenario: Scenario) -> None:
@@ -25,7 +25,8 @@ def plan(scenario: Scenario) -> None:
 
 
 def _otterbrook(scenario: Scenario) -> None:
-    """A contract distributes two fifths of the supply to 260 wallets, and many of them sell at once."""
+    """Plan Otterbrook: a contract distributes two fifths of the supply to 260 wallets, and many of them sell at
+    once."""
     rng, actors = Rng("otterbrook"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Otterbrook", "OTTR", 18)
     pool, drop, supply = scenario.new_pool(rng, token), day(2025, 2, 4), 10**8 * 10**18
@@ -56,14 +57,14 @@ def _drop(
     time: int, scenario: Scenario, rng: Rng, token: TokenInfo, distributor: str, receivers: Sequence[str]
 ) -> None:
     """Send one batch of the airdrop: one transaction with amounts of three sizes."""
-    transaction = scenario.ledger.transaction(token)
+    transaction = scenario.transfers.transaction(token)
     for receiver in receivers:
         amount = rng.choice((40_000, 90_000, 250_000)) * 10**18
-        scenario.ledger.move(time, token, distributor, receiver, amount, transaction=transaction)
+        scenario.transfers.move(time, token, distributor, receiver, amount, transaction=transaction)
 
 
 def _fledgling(scenario: Scenario) -> None:
-    """A token with few trades, until 130 wallets that the bridge funded in the same week buy it on one day."""
+    """Plan Fledgling: few trades, until 130 wallets that the bridge funded in the same week buy it on one day."""
     rng, actors = Rng("fledgling"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Fledgling", "FLDG", 18)
     pool, launch, unit = scenario.new_pool(rng, token), day(2025, 11, 20), 10**18
@@ -87,7 +88,7 @@ def _fledgling(scenario: Scenario) -> None:
 
 
 def _cinder(scenario: Scenario) -> None:
-    """A token that ninety wallets hold. By the middle of December 2025 all of them have burnt it."""
+    """Plan Cinder: ninety wallets hold it. By the middle of December 2025 all of them have burnt it."""
     rng, actors = Rng("cinder"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Cinder", "CNDR", 8)
     opening = day(2025, 1, 9)
@@ -105,7 +106,7 @@ def _cinder(scenario: Scenario) -> None:
 
 
 def _tide_relics(scenario: Scenario) -> None:
-    """An ERC-1155 collection with eight kinds of items, of which several are minted at once."""
+    """Plan Tide Relics: an ERC-1155 collection with eight kinds of items, of which several are minted at once."""
     rng, actors = Rng("tide relics"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Tide Relics", "TIDE", 0, standard="erc1155")
     shop = scenario.new_actor(rng, "base", "Tide Relics: Shop", is_contract=True, entity_id="tide-relics")
@@ -119,14 +120,14 @@ def _tide_relics(scenario: Scenario) -> None:
 
 def _find_relics(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, wallet: str) -> None:
     kinds: dict[int | None, int] = {kind: rng.between(1, 6) for kind in sorted(rng.sample(range(1, 9), 3))}
-    scenario.ledger.move_items(time, token, ZERO_ADDRESS, wallet, kinds)
+    scenario.transfers.move_items(time, token, ZERO_ADDRESS, wallet, kinds)
 
 
 def _trade_relic(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, shop: str, wallet: str) -> None:
     """Sell one item to the shop, or buy one if the wallet has none."""
     kind = rng.between(1, 8)
     seller, buyer = (
-        (wallet, shop) if scenario.ledger.balance(token, wallet, kind) and rng.is_true(60) else (shop, wallet)
+        (wallet, shop) if scenario.transfers.balance(token, wallet, kind) and rng.is_true(60) else (shop, wallet)
     )
-    if scenario.ledger.balance(token, seller, kind):
-        scenario.ledger.move(time, token, seller, buyer, 1, kind)
+    if scenario.transfers.balance(token, seller, kind):
+        scenario.transfers.move(time, token, seller, buyer, 1, kind)

@@ -10,7 +10,7 @@ from holderlake.engine.sources.sample.randomness import Rng
 from holderlake.engine.sources.sample.trading import Market, give_part, plan_trades
 
 TWIN_WITHDRAWALS: Final = day(2026, 5, 12, 14, 5)
-"""The first of two withdrawals of Brambletail from one exchange, 35 minutes apart, to unrelated wallets."""
+"""Time of the first of two withdrawals of Brambletail from one exchange, 35 minutes apart, to unrelated wallets."""
 
 
 def plan(scenario: Scenario) -> None:
@@ -21,7 +21,7 @@ def plan(scenario: Scenario) -> None:
 
 
 def _brambletail(scenario: Scenario) -> None:
-    """A token that is mostly traded at exchanges. The wallets of the exchanges hold much of it."""
+    """Plan Brambletail: it is mostly traded at exchanges, whose wallets hold much of it."""
     rng, actors = Rng("brambletail"), scenario.actors["bsc"]
     token = scenario.new_token(rng, "bsc", "Brambletail", "BRMB", 9)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 28), 10**12 * 10**9
@@ -54,7 +54,7 @@ def _brambletail(scenario: Scenario) -> None:
 
 
 def _myriad_moss(scenario: Scenario) -> None:
-    """A token with a supply of more than 128 bits."""
+    """Plan Myriad Moss: a token with a supply of more than 128 bits."""
     rng, actors = Rng("myriad moss"), scenario.actors["bsc"]
     token = scenario.new_token(rng, "bsc", "Myriad Moss", "MOSS", 18)
     pool, launch, unit = scenario.new_pool(rng, token), day(2025, 5, 5), 10**24 * 10**18
@@ -66,7 +66,7 @@ def _myriad_moss(scenario: Scenario) -> None:
 
 
 def _wobble(scenario: Scenario) -> None:
-    """A rebasing token, which is not supported, because its balances change without transfers."""
+    """Plan Wobble: a rebasing token, which is not supported, because its balances change without transfers."""
     rng, actors = Rng("wobble"), scenario.actors["bsc"]
     token = scenario.new_token(
         rng,

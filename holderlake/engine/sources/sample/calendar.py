@@ -1,4 +1,4 @@
-"""Calendar and ledger of the sample world. The ledger refuses transfers that exceed the sender's balance."""
+"""Planned actions of the sample world, and the transfers that they make. No transfer exceeds the sender's balance."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def every(days: int, start: int, end: int) -> list[int]:
 
 @dataclass(frozen=True)
 class BlockClock:
-    """The blocks of a chain: ``blocks`` blocks in each ``seconds`` seconds; the first block has the number
+    """The blocks of a chain. A period of ``seconds`` seconds has ``blocks`` blocks; the first block has the number
     ``first``."""
 
     first: int
@@ -80,8 +80,8 @@ class Calendar:
                 action(time, *details)
 
 
-class Ledger:
-    """All transfers so far, and the balances of all tokens and NFT items."""
+class SampleTransfers:
+    """All transfers of the sample world so far, and the balances of all tokens and NFT items that follow from them."""
 
     def __init__(self, rng: Rng) -> None:
         self._draw = rng
@@ -94,7 +94,7 @@ class Ledger:
         return self._held[token.chain, token.address][holder, item]
 
     def transaction(self, token: TokenInfo) -> str:
-        """Return the hash of a new transaction. Several transfers can share it."""
+        """Return a new transaction hash for transfers of ``token``. Several transfers may have the same hash."""
         return self._draw.base58(88) if token.chain == "solana" else self._draw.hexadecimal(64)
 
     def move(
@@ -119,8 +119,10 @@ class Ledger:
         amounts: Mapping[int | None, int],
         transaction: str | None = None,
     ) -> None:
-        """Add a transfer of several items with one log index (ERC-1155). ``amounts`` is by token id; None is a plain
-        transfer."""
+        """Add a transfer of several items with one log index (ERC-1155). ``amounts`` has the amount by token id.
+
+        Without items, the only key of ``amounts`` is None.
+        """
         block, block_time = CLOCKS[token.chain].block(time)
         log_index = self._logs[token.chain, block]
         self._logs[token.chain, block] += 1

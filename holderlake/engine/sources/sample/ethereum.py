@@ -23,7 +23,8 @@ def plan(scenario: Scenario) -> None:
 
 
 def _fernlight(scenario: Scenario) -> None:
-    """A fair launch: 270 wallets mint nearly the same amount. Two years later one buyer has nearly half."""
+    """Plan Fernlight: a fair launch, in which 270 wallets mint nearly the same amount. Two years later one buyer has
+    nearly half of the supply."""
     rng, actors = Rng("fernlight"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Fernlight", "FERN", 18)
     pool, launch, unit = scenario.new_pool(rng, token), day(2024, 12, 16), 10**18
@@ -48,7 +49,8 @@ def _fernlight(scenario: Scenario) -> None:
 
 
 def _kelpwire(scenario: Scenario) -> None:
-    """Nine insiders get tokens through one wallet, which keeps none, and sell them from October 2025 on."""
+    """Plan Kelpwire: nine insiders get tokens through one wallet, which keeps none, and sell them from October 2025
+    on."""
     rng, actors = Rng("kelpwire"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Kelpwire", "KELP", 18)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 15), 10**9 * 10**18
@@ -99,7 +101,7 @@ def _insiders(scenario: Scenario, rng: Rng, token: TokenInfo, deployer: str, sup
 
 
 def _ticket_stub(scenario: Scenario) -> None:
-    """Tickets without decimals. A used ticket is sent to the burn address."""
+    """Plan Ticket Stub: tickets without decimals. A used ticket is sent to the burn address."""
     rng, actors = Rng("ticket stub"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Ticket Stub", "STUB", 0)
     pool, sale = scenario.new_pool(rng, token), day(2025, 3, 3)
@@ -113,13 +115,14 @@ def _ticket_stub(scenario: Scenario) -> None:
 
 
 def _use_ticket(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, fan: str) -> None:
-    used = min(scenario.ledger.balance(token, fan), rng.between(1, 4))
+    used = min(scenario.transfers.balance(token, fan), rng.between(1, 4))
     if used:
-        scenario.ledger.move(time, token, fan, _DEAD, used)
+        scenario.transfers.move(time, token, fan, _DEAD, used)
 
 
 class _GlassMoths:
-    """An NFT collection of 420 items, one of which has the largest possible id. A market holds the items for sale."""
+    """Glass Moths: an NFT collection of 420 items, one with the largest possible id. A market holds the items for
+    sale."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario, self.rng, self.actors = scenario, Rng("glass moths"), scenario.actors["eth"]
@@ -166,4 +169,4 @@ class _GlassMoths:
 
     def _move(self, time: int, sender: str, receiver: str, item: int) -> None:
         self.owners[item] = receiver
-        self.scenario.ledger.move(time, self.token, sender, receiver, 1, item)
+        self.scenario.transfers.move(time, self.token, sender, receiver, 1, item)

@@ -1,4 +1,5 @@
-"""Native and stable tokens of each chain: the first transfers to wallets, and later ones."""
+"""Native and stable tokens of the sample world: mints, the first transfers to wallets, and the wallets' later
+transfers."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def _native(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
 
 
 def _use_native(time: int, scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
-    """Deposit native tokens at an exchange, or give them to a friend."""
+    """Send a part of a random wallet's native tokens to an exchange or to the wallet's friend."""
     wallet = rng.choice(actors.wallets).address
     friend = actors.friends.get(wallet)
     receiver = friend if friend and rng.is_true(60) else rng.choice(actors.exchanges)

@@ -17,7 +17,7 @@ def plan(scenario: Scenario) -> None:
 
 
 def _sunpetal(scenario: Scenario) -> None:
-    """A token with a bot that is a hypernode, two market makers that are supernodes, and a payroll."""
+    """Plan Sunpetal: a token with a bot that is a hypernode, two market makers that are supernodes, and a payroll."""
     rng, actors = Rng("sunpetal"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Sunpetal", "SUNP", 6)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 8), 5 * 10**8 * 10**6
@@ -66,7 +66,7 @@ def _market_maker(
 
 
 def _payroll(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
-    """Plan quarterly payments to 190 wallets. Without the rule for supernodes, these would be one cluster."""
+    """Plan quarterly payments to 190 wallets. Without the rule for supernodes, these wallets would be one cluster."""
     payer = new_address(rng, "solana")
     scenario.fund(rng, day(2025, 2, 3), actors, payer, 5_000)
     staff = actors.pick_wallets(rng, 190, day(2025, 2, 3))
@@ -80,8 +80,8 @@ def _payroll(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
 
 
 def _driftwood(scenario: Scenario) -> None:
-    """Seven wallets with the same source of funds buy a quarter of the supply in two minutes, and sell it a year
-    later."""
+    """Plan Driftwood: seven wallets with the same source of funds buy a quarter of the supply in two minutes, and sell
+    most of it a year later."""
     rng, actors = Rng("driftwood"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Driftwood", "DRFT", 6)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 8, 10), 10**9 * 10**6
@@ -103,7 +103,7 @@ def _driftwood(scenario: Scenario) -> None:
 
 
 def _latchkey(scenario: Scenario) -> None:
-    """A token that is launched late, with no holders before the middle of July 2026."""
+    """Plan Latchkey: a token that is launched late, with no holders before the middle of July 2026."""
     rng, actors = Rng("latchkey"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Latchkey", "LATCH", 9)
     pool, launch, supply = scenario.new_pool(rng, token), day(2026, 7, 15), 2 * 10**7 * 10**9

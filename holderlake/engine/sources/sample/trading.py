@@ -1,4 +1,4 @@
-"""Behaviour that several tokens share: trades with a pool, sales in steps, and transfers between friends."""
+"""Behaviour that several tokens have in common: trades with a pool, sales in steps, and transfers between friends."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def give_part(
 
     Nothing is sent if the raw amount is less than ``smallest``.
     """
-    amount = scenario.ledger.balance(token, sender) * percent // 100
+    amount = scenario.transfers.balance(token, sender) * percent // 100
     if amount >= smallest:
-        scenario.ledger.move(time, token, sender, receiver, amount)
+        scenario.transfers.move(time, token, sender, receiver, amount)
 
 
 def _trade(time: int, scenario: Scenario, rng: Rng, market: Market, wallet: str) -> None:
-    held = scenario.ledger.balance(market.token, wallet)
+    held = scenario.transfers.balance(market.token, wallet)
     roll = rng.below(100)
     friend = scenario.actors[market.token.chain].friends.get(wallet)
     if market.exchanges and roll < 9:
@@ -79,18 +79,18 @@ def _use_exchange(time: int, scenario: Scenario, rng: Rng, market: Market, walle
     if rng.is_true(50):
         give_part(time, scenario, market.token, wallet, exchange, rng.between(20, 90), market.smallest)
     else:
-        amount = scenario.ledger.balance(market.token, exchange) * rng.between(4, 40) // 10_000
+        amount = scenario.transfers.balance(market.token, exchange) * rng.between(4, 40) // 10_000
         if amount >= market.smallest:
-            scenario.ledger.move(time, market.token, exchange, wallet, amount)
+            scenario.transfers.move(time, market.token, exchange, wallet, amount)
 
 
 def _sell(time: int, scenario: Scenario, market: Market, wallet: str, per_mille: int) -> None:
-    amount = scenario.ledger.balance(market.token, wallet) * per_mille // 1_000
+    amount = scenario.transfers.balance(market.token, wallet) * per_mille // 1_000
     if amount >= market.smallest:
-        scenario.ledger.move(time, market.token, wallet, market.pool, amount)
+        scenario.transfers.move(time, market.token, wallet, market.pool, amount)
 
 
 def _buy(time: int, scenario: Scenario, market: Market, wallet: str, per_ten_thousand: int) -> None:
-    amount = scenario.ledger.balance(market.token, market.pool) * per_ten_thousand // 10_000
+    amount = scenario.transfers.balance(market.token, market.pool) * per_ten_thousand // 10_000
     if amount >= market.smallest:
-        scenario.ledger.move(time, market.token, market.pool, wallet, amount)
+        scenario.transfers.move(time, market.token, market.pool, wallet, amount)

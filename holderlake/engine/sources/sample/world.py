@@ -10,7 +10,7 @@ import pyarrow as pa
 from holderlake.engine.records import Label, Rules, TokenInfo
 from holderlake.engine.sources.sample import base, bnb, ethereum, funding, solana
 from holderlake.engine.sources.sample.actors import Scenario, add_actors
-from holderlake.engine.sources.sample.calendar import END, START, Ledger
+from holderlake.engine.sources.sample.calendar import END, START, SampleTransfers
 from holderlake.engine.sources.sample.randomness import Rng
 
 
@@ -18,9 +18,9 @@ from holderlake.engine.sources.sample.randomness import Rng
 class World:
     """The content of the sample world. Every token begins with mints, and no balance is ever negative.
 
-    ``transfers`` have the schema ``engine.records.TRANSFERS`` and are from ``start`` to ``end`` (excluded, UTC).
-    ``rules`` has small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` has addresses with
-    interesting relationships, by name.
+    ``transfers`` has the schema ``engine.records.TRANSFERS``. All transfers are from ``start`` to ``end`` (excluded,
+    UTC). ``rules`` has small thresholds, so that the world has supernodes and hypernodes. ``address_sets`` has
+    addresses with interesting relationships, by name.
     """
 
     transfers: pa.Table
@@ -34,14 +34,14 @@ class World:
 
 def sample_world() -> World:
     """Return the sample world, the same at every call and on every machine."""
-    scenario = Scenario(Ledger(Rng("book")))
+    scenario = Scenario(SampleTransfers(Rng("book")))
     add_actors(scenario)
     for module in (funding, ethereum, base, bnb, solana):
         module.plan(scenario)
     scenario.calendar.run()
     bridges = frozenset(actors.bridge for actors in scenario.actors.values())
     return World(
-        transfers=scenario.ledger.table(),
+        transfers=scenario.transfers.table(),
         tokens=scenario.tokens,
         labels=scenario.labels,
         rules=Rules(supernode_degree=150, hypernode_transfers=1_500, time_allowed=bridges),

@@ -8,11 +8,11 @@ from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
 
 _LOOKS: Final = 16
-"""Number of blocks in one batch of requests. Seven batches find one block among 100 million."""
+"""Number of blocks that one batch of requests examines. Seven batches find one block among 100 million."""
 
 
 async def first_block_from(node: Node, second: int, head: int) -> int:
-    """Return the first block at or after a unix second; ``head + 1`` if no block up to ``head`` is that late.
+    """Return the first block at or after a unix second; ``head + 1`` if all blocks up to ``head`` are earlier.
 
     Raises ``RpcError``.
     """

@@ -30,9 +30,9 @@ from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transp
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _CHECK_EVERY: Final = 50
-"""Number of requests between two checks of the chain id, for an endpoint without batches.
+"""Number of requests between two checks of the chain id, for an endpoint that accepts no batches.
 
-Each batch includes a check.
+A batch always includes a check.
 """
 
 

@@ -1,10 +1,11 @@
 """Errors of nodes, and the meaning of JSON-RPC errors.
 
-RpcError             names an endpoint's host, never its address, which may hold a key
-- Unavailable        no complete answer: worth a retry
-- InvalidAnswer      an answer that contradicts itself or the request: worth another endpoint
-- TooLarge           more than the endpoint returns at a time: to be split
-- BatchTooLong       more calls than the endpoint accepts in one request
+RpcError             any error of a node; it names the endpoint's host, never its address, which may hold a key
+
+- Unavailable        no complete answer: a retry may help
+- InvalidAnswer      an answer that contradicts itself or the request: another endpoint may help
+- TooLarge           more than the endpoint returns at a time: the request must be split
+- BatchTooLong       more calls than the endpoint accepts in one request: fewer calls may help
 - Refused            an error that a retry would not change
 - WrongChain         the endpoint has another chain id
 - ChainMoved         blocks that were read are no longer in the chain
@@ -41,11 +42,11 @@ class InvalidAnswer(RpcError):
 
 
 class TooLarge(RpcError):
-    """The call exceeds a limit of the endpoint for the blocks, results, bytes or time of one answer."""
+    """The call exceeds a limit of the endpoint for one answer: on blocks, results, bytes or time."""
 
 
 class BatchTooLong(RpcError):
-    """The endpoint accepts fewer calls in one request, or only one."""
+    """The request has too many calls for the endpoint, or the endpoint accepts no batches."""
 
 
 class Refused(RpcError):
@@ -100,9 +101,10 @@ _TOO_MANY: Final = 429
 
 
 def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> RpcError:
-    """Return the exception for a JSON-RPC error. Its text ``words`` decides, because codes differ between providers.
+    """Return the exception for a JSON-RPC error.
 
-    ``number`` is the error's code. ``is_divisible``: the call can be split into smaller ranges.
+    The kind of exception follows from the error's text ``words``, because the error's code ``number`` differs between
+    providers. ``is_divisible``: the call can be split into smaller ranges.
     """
     text = f"{host} says: {shortened(words)} ({number})"
     is_size = bool(_SIZE.search(words))

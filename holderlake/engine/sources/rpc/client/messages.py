@@ -20,8 +20,8 @@ class Call:
     """A JSON-RPC call: a method with its parameters.
 
     ``answer`` is the type of the result. ``is_divisible``: the call can be split into smaller ranges, so a limit or
-    time-out of the endpoint means that the range is too large. ``may_fail``: an error of the endpoint becomes the
-    result None, for example when a contract has no such function.
+    time-out of the endpoint means that the range is too large. ``may_fail``: if the endpoint answers with an error, the
+    result is None, for example when a contract has no such function.
     """
 
     method: str
@@ -32,7 +32,7 @@ class Call:
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
-    """An event that a contract emitted. ``block_timestamp`` is None from older nodes."""
+    """An event that a contract emitted. Older nodes leave out ``block_timestamp``; it is then None."""
 
     address: str
     topics: list[str]
@@ -71,7 +71,7 @@ class Block(Header, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel", gc=False):
-    """The receipt of a transaction. ``status`` is None before the Byzantium fork."""
+    """The receipt of a transaction. ``status`` is None in blocks before the Byzantium fork."""
 
     transaction_hash: str
     status: str | None = None
@@ -79,7 +79,7 @@ class Receipt(msgspec.Struct, rename="camel", gc=False):
 
 
 class CallFrame(msgspec.Struct, rename="camel", gc=False):
-    """A call in the result of geth's ``callTracer``, with the inner calls that it made."""
+    """A call in the result of geth's ``callTracer``. ``calls`` has the inner calls that it made."""
 
     type: str
     from_: str = msgspec.field(name="from", default="")
@@ -90,7 +90,8 @@ class CallFrame(msgspec.Struct, rename="camel", gc=False):
 
 
 class TracedTransaction(msgspec.Struct, rename="camel", gc=False):
-    """Result of ``debug_traceBlockByNumber`` for one transaction. ``tx_hash`` is None from older nodes."""
+    """Result of ``debug_traceBlockByNumber`` for one transaction. Older nodes leave out ``tx_hash``; it is then
+    None."""
 
     result: CallFrame
     tx_hash: str | None = None

@@ -1,5 +1,5 @@
-"""A node with several endpoints: chooses the endpoint for each call, and retries. Endpoints of other chains are
-rejected."""
+"""A node with several endpoints. It chooses the endpoint for each call, retries, and rejects endpoints of other
+chains."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class _Contradiction(InvalidAnswer):
 
 
 class Node:
-    """A node with several endpoints. Each call goes to the first endpoint, and to the next one if that fails.
+    """A node with several endpoints. A call goes to the first endpoint; if the endpoint fails, it goes to the next one.
 
-    Use it as an asynchronous context manager. ``evm_id`` is the chain id that all endpoints must have; None takes that
-    of the first endpoint that answers. A call is tried at most ``attempts`` times the number of endpoints. Raises
-    ``ValueError`` for an invalid address.
+    Use it as an asynchronous context manager. ``evm_id`` is the chain id that all endpoints must have. If it is None,
+    the chain id of the first endpoint that answers is used. A call is tried at most ``attempts`` times the number of
+    endpoints. Raises ``ValueError`` for an invalid address.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Node:
         return await self._retry(self._worth_another_try, attempt)
 
     async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
-        """Return the results of the first of the calls, as many as fit into one request.
+        """Send as many of the calls, from the first on, as fit into one request. Return their results.
 
         Add the endpoint that answered to ``asked``.
         """
@@ -161,11 +161,10 @@ class Node:
             raise
 
     def _by_preference(self) -> list[Endpoint]:
-        """Return the endpoints in the order of use: those that are ready, in the given order, then those that failed
-        recently.
+        """Return the endpoints in the order of use: first those that are ready, then those that failed recently.
 
-        The latter are sorted by the time at which they may be used again. Raises ``WrongChain`` if all endpoints were
-        rejected.
+        Ready endpoints are in the given order, failed ones in the order of the times at which they may be used again.
+        Raises ``WrongChain`` if all endpoints were rejected.
         """
         chosen = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
         if not chosen:
@@ -179,12 +178,15 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """Return whether to send the calls again, because answers contradicted each other. Failed requests were retried
-        before."""
+        """Return whether to send all calls again, because answers of endpoints contradict each other; or the seconds to
+        wait.
+
+        Other errors are not retried here: ``_worth_a_retry`` already handled them for each request.
+        """
         return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 
     def _worth_a_retry(self, error: Exception) -> bool | float:
-        """Return whether to retry after the error, or the seconds to wait if they are known."""
+        """Return whether to retry after the error, or the number of seconds to wait before the retry if it is known."""
         if not isinstance(error, Unavailable | InvalidAnswer):
             return False
         if self._is_endpoint_ready():

@@ -1,8 +1,8 @@
 """Decode transfer events (ERC-20, ERC-721, ERC-1155) into rows.
 
-A contract may emit anything. Events with the same signature and other contents are therefore skipped and counted. So
-are events of a few early tokens without indexed addresses, because their transfers are not known. A word of data is 32
-bytes.
+A contract may emit any data. Therefore an event with the signature of a transfer, but with other contents, is skipped
+and counted. A few early tokens emit events without indexed addresses. These events are skipped too, so transfers of
+these tokens are missing. A word of data is 32 bytes.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def batch_of(data: str) -> dict[int, int] | None:
 
 
 def _array(data: str, place: int) -> list[int] | None:
-    """Return the array in the data of a TransferBatch event; None if it is invalid.
+    """Return the array of integers in the data of a TransferBatch event; None if the array is invalid.
 
-    The word at position ``place`` is the offset of the array in bytes.
+    The word at position ``place`` of the data is the offset of the array in bytes.
     """
     words = list(_words(data))
     if len(words) <= place or words[place] % 32 or (start := words[place] // 32) >= len(words):

@@ -30,7 +30,7 @@ Value and token id are decimal text.
 
 
 class Rows:
-    """Transfers of one chain and source for one table. ``log_index_kind`` is the value of that column of
+    """Collects transfers of one chain and source for a table. ``log_index_kind`` is the value of that column of
     ``TRANSFERS``."""
 
     def __init__(self, chain: str, source: str, log_index_kind: str) -> None:

@@ -1,8 +1,9 @@
-"""Checkpoints of imports: which blocks of each scope are in the store, and their hashes.
+"""Checkpoints of imports: the blocks of each scope that are in the store, and the hashes of blocks.
 
 A scope is a token's address, ``*`` (all tokens), ``native`` (values of transactions) or ``internal`` (values of traced
-calls). A block's hash is stored before its rows, and the block is marked as read afterwards. If the process is killed
-in between, the block is read again, which adds nothing, or it is rolled back if its hash has changed.
+calls). The import first stores a block's hash, then the block's rows, and then marks the block as read. If the process
+is killed before the mark, the block is read again, and rows that are stored are skipped. If its hash has changed, it is
+rolled back.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was ask
 
 
 class Checkpoints:
-    """The checkpoints of one chain, in a SQLite file in the store's folder, which is made if missing. A context
-    manager."""
+    """The checkpoints of one chain. They are in a SQLite file in the store's folder, which is made if missing.
+
+    Use it as a context manager.
+    """
 
     def __init__(self, root: Path, chain: str) -> None:
         self._root = root
@@ -138,10 +141,8 @@ class Checkpoints:
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
 
     def thin_out(self, dense_from: int, ends: int) -> None:
-        """Delete the hashes of most blocks before ``dense_from``.
-
-        Those of every ``ends``-th block, and of the last block of each interval, are kept.
-        """
+        """Delete the hashes of blocks before ``dense_from``, except every ``ends``-th block and the last block of each
+        interval."""
         with self._database as database:
             database.execute(
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"

@@ -20,8 +20,7 @@ class Interval(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Blocks from ``first`` to ``last``, both included, and the scopes (``checkpoints``) for which they were not
-    read."""
+    """Blocks from ``first`` to ``last``, both included, and the scopes that lack these blocks (see ``checkpoints``)."""
 
     first: int
     last: int
@@ -29,7 +28,7 @@ class Segment(NamedTuple):
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
-    """Return the same blocks as the fewest intervals, sorted."""
+    """Return the blocks of ``intervals`` as the least number of intervals, sorted."""
     joined: list[Interval] = []
     for first, last in sorted(intervals):
         if joined and first <= joined[-1].last + 1:
@@ -52,9 +51,9 @@ def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[
 
 
 def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first: int, last: int) -> list[Segment]:
-    """Return the blocks from ``first`` to ``last``, both included, that were not read for some scope, in order.
+    """Return the blocks from ``first`` to ``last``, both included, that one or more scopes lack, as segments in order.
 
-    ``covered`` has the intervals that were read, by scope. A new segment begins where other scopes are missing.
+    ``covered`` has for each scope the intervals that were read. The blocks of a segment are missing in the same scopes.
     """
     missing = {scope: list(gaps(intervals, first, last)) for scope, intervals in covered.items()}
     edges = sorted({edge for own in missing.values() for gap in own for edge in (gap.first, gap.last + 1)})

@@ -17,7 +17,8 @@ _WORD: Final = 32
 _MAX_DECIMALS: Final = 255
 _LONGEST: Final = 100
 _DELEGATED: Final = "0xef0100"
-"""First bytes, in hexadecimal, of the code of a wallet that delegates to a contract (EIP-7702). It remains a wallet."""
+"""First bytes, in hexadecimal, of the code of a wallet that delegates to a contract (EIP-7702). It counts as a
+wallet."""
 
 
 async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
@@ -31,7 +32,7 @@ async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
 
 
 async def contracts(node: Node, chain: str, addresses: Iterable[str]) -> list[Label]:
-    """Return a label for each address that is a contract at present. Raises ``RpcError``."""
+    """Return a label for each of the addresses that is a contract at the newest block. Raises ``RpcError``."""
     asked = list(addresses)
     answers = await _all(node, [code(address) for address in asked])
     return [
@@ -60,7 +61,8 @@ def _described(token: TokenInfo, name: str | None, symbol: str | None, decimals:
 
 
 def text_of(answer: str | None) -> str | None:
-    """Return the text in a contract's answer, a string or (early tokens) 32 bytes; None if the answer is invalid."""
+    """Return the text in a contract's answer to a call; None if it is invalid. The answer is a string, or 32 bytes in
+    early tokens."""
     raw = _bytes(answer)
     if len(raw) == _WORD:
         return _clean(raw.rstrip(b"\0"))

@@ -1,7 +1,8 @@
 """Transfers of a chain's native coin: values of transactions, and of their inner calls if the node can trace them.
 
-Fees and block rewards are not transfers. These transfers have no log index on the chain, so one is computed: 2^20 times
-the transaction's index, plus the call's index in the transaction. Gas limits allow fewer calls than 2^20.
+Fees and block rewards are not transfers. The chain has no log index for transfers of the native coin, so one is
+computed: 2^20 times the transaction's index, plus the call's index in the transaction. Gas limits allow fewer than 2^20
+calls.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ value."""
 
 
 class Moved(NamedTuple):
-    """A moved amount of the native coin, as a raw integer.
+    """An amount of the native coin that one call moved, as a raw integer.
 
-    ``place`` is 0 for the transaction itself. Its inner calls are numbered from 1, callers before the calls that they
-    make.
+    ``place`` is the call's index in the transaction: 0 for the transaction itself, then its inner calls from 1 on. A
+    caller comes before the calls that it makes.
     """
 
     place: int
@@ -47,7 +48,7 @@ def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -
 
 
 def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Moved]]:
-    """Return the values of a block's transactions by hash, without failed transactions.
+    """Return the amounts that a block's transactions moved, by transaction hash. Failed transactions are left out.
 
     A receipt without status, from before the Byzantium fork, counts as success. Raises ``InvalidAnswer`` for receipts
     of another block.
@@ -66,7 +67,7 @@ def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Mov
 
 
 def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[str, list[Moved]]:
-    """Return the values of a block's transactions and of their inner calls, by transaction hash.
+    """Return the amounts that a block's transactions and their inner calls moved, by transaction hash.
 
     Raises ``InvalidAnswer`` for traces of other transactions.
     """
@@ -119,8 +120,8 @@ def _is_move(frame: CallFrame) -> bool:
 
 
 def _frames(frame: CallFrame) -> Iterator[tuple[CallFrame, bool]]:
-    """Yield a call and its inner calls, callers first, each with whether its own error or a caller's error reverted
-    it."""
+    """Yield a call and its inner calls, callers first. The second value is True if an error of the call or a caller
+    reverted it."""
     stack = [(frame, False)]
     while stack:
         current, reverted = stack.pop()

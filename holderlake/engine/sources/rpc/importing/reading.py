@@ -29,8 +29,7 @@ from holderlake.engine.sources.rpc.importing.width import Width
 SOURCE: Final = "rpc"
 _ADDRESSES_A_CALL: Final = 500
 _CUT_OFF_AT: Final = 1_000
-"""If the number of events in an answer is a multiple of this, the endpoint may have truncated the answer without
-notice."""
+"""If the number of events in an answer is a multiple of this number, the endpoint may have cut off further events."""
 _SEVERAL: Final = 2
 _KINDS: Final = frozenset(TOPICS)
 
@@ -41,8 +40,8 @@ T = TypeVar("T")
 class Piece:
     """Transfers and hashes of the blocks from ``first`` to ``last``, both included.
 
-    ``parent`` is the hash of the block before ``first``. ``hashes`` are by block number. ``logs`` is the number of
-    events or transactions that were read, ``passed_over`` the number of events that are not transfers.
+    ``parent`` is the hash of the block before ``first``. ``hashes`` has hashes by block number. ``logs`` is the number
+    of events or transactions that were read, ``passed_over`` the number of events that are not transfers.
     """
 
     first: int
@@ -148,7 +147,7 @@ class EventReader(_HalvingReader):
 
 
 class ValueReader(_HalvingReader):
-    """Reader of transfers of the native coin, with the method ``tracer``. Block 0 of a chain has no transactions."""
+    """Reader of transfers of the native coin by the method ``tracer``. Block 0 of a chain has no transactions."""
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
         super().__init__(width)
@@ -208,7 +207,8 @@ TRACERS: Final = (
 
 
 async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
-    """Return the most detailed tracer that works for these blocks. Many nodes have no traces, or none of old blocks."""
+    """Return the tracer with the most details that works for all of ``blocks``. Many nodes have no traces, or not for
+    old blocks."""
     for tracer in TRACERS:
         try:
             if None not in await node.ask([tracer.call(max(1, block)) for block in blocks], list):
@@ -245,8 +245,10 @@ def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _linked(headers: dict[int, Header]) -> None:
-    """Raise ``InvalidAnswer`` if a header's parent hash differs from the hash of the block before it, if that is
-    known."""
+    """Raise ``InvalidAnswer`` if a header's parent hash differs from the hash of the previous block.
+
+    If ``headers`` lacks the previous block, nothing is compared.
+    """
     for block, own in headers.items():
         before = headers.get(block - 1)
         if before is not None and own.parent_hash != before.hash:

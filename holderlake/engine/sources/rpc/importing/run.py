@@ -1,8 +1,8 @@
 """Import a chain's blocks from a node into the store, each block once.
 
 Only blocks with enough confirmations are read. At the start and at the end, the newest stored hashes are compared with
-those of the node. If they differ because of a reorganisation, the store is rolled back to the newest common block, and
-reading continues there. A killed import resumes at its last checkpoint.
+those of the node. If a reorganisation changed them, the store is rolled back to the newest block that store and node
+have in common, and reading continues from there. A killed import resumes at its last checkpoint.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from holderlake.engine.store.store import Store
 
 ALL_TOKENS: Final = "*"
 _TURNS: Final = 20
-"""The most reorganisations during one import. After these, the import fails."""
+"""The most reorganisations during one import. Then the import fails."""
 _SPARSE: Final = 10_000
 _FLUSH_SECONDS: Final = 20.0
 
@@ -52,9 +52,9 @@ _FLUSH_SECONDS: Final = 20.0
 class Selection:
     """Blocks and tokens to import.
 
-    ``first`` and ``last`` are the first and the last block; by default, ``last`` is the newest final block. ``tokens``
-    are addresses, and may include ``native``; None means all tokens. With None, ``native`` adds the chain's coin.
-    ``traced`` adds the values of inner calls, if the node has traces.
+    ``first`` and ``last`` are the first and the last block. If ``last`` is None, it is the newest final block.
+    ``tokens`` are addresses, and may include ``native``; None means all tokens. If ``tokens`` is None, ``native`` adds
+    the chain's coin. ``traced`` adds the values of inner calls, if the node has traces.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -70,8 +70,7 @@ class Selection:
 
     @property
     def named(self) -> list[str]:
-        """The tokens that the selection names. They become indexed. If all tokens are imported, it has at most
-        ``native``."""
+        """The tokens that the user named. They become indexed. With all tokens, only ``native`` can be among them."""
         return [*self.contracts, *([NATIVE] if self.has_native else [])]
 
     @property
@@ -84,11 +83,11 @@ class Selection:
 class ReadOptions:
     """Options of reading.
 
-    - ``confirmations``: a block is final if this many blocks follow it.
+    - ``confirmations``: a block is final if at least this number of blocks follow it.
     - ``reorg_depth``: number of newest blocks whose hashes are all stored.
     - ``blocks``, ``most_blocks``: number of blocks in the first request, and the most in any request.
     - ``concurrency``: number of ranges of blocks that are read at the same time.
-    - ``commit_rows``: number of rows after which they are stored.
+    - ``commit_rows``: number of rows after which the rows are stored.
     - ``top``: number of largest holders of each token that are tested for being contracts.
     """
 
@@ -103,12 +102,12 @@ class ReadOptions:
 
 @dataclass
 class NodeReport:
-    """Result of an import. ``first_block`` to ``last_block`` are the final ones among the requested blocks.
+    """Result of an import. Of the requested blocks, those from ``first_block`` to ``last_block`` were final.
 
-    ``blocks`` is the number of blocks that were read; a block that was read for events and for values counts twice.
+    ``blocks`` is the number of blocks that were read. A block counts twice if events and values were read separately.
     ``logs`` counts events and transactions, ``passed_over`` events that are not transfers, and ``removed`` rows that
-    reorganisations removed. ``values_from`` is the source of the native coin's amounts, ``rejected`` the errors of
-    unused endpoints.
+    reorganisations removed. ``values_from`` is the source of the native coin's amounts. ``rejected`` has the errors of
+    endpoints that were not used.
     """
 
     chain: str
@@ -157,11 +156,11 @@ async def chain_named(node: Node, chain: str | None) -> str:
     for known in KNOWN_CHAINS.values():
         if known.evm_id == evm_id:
             return known.id
-    raise WrongChain(f"unknown chain id {evm_id}: name the chain with --chain")
+    raise WrongChain(f"the node's chain id {evm_id} is unknown; name the chain, for example --chain mychain")
 
 
 class ChainImport:
-    """One import of one chain. ``on_progress`` is called after each range of blocks."""
+    """One import of one chain. ``on_progress`` is called after each range of blocks that was read."""
 
     def __init__(
         self,
@@ -276,10 +275,11 @@ class ChainImport:
         await self._store_pending(pending, part)
 
     def _check_hashes(self, pending: _Pending, piece: Piece) -> None:
-        """Raise ``ChainMoved`` if ``piece`` does not follow the one before it, or if its hashes differ from the stored
-        ones.
+        """Raise ``ChainMoved`` if ``piece`` does not follow the previous one, or if its hashes differ from the stored
+        hashes.
 
-        Without this check, a new hash would replace the stored one and hide that rows of another block are stored.
+        Without this check, a new hash would replace the stored one. No one would notice that rows of another block are
+        stored.
         """
         known = self._checkpoints.hashes(piece.first - 1, piece.last) | pending.hashes
         found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
@@ -311,9 +311,9 @@ class ChainImport:
     # ------------------------------------------------------------------ reorganisations
 
     async def _settle(self, head: int) -> bool:
-        """Roll the store back to the newest block, up to ``head``, that it shares with the node.
+        """Roll the store back to the newest block that store and node have in common, up to ``head``.
 
-        Return whether rows were removed. Raises ``Diverged`` if they share no block.
+        Return whether rows were removed. Raises ``Diverged`` if they have no block in common.
         """
         known = self._checkpoints.hashes(0, head)
         newest = max(known, default=None)

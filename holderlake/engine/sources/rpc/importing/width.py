@@ -1,13 +1,13 @@
-"""The number of blocks in one request: fewer after a request that was too large, more after successful ones."""
+"""The number of blocks in one request. It falls after a request that was too large, and rises after successful ones."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _FORGET_AFTER: Final = 32
-"""Number of consecutive successes after which more blocks are tried again.
+"""Number of consecutive successes after which requests may again have more blocks than the last one that failed.
 
-The limit may have applied only to blocks with many events.
+That one may have failed only because its blocks have many events.
 """
 
 
