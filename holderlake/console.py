@@ -49,7 +49,7 @@ _NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
 _SMALL = 0.001
 """Floats below this value are shown with four significant digits."""
 _FEW_COLUMNS = 4
-"""Most columns of a table that is printed as a table even if it is wider than the terminal."""
+"""A table with at most this many columns is printed as a table, even if it is wider than the terminal."""
 
 
 def prepare_streams() -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 def printable(text: str, kept: str = "") -> str:
     r"""Return the text with every character that is not printable written as an escape such as ``\x1b``.
 
-    These are control characters, escape sequences, line breaks, marks that change the direction of text, and halves of
-    surrogate pairs. Characters in ``kept`` are not escaped.
+    Not printable are control characters, escape sequences, line breaks, marks that change the direction of text, and
+    halves of surrogate pairs. Characters in ``kept`` are not escaped.
     """
     if text.isprintable():
         return text

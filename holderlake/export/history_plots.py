@@ -1,7 +1,7 @@
 """Plots of tokens through time: one token in reports, several small plots in the metadata of Dagster's warehouse asset.
 
 Plots of one partition are in ``holderlake.dagster.metadata.plots``. The plots here show only numbers, dates and
-addresses, because names and labels are untrusted. The docstring of a drawing function is the title of its plot.
+addresses, because names and labels are untrusted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DARK: Final = Look("#1a1f27", "#c3cad4", "#333b47")
 
 
 def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Score and shares of the supply"""
+    """Draw a line for the score and lines for shares of the supply, through time."""
     frame = rows.to_pandas()
     lines = {
         "score, 0 to 100": (frame["service_score"], 2.4, "-"),
@@ -61,7 +61,7 @@ def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Shares of the largest holders"""
+    """Draw lines for the shares of the largest holders, through time."""
     frame = rows.to_pandas()
     addresses = list(dict.fromkeys(frame["address"]))
     wide = frame.pivot_table(index="timestamp", columns="address", values="share", dropna=False)[addresses] * 100
@@ -76,7 +76,7 @@ def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Who entered the list of holders and who left it"""
+    """Draw bars for the numbers of holders that entered and left the list of holders, through time."""
     frame = rows.to_pandas()
     at = [float(when) for when in date2num(frame["timestamp"])]  # type: ignore[no-untyped-call] # as below
     width = 0.6 * (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
@@ -90,7 +90,7 @@ def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Share of supply of each cluster, followed through time"""
+    """Draw a line for the share of each cluster, through time. ``followed`` finds the same cluster in later maps."""
     lines = followed(rows)
     largest = sorted(lines, key=lambda line: -max(share for _, share in line))
     for line, hue in zip(largest, [*_HUES, *[_REST] * len(largest)], strict=False):
@@ -127,6 +127,13 @@ PLOTS: Final[Mapping[str, Draw]] = {
     "clusters": draw_clusters,
 }
 """Drawing functions by the name of a query in ``report_sql``, whose rows they draw."""
+TITLES: Final[Mapping[str, str]] = {
+    "concentration": "Score and shares of the supply",
+    "shares": "Shares of the largest holders",
+    "turnover": "Who entered the list of holders and who left it",
+    "clusters": "Share of supply of each cluster, followed through time",
+}
+"""Titles of the plots, by the name of the query."""
 
 
 def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] = "svg") -> bytes:
@@ -176,7 +183,7 @@ def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> str:
     down = -(-len(found) // across)
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(4.2 * across, 2.4 * down + 0.5), dpi=80)
-        figure.suptitle(PLOTS[question].__doc__ or "", fontsize=9)
+        figure.suptitle(TITLES[question], fontsize=9)
         grid = iter(figure.subplots(down, across, squeeze=False).flat)
         for (address, rows), axes in zip(found, grid, strict=False):
             axes.set_title(_short(address), fontsize=8, loc="left")
@@ -187,7 +194,7 @@ def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> str:
         for axes in grid:  # unused cells
             axes.set_visible(False)
         text = base64.b64encode(_file(figure, "png")).decode()
-    return f"![{PLOTS[question].__doc__}](data:image/png;base64,{text})"
+    return f"![{TITLES[question]}](data:image/png;base64,{text})"
 
 
 def _finish(axes: Axes, look: Look, size: int) -> None:

@@ -206,8 +206,8 @@ async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) ->
 def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
     """Return a body decompressed to at most ``limit`` bytes. Raises ``_UnusableBody``.
 
-    The first bytes of the body are checked too, because some proxies drop the header ``Content-Encoding``, or keep it
-    after they have decompressed the body.
+    The first bytes of the body decide whether it is gzip, because some proxies drop the header ``Content-Encoding``, or
+    keep it after they have decompressed the body.
     """
     named = {part.strip().lower() for part in encoding.split(",")} - {"", "identity"}
     for _ in range(_MOST_LAYERS):

@@ -55,7 +55,7 @@ def has_other_options(stream: str, settings: Settings, held: Manifest) -> bool:
 
 
 def requested_options(request: Request) -> Options:
-    """Return the options of a request, by the names of their settings."""
+    """Return the options of a request by the name of their setting, for example ``limit``."""
     match request:
         case MapRequest(options=own):
             return {"limit": own.limit, "use_magic_nodes": own.use_magic_nodes, "use_time_nodes": own.use_time_nodes}

@@ -80,7 +80,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
 
 
 def _lost(archive: AnswerArchive) -> list[str]:
-    """Return a line for each answer that a damaged archive segment lost, with its request."""
+    """Return a line for each answer that was in a damaged archive segment: the answer's hash and its request."""
     lost = set(archive.lost())
     if not lost:
         return []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holderlake.contract.text import printable
-from holderlake.export.history_plots import DARK, LIGHT, PLOTS, plot
+from holderlake.export.history_plots import DARK, LIGHT, PLOTS, TITLES, plot
 from holderlake.export.token_report.content import Content
 from holderlake.export.token_report.text_format import percent
 
@@ -72,7 +72,7 @@ def _left_out_on_failure(picture: str) -> Iterator[None]:
 def _alternative_text(content: Content, question: str) -> str:
     rows = content.rows(question)
     first, last = rows[0]["timestamp"], rows[-1]["timestamp"]
-    text = f"{PLOTS[question].__doc__}, {first:%Y-%m-%d} to {last:%Y-%m-%d}."
+    text = f"{TITLES[question]}, {first:%Y-%m-%d} to {last:%Y-%m-%d}."
     if question == "concentration":
         scores = [row["service_score"] for row in rows if row["service_score"] is not None]
         if scores:

@@ -30,7 +30,7 @@ def networks(texts: Iterable[str]) -> Networks:
 
 
 def is_within(address: str, among: Networks) -> bool:
-    """Return whether an address is in one of the networks; False for an invalid address."""
+    """Return whether an address is in one of the networks ``among``; False for an invalid address."""
     parsed = _address(address)
     return parsed is not None and _is_within(parsed, among)
 

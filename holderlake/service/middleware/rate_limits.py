@@ -76,7 +76,7 @@ class RateLimitMiddleware:
         await error_response("rate_limited", text, {"Retry-After": str(math.ceil(wait))})(scope, receive, send)
 
     async def _count(self, key: str) -> float:
-        """Count a call. Return the seconds until the client may call again, 0 if this call may pass."""
+        """Count a call of the client ``key``. Return the seconds until it may call again, 0 if this call may pass."""
         if key in self._refused_until:
             left = self._refused_until[key] - time.monotonic()
             if left > 0:
@@ -130,7 +130,7 @@ class MemoryStorage(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """Type of the exceptions that mean a failure of this storage. It never fails."""
+        """Type of the exceptions that mean a failure of the storage. This storage never fails."""
         return ValueError
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:

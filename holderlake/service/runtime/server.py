@@ -158,7 +158,7 @@ class Server(uvicorn.Server):
     """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start. In the main thread, then exclude all existing objects from garbage collection."""
+        """Start the server. In the main thread, also exclude all objects that exist now from garbage collection."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
             gc.collect()
@@ -170,7 +170,7 @@ class Server(uvicorn.Server):
         gc.unfreeze()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop. On a second Ctrl-C exit at once, even if worker threads still run."""
+        """Handle SIGTERM or Ctrl-C: stop. On a second Ctrl-C exit at once, even if worker threads still run."""
         if self.should_exit and sig == signal.SIGINT:
             os._exit(INTERRUPTED)
         if isinstance(self.config.app, Starlette):

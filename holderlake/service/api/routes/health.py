@@ -34,13 +34,13 @@ _FORWARDED: Final = ("X-Forwarded-For", "X-Real-IP")
 
 
 class Healthy(BaseModel):
-    """The process answers."""
+    """Body of the answer of ``/health``: the process runs."""
 
     status: Literal["ok"] = "ok"
 
 
 class Ready(BaseModel):
-    """Requests can be answered."""
+    """Body of the answer of ``/ready``: the service can answer requests."""
 
     status: Literal["ready"] = "ready"
 
