@@ -189,7 +189,8 @@ def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
     except OSError as error:
         building.unlink(missing_ok=True)
         raise BadSource(
-            f"--rejected {path} cannot be written ({error.strerror}); name another file. No transfers were imported"
+            f"--rejected {path} cannot be written ({error.strerror}); name another file. The transfer file "
+            "was not imported"
         ) from error
 
 

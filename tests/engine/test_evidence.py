@@ -293,7 +293,7 @@ def test_evidence_of_one_cluster(build: Build) -> None:
 @pytest.mark.parametrize("cluster", [-1, 0, 2])
 def test_an_unknown_cluster_is_an_error_with_the_number_of_clusters(build: Build, cluster: int) -> None:
     store = build(*mints("a", "b"), transfer("a -> b"))
-    with pytest.raises(UnknownCluster, match=f"has no cluster {cluster} at .* their number is 1") as caught:
+    with pytest.raises(UnknownCluster, match=f"has no cluster {cluster} at .* name a cluster from 1 to 1") as caught:
         evidence(store, cluster=cluster)
     assert caught.value.code == "unknown_cluster"
 

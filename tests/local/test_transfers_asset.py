@@ -196,7 +196,7 @@ def test_the_command_takes_addresses_from_the_environment_and_shows_none(tmp_pat
         ([], 1, "neither a node's address nor a chain is set"),
         (["--chain", "eth"], 1, "no node of chain eth is set; write its address, or set"),
         (["http://127.0.0.1:1", "--chain", "eth"], 1, "no token of chain eth is chosen; add --token"),
-        (["ftp://x", "--chain", "eth", "--token", TOKEN], 2, "a node's address begins with http"),
+        (["ftp://x", "--chain", "eth", "--token", TOKEN], 2, "must begin with http"),
     ],
 )
 def test_the_command_says_what_it_lacks(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:

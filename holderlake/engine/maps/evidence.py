@@ -145,9 +145,10 @@ def cluster_evidence(
 
 
 def _unknown_cluster(token: TokenInfo, as_of: datetime, cluster_id: int, clusters: int) -> UnknownCluster:
+    remedy = f"name a cluster from 1 to {clusters}" if clusters else "it has no clusters at this time"
     return UnknownCluster(
         f"the map of {token.name} ({token.address} on {token.chain}) has no cluster {cluster_id} at "
-        f"{as_of.isoformat()}Z; clusters are numbered from 1, and their number is {clusters}"
+        f"{as_of.isoformat()}Z; {remedy}"
     )
 
 

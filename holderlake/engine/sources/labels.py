@@ -379,7 +379,7 @@ def _hand_source(path: Path) -> str:
 def _unknown(path: Path, seen: str) -> BadSource:
     return bad_source(
         path,
-        f"unknown layout of labels ({seen}). Known: CSV with address and name, and any of "
+        f"unknown layout of labels ({seen}); use one of these: CSV with address and name, and any of "
         f"{', '.join(sorted(set(_OWN_COLUMNS) - {'address', 'name'}))}; eth-labels CSV; GraphSense tags "
         "CSV; explorer JSON (address to name and labels); JSON of address to name; JSON lines with address, name, "
         "is_contract",

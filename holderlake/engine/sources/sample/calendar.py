@@ -33,7 +33,7 @@ def day(year: int, month: int, number: int, hour: int = 12, minute: int = 0) -> 
 
 
 def every(days: int, start: int, end: int) -> list[int]:
-    """Return unix seconds from ``start`` to ``end`` (excluded), ``days`` apart."""
+    """Return the unix seconds from ``start`` to ``end`` (excluded) with a distance of ``days`` days."""
     return list(range(start, end, days * DAY))
 
 

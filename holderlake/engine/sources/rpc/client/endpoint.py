@@ -218,9 +218,14 @@ def _checked(url: SecretStr) -> httpx.URL:
     try:
         address = httpx.URL(url.get_secret_value().strip())
     except httpx.InvalidURL:
-        raise ValueError("invalid address of a node: use for example http://127.0.0.1:8545") from None
+        raise ValueError(
+            "invalid address of a node (not shown, as it may contain a key); use for example http://127.0.0.1:8545"
+        ) from None
     if address.scheme not in ("http", "https") or not address.host:
-        raise ValueError("a node's address begins with http:// or https://, for example http://127.0.0.1:8545")
+        raise ValueError(
+            "the address of a node (not shown, as it may contain a key) must begin with http:// or https://, for "
+            "example http://127.0.0.1:8545"
+        )
     return address
 
 

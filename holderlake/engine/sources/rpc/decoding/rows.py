@@ -30,8 +30,8 @@ Value and token id are decimal text.
 
 
 class Rows:
-    """Collects transfers of one chain and source for a table. ``log_index_kind`` is the value of that column of
-    ``TRANSFERS``."""
+    """Collects transfers of one chain and source for a table. ``log_index_kind`` is the value of the column of
+    this name in ``TRANSFERS``."""
 
     def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
         self._constant = {

@@ -2,8 +2,8 @@
 
 A scope is a token's address, ``*`` (all tokens), ``native`` (values of transactions) or ``internal`` (values of traced
 calls). The import first stores a block's hash, then the block's rows, and then marks the block as read. If the process
-is killed before the mark, the block is read again, and rows that are stored are skipped. If its hash has changed, it is
-rolled back.
+is killed before the mark, the block is read again, and rows that are stored are skipped. If the
+block's hash has changed, the block is rolled back.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Final
 _FORGET_AFTER: Final = 32
 """Number of consecutive successes after which requests may again have more blocks than the last one that failed.
 
-That one may have failed only because its blocks have many events.
+The failed request may have been too large only because its blocks have many events.
 """
 
 
