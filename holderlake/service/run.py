@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from holderlake.engine.store.store import Store
 from holderlake.service.app import create_app
@@ -37,11 +37,9 @@ class BackgroundApp:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings = _DEFAULTS, log: Log | None = None) -> None:
         # Without a log it leaves the logging configuration of the process unchanged.
-        self._config = ServerConfig(app, settings, log_config=log_config(log) if log else None)
-        self._server = Server(self._config)
+        self._server = Server(ServerConfig(app, settings, log_config=log_config(log) if log else None))
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
         self._failure: BaseException | None = None
-        self._reason = "see the traceback above, or in the log"
         self.base_url = ""
 
     def __enter__(self) -> Self:
@@ -53,7 +51,7 @@ class BackgroundApp:
             time.sleep(0.005)
         if not self._server.started:
             self._socket.close()
-            raise RuntimeError(f"the service could not start: {self._reason}") from self._failure
+            raise RuntimeError("the service could not start: see the log of 'uvicorn.error'") from self._failure
         return self
 
     def __exit__(
@@ -62,20 +60,8 @@ class BackgroundApp:
         self._server.should_exit = True
         self._thread.join()
 
-    async def _watched(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the app, and keep the reason if its start fails: the last line of the traceback in the message."""
-
-        async def watched_send(message: Message) -> None:
-            if message["type"] == "lifespan.startup.failed":
-                self._reason = message.get("message", "").strip().rpartition("\n")[2] or self._reason
-            await send(message)
-
-        await self._app(scope, receive, watched_send if scope["type"] == "lifespan" else send)
-
     def _run(self) -> None:
         try:
-            self._config.load()
-            self._app, self._config.loaded_app = self._config.loaded_app, self._watched
             self._server.run(sockets=[self._socket])
         except BaseException as failure:
             self._failure = failure

@@ -38,7 +38,7 @@ def test_a_wrong_key_is_an_error_of_the_public_module(sample_service: Any) -> No
 
 def test_a_closed_client_says_how_to_use_it(sample_service: Any) -> None:
     client = holderlake.Client(sample_service.base_url, sample_service.secret)
-    with pytest.raises(ValueError, match="with block"):
+    with pytest.raises(ValueError, match="with Client"):
         client.get(ChainsRequest())
 
 

@@ -216,10 +216,13 @@ def test_an_answer_is_kept_if_the_database_stays_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_postgres: PostgresServer
 ) -> None:
     async def work() -> None:
-        async with (
-            Misbehaving([answer(token_map(), after=0.3)]) as server,
-            ProviderClient(server.address, None) as client,
-        ):
+        is_down = asyncio.Event()
+
+        async def answer_when_down(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await is_down.wait()
+            await answer(token_map())(reader, writer)
+
+        async with Misbehaving([answer_when_down]) as server, ProviderClient(server.address, None) as client:
             archive = AnswerArchive(tmp_path / "archive")
             request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
             with CreditLedger(where) as ledger:
@@ -227,6 +230,7 @@ def test_an_answer_is_kept_if_the_database_stays_away(
                 while not server.received:
                     await asyncio.sleep(0.01)
                 await asyncio.to_thread(own_postgres.stop)
+                is_down.set()
                 with pytest.raises(DatabaseError, match="paid answers are kept"):
                     await fetching
                 await asyncio.to_thread(own_postgres.start)

@@ -45,4 +45,4 @@ def test_map_request_passes_at_most_twelve_modules(start, world: World, tmp_path
         assert caller.http.get(f"{path}?{query}").status_code == 200
         assert caller.spent > 0
         assert "/runtime/protocol.py" in modules
-        assert len(modules) <= MAX_MODULES, sorted(modules)
+        assert len(modules) <= MAX_MODULES, "\n".join(sorted(modules))
