@@ -115,7 +115,7 @@ def _where_next(workspace: Workspace) -> None:
         "Where to look next",
         ("", ""),
         [
-            ("make ui", "Dagster's web UI: every asset with its columns, costs, plots and checks"),
+            ("holderlake ui", "Dagster's web UI: every asset with its columns, costs, plots and checks"),
             ("holderlake explore", "the warehouse as a page: maps that play through time, holders, clusters"),
             ("holderlake tables", "tables, views and macros of the warehouse"),
             (

@@ -266,4 +266,4 @@ def _first_error(result: ExecuteInProcessResult) -> str:
                 error = error.cause
             if error is not None:
                 return error.message.strip().removeprefix(f"{error.cls_name}: ").rpartition("Error: ")[2]
-    return f"run {result.run_id} failed; see it in Dagster's UI (make ui)"
+    return f"run {result.run_id} failed; see it in Dagster's UI (holderlake ui)"

@@ -69,8 +69,9 @@ class DataFrames:
 
 
 def open_warehouse(path: Path | str | None = None) -> DataFrames:
-    """Open the warehouse at ``path``; by default the one of the settings (``holderlake.toml`` and environment)."""
-    return DataFrames(Warehouse(Path(path) if path else load_settings().warehouse).query)
+    """Open the warehouse in the file ``path`` or in the home folder ``path``; by default the one of the settings."""
+    file = Path(path) if path else load_settings().warehouse
+    return DataFrames(Warehouse(file / "warehouse.duckdb" if file.is_dir() else file).query)
 
 
 def open_lake(root: Path | str | None = None) -> DataFrames:

@@ -287,6 +287,13 @@ def frames(request: pytest.FixtureRequest, home: Path) -> DataFrames:
     return holderlake.open_warehouse(home / "warehouse.duckdb")
 
 
+def test_the_warehouse_of_a_home_opens_by_the_homes_folder(home: Path) -> None:
+    query = "SELECT count(*) AS rows FROM holders"
+    assert holderlake.open_warehouse(home).arrow(query) == holderlake.open_warehouse(home / "warehouse.duckdb").arrow(
+        query
+    )
+
+
 def test_data_frames_keep_amounts_exact_and_whole_numbers_whole(frames: DataFrames) -> None:
     sql = "SELECT amount, rank, is_cex, timestamp FROM holders_as_of(?) WHERE address = ? ORDER BY ALL"
     values = [INSTANTS[0], OTHER]
