@@ -4,7 +4,7 @@
 
 Plans all tables of synthetic tokens (``--tokens`` on each of 14 chains) over a lake of which a part is ``filled``: that
 part of the instants is complete, each with the top holders of all tokens, and a tenth of the other maps is in the
-archive. No request is sent. The plan runs in a process of its own, whose peak of memory is printed.
+archive. No request is sent. The plan runs in a separate process, whose peak of memory is printed.
 
 The floor is the least work that such a plan needs: read each manifest once, and look up each missing answer in the
 archive once, as the hash of a text of its length.
@@ -147,7 +147,7 @@ def _address(kind: str, number: int) -> str:
 
 
 def main() -> None:
-    """Prepare a home, plan it in a process of its own, and print the ratio to the floor."""
+    """Prepare a home, plan it in a separate process, and print the ratio to the floor."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=5_000)
     parser.add_argument("--instants", type=int, default=51)

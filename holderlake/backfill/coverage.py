@@ -30,7 +30,7 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 _SLIM: Final = frozenset(stream.name for stream in STREAMS if stream.by in ("token", "address"))
-"""Names of the streams whose partitions have so many subjects that a plan does not keep their manifests' lists."""
+"""Names of the streams with too many subjects a partition for a plan to keep the lists of their manifests."""
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def _compact(event: EventLogEntry) -> str:
 
 
 def _enlarge_pages(path: Path) -> None:
-    """Give a new, empty index large pages. Another process that opens it at the same time keeps it as it is."""
+    """Give a new, empty index large pages. If another process has it open at the same time, do not change it."""
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path)) as connection:
         connection.executescript(f"PRAGMA journal_mode = DELETE; PRAGMA page_size = {_PAGE_BYTES}; VACUUM")
         connection.execute("PRAGMA journal_mode = WAL")

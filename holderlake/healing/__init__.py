@@ -1,4 +1,4 @@
-"""Repair of the schedule: what it asked for, what is missing of it, and what to try again, and when.
+"""Repair of the schedule: the partitions that it asked for, those that are missing, and the time of the next attempt.
 
 The sensors that launch runs are in ``pipelines.healing``. The repair of damaged files is in ``maintenance``.
 """

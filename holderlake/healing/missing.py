@@ -32,7 +32,7 @@ Day = tuple[str, date]
 
 @dataclass(frozen=True)
 class MissingDay:
-    """A chain and day of which something is missing: its expected instants, its gaps, and what they cost.
+    """A chain and day with missing partitions: its expected instants, its gaps, and their cost.
 
     ``credits`` are hundredths of a credit.
     """

@@ -1,6 +1,6 @@
 """Deletion of old data by the ages of the section ``[retention]``.
 
-What ``rebuild`` needs is deleted only with an explicit permission, and every kind of data names what is lost with it.
+Data that ``rebuild`` needs are deleted only with an explicit permission. Every kind of data names the loss.
 The functions that delete Dagster's runs belong in ``pipelines.dagster_history``.
 """
 
@@ -27,7 +27,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class Expired:
-    """Data of one kind that are old enough to delete: their number and bytes, and a sentence about what is lost.
+    """Data of one kind that are old enough to delete: their number and bytes, and a sentence about the loss.
 
     ``what`` names them in the plural. ``is_for_rebuild`` is True if a rebuild needs them.
     """
@@ -135,7 +135,7 @@ def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:
 
 
 def retention_report(found: Sequence[Expired], result: Deleted | None, as_json: bool) -> None:
-    """Print the data that are old enough to delete, with what is lost; ``result`` is None before the deletion."""
+    """Print the data that are old enough to delete, with the loss; ``result`` is None before the deletion."""
     kept = [one.kind for one in result.kept] if result else []
     if as_json:
         plain = [{name: value for name, value in vars(one).items() if name != "delete"} for one in found]

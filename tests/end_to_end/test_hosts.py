@@ -31,7 +31,7 @@ INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3
 
 @pytest.fixture(scope="module")
 def service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The real service in a process of its own."""
+    """The real service in a separate process."""
     away_from_midnight()
     with service_of(sample_folder, tmp_path_factory.mktemp("accounts") / "accounts.sqlite") as running:
         yield running

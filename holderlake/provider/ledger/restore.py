@@ -20,7 +20,7 @@ RESTORED_RUN: Final = "restored from the archive"
 BALANCE_RUN: Final = "restored from the provider's balance of"
 """Name of the run that has the charges without an archived answer; the first day of the month follows."""
 NOT_ARCHIVED: Final = "not archived"
-"""Name that stands for the endpoint of these charges."""
+"""Name in place of the endpoint of these charges."""
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
