@@ -27,7 +27,7 @@ _NOTHING: Final = Selection((), ())
 
 @dataclass(frozen=True)
 class ParkedSchedule:
-    """The reason why scheduled runs wait: the error as text, its code, when it came (UTC), and the day on which they resume.
+    """Reason of a wait: the error as text, its code, when it came (UTC), and the day on which they resume.
 
     ``asked``: hundredths of a credit of the call that a ceiling of the settings refused; None for another reason.
     ``account``: digest of the provider and the API key.
