@@ -59,12 +59,13 @@ def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names
     if unknown:
         raise ValueError(f"unknown rule {unknown[0]!r}: the rules are {', '.join(sorted(rules)) or 'none'}")
     span = Span(since, until, interval_of(workspace.settings.schedule.cron))
-    alerts = [
-        alert
-        for name, rule in rules.items()
-        if not names or name in names
-        for alert in evaluate(workspace.warehouse, name, rule, tokens_of(rule, workspace.settings.watchlist), span)
-    ]
+    with workspace.warehouse.connect() as warehouse:
+        alerts = [
+            alert
+            for name, rule in rules.items()
+            if not names or name in names
+            for alert in evaluate(warehouse, name, rule, tokens_of(rule, workspace.settings.watchlist), span)
+        ]
     return sorted(alerts, key=lambda alert: (alert.timestamp, alert.name, alert.chain, alert.token_address))
 
 
@@ -130,11 +131,12 @@ def _new_alerts(workspace: Workspace, outbox: Outbox, destinations: list[str], n
     settings = workspace.settings
     interval = interval_of(settings.schedule.cron)
     new = []
-    for name, rule in settings.alerts.in_force.items():
-        began = outbox.began(name, rule, now)
-        span = Span(max(began, now - settings.alerts.max_age), now, interval, began)
-        alerts = evaluate(workspace.warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
-        new += outbox.add(alerts, destinations, now)
+    with workspace.warehouse.connect() as warehouse:
+        for name, rule in settings.alerts.in_force.items():
+            began = outbox.began(name, rule, now)
+            span = Span(max(began, now - settings.alerts.max_age), now, interval, began)
+            alerts = evaluate(warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
+            new += outbox.add(alerts, destinations, now)
     return new
 
 

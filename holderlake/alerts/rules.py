@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.settings.sections.alerts import AlertRule
-from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from holderlake.warehouse.warehouse import WarehouseError
 
 Tokens = Mapping[str, Sequence[str]]
 """Token addresses by chain."""
@@ -96,14 +96,18 @@ def tokens_of(rule: AlertRule, watched: Tokens, chains: Collection[str] | None =
     return {chain: tokens for chain, tokens in (rule.tokens or watched).items() if chains is None or chain in chains}
 
 
-def evaluate(warehouse: Warehouse, name: str, rule: AlertRule, tokens: Tokens, span: Span) -> list[Alert]:
-    """Return the alerts of the rule ``name`` for some tokens. Raises ``WarehouseError`` without a warehouse."""
-    with warehouse.connect() as connection:
-        connection.register("watched", _table_of(tokens))
-        return list(_alerts(connection, name, rule, span))
+def evaluate(
+    warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, tokens: Tokens, span: Span
+) -> list[Alert]:
+    """Return the alerts of the rule ``name`` for some tokens. Raises ``WarehouseError`` if its query fails.
+
+    ``warehouse`` is a connection to the warehouse. Its table ``watched`` is replaced by the tokens.
+    """
+    warehouse.register("watched", _table_of(tokens))
+    return list(_alerts(warehouse, name, rule, span))
 
 
-def _alerts(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, span: Span) -> Iterator[Alert]:
+def _alerts(warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, span: Span) -> Iterator[Alert]:
     sql = rule_sql(rule.rule)
     parameters = {
         "since": span.since,
@@ -115,7 +119,7 @@ def _alerts(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, s
         "within_seconds": int(rule.within.total_seconds()),
     }
     try:
-        rows = connection.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
+        rows = warehouse.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
     except duckdb.Error as error:
         raise WarehouseError(f"the rule {name} cannot be evaluated: {error}") from error
     for chain, token, timestamp, subject, occasion, measured, evidence in rows:

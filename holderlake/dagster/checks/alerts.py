@@ -66,9 +66,14 @@ def evaluate_alerts(
     """
     span = _span(workspace, None if days is None else [day for _, day in days])
     chains = None if days is None else {chain for chain, _ in days}
-    for name, rule in workspace.settings.alerts.in_force.items():
-        tokens = tokens_of(rule, workspace.settings.watchlist, chains)
-        alerts = evaluate(workspace.warehouse, name, rule, tokens, span)
+    watched, rules = workspace.settings.watchlist, workspace.settings.alerts.in_force
+    with workspace.warehouse.connect() as warehouse:
+        found = {
+            name: evaluate(warehouse, name, rule, tokens_of(rule, watched, chains), span)
+            for name, rule in rules.items()
+        }
+    for name, alerts in found.items():
+        rule = rules[name]
         metadata: dict[str, Any] = {"alerts": len(alerts), "threshold": rule.limit}
         if alerts:
             metadata["first alerts"] = MetadataValue.json(

@@ -130,15 +130,16 @@ def evaluate(
             passed=not faults, check_name=check, asset_key=asset_key(table, key_prefix), metadata=metadata
         )
 
-    for rule in _rules(stream):
-        broken = rows_that_break(rule, tables)
+    for rule, broken in rows_that_break(_rules(stream), tables):
         yield outcome(rule.name, rule.table, intact, [str(row) for row in broken.to_pylist()])
     for table, wrong in wrong_counts.items():
         yield outcome(_COUNTS, table, manifests, list(wrong.values()))
 
 
-def rows_that_break(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Table:
-    """Return the rows that break a rule, as a table with the columns of ``Rule``.
+def rows_that_break(
+    rules: Iterable[Rule], tables: Mapping[str, pa.Table | Sequence[Path]]
+) -> Iterator[tuple[Rule, pa.Table]]:
+    """Yield each rule with the rows that break it, as a table with the columns of ``Rule``.
 
     ``tables`` has each table's rows by name: in memory, or as Parquet files, which are streamed.
     """
@@ -151,7 +152,8 @@ def rows_that_break(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]])
                 paths = ", ".join(quoted(str(path)) for path in rows)
                 connection.register(f"_{name}", TABLES[name].schema.empty_table())  # columns that older files lack
                 connection.execute(_VIEW.format(name=name, paths=paths))
-        return connection.sql(rule.sql).to_arrow_table()
+        for rule in rules:
+            yield rule, connection.sql(rule.sql).to_arrow_table()
 
 
 def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
