@@ -158,7 +158,7 @@ class Warehouse:
     def postponed(self) -> Iterator[None]:
         """Make ``load`` do nothing within the ``with`` block.
 
-        One load of many chains is faster than many loads, so the command loads after the block.
+        One load of many chains is faster than many loads, so the caller calls ``load`` once after the block.
         """
         self.is_postponed = True
         try:
@@ -328,7 +328,7 @@ class Warehouse:
                 )
 
     def _empty_place(self, what: str) -> Path:
-        """Return the path of the warehouse's file with the suffix ``what``. Deletes files of a killed load at it."""
+        """Return the path of the warehouse's file with the suffix ``what``. Delete what a killed load left there."""
         path = self.path.with_name(f"{self.path.name}.{what}")
         for leftover in (path, path.with_name(f"{path.name}.wal")):
             leftover.unlink(missing_ok=True)

@@ -151,7 +151,7 @@ def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Tr
 
 
 def image_of(catalog: sqlite3.Connection) -> Image:
-    """Return the committed content of the catalogue. Within an open transaction, its changes are included."""
+    """Return the content of the catalogue, with the changes of a transaction that is open in ``catalog``."""
     with _reading(catalog):
         row = catalog.execute(_WRITES).fetchone()
         pages = catalog.serialize()

@@ -41,8 +41,8 @@ from holderlake.engine.store.store import Store
 class Top:
     """The largest holders as arrays, by instant and rank.
 
-    ``instants`` are positions of instants, ``addresses`` address numbers. ``balances`` are raw, as limbs (64-bit words,
-    see ``bigint``). ``is_shown`` is True for holders that the map shows.
+    ``instants`` are indices into the list of instants, ``addresses`` address numbers. ``balances`` are raw, as limbs
+    (64-bit words, see ``bigint``). ``is_shown`` is True for holders that the map shows.
     """
 
     instants: Array

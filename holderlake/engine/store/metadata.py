@@ -108,8 +108,8 @@ class Metadata:
         return self._metadata.generation if self._metadata else self._changes.generation()
 
     def cached(self, name: str, key: object, compute: Callable[[], T]) -> T:
-        """Return the cached result of ``compute`` for ``name``. If ``key`` differs from the last call's key, compute it
-        again."""
+        """Return the result of ``compute``, cached under ``name``. Compute it again if ``key`` differs from that of the
+        cached result."""
         entry = self._cached.get(name)
         if entry is None or entry[0] != key:
             entry = self._cached[name] = key, compute()

@@ -53,7 +53,7 @@ class Picture:
 
 
 def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_url: str, secret: bytes) -> Answer:
-    """Answer GET /v0/tokens/screenshot with the picture's signed URL.
+    """Return the answer to GET /v0/tokens/screenshot: the signed URL of a picture.
 
     The map is computed first, so that a token without a map gets its error here and not at the URL.
     """

@@ -207,7 +207,7 @@ class Charges:
         """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
         found = self._database.read(_ACCOUNT, key_id=key_id)
         if not found:
-            raise UnknownKey(f"unknown key id {key_id}")
+            raise UnknownKey(f"no API key has the id {key_id}")
         account_id, allowance, renewal_day = found[0]
         today = self._now().date()
         months = self._database.read(self._statements.month, **_month_parameters({account_id: renewal_day}, today))

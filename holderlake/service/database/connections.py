@@ -274,7 +274,7 @@ def _sqlite_failure(cause: sqlite3.Error) -> KeysBusy | None:
     if code in _SQLITE_BUSY:
         return KeysBusy(_BUSY)
     if code in _SQLITE_UNUSABLE:
-        _log.error("the keys' database: %s", cause)
+        _log.error("the database of API keys failed: %s", cause)
         return DatabaseUnavailable(_UNUSABLE)
     return None
 
@@ -284,7 +284,7 @@ def _postgresql_failure(cause: Any) -> KeysBusy | None:
     if state.startswith(_STATES_BUSY):
         return KeysBusy(_BUSY)
     if state.startswith(_STATES_UNUSABLE):
-        _log.error("the keys' database: %s (SQLSTATE %s)", cause.diag.message_primary, state)
+        _log.error("the database of API keys failed: %s (SQLSTATE %s)", cause.diag.message_primary, state)
         return DatabaseUnavailable(_UNUSABLE)
     if state.startswith(_STATES_UNREACHABLE):
         return KeysBusy(_UNREACHABLE)
