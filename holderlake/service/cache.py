@@ -105,9 +105,9 @@ class AnswerCache:
         return self.find_known(key)
 
     def find_known(self, key: Hashable) -> EncodedAnswer | None:
-        """Return the cached answer as ``find`` does, without reading the store.
+        """Return the cached answer, or None if it is missing, has expired, or is known to be outdated.
 
-        Imports by other processes may be missed.
+        The store is not read, so imports by other processes may be missed.
         """
         entry = self._entries.get(key)
         if entry is None:

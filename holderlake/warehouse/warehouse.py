@@ -88,7 +88,8 @@ class LoadReport:
 class _State:
     """The content of the warehouse's file: ``loaded`` has the SHA-256 of each loaded manifest, by partition.
 
-    ``installed`` has the SHA-256 of the definitions of "tables" and of "views". It is empty if there is no file.
+    ``installed`` has the SHA-256 of the SQL that made the tables (key "tables") and the views and macros (key "views").
+    Both are empty if there is no file.
     """
 
     loaded: Mapping[Partition, str]
@@ -231,7 +232,7 @@ class Warehouse:
         return loading
 
     def outdated(self) -> str:
-        """Return a text: what the next load will convert, because another version made the file. Empty if nothing.
+        """Return what the next load will change in a file that another version of Holderlake made; empty if nothing.
 
         Raises ``WarehouseError`` if a later version made the file.
         """
@@ -337,13 +338,13 @@ class Warehouse:
 
 
 def _old_views(state: _State) -> bool:
-    """Return whether this version's views and macros must be installed: the file is new or of another version."""
+    """Return whether the warehouse's file lacks this version's views and macros: it is new or of another version."""
     own = {"views": schema.views_sha(), "format": str(schema.FORMAT)}
     return any(state.installed.get(part) != sha for part, sha in own.items())
 
 
 def _old_tables(state: _State) -> bool:
-    """Return whether the file has the tables of another version."""
+    """Return whether another version of Holderlake made the tables in the warehouse's file."""
     return bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
 
 
@@ -359,7 +360,7 @@ def _unwritable(path: Path, error: Exception) -> str:
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return True if the rows out of order in a table are over the limits for sorting (``_MIXED_ROWS``)."""
+    """Return whether so many rows of a table are out of order (``_MIXED_ROWS``) that the file has to be sorted."""
     for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:

@@ -133,7 +133,8 @@ def trust(root: Path) -> None:
 def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Trailer) -> None:
     """Raise ``DamagedCatalog`` for a catalogue that differs from its copy.
 
-    Return without an error if the copy is older or damaged and the catalogue passes SQLite's integrity check.
+    ``image`` is the content of the catalogue, ``trailer`` the end of the copy. Return without an error if the copy is
+    older or damaged and the catalogue passes SQLite's integrity check.
     """
     if read_copy(root) is None or image.write > trailer.write:
         (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()

@@ -65,9 +65,9 @@ class ChangeLog:
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the same as ``first_change_since``, but without reading the catalogue.
+        """Return the earliest second like ``first_change_since``, but only from the changes in memory.
 
-        Changes that this object has not read yet are missing.
+        Changes that this object has not read from the catalogue yet are missing.
         """
         seqs, first_times = self._later
         place = bisect_right(seqs, generation)

@@ -84,7 +84,7 @@ class MapData:
 
     @property
     def map_instants(self) -> Array:
-        """The positions of the instants that have a map, because the token then has holders."""
+        """The indices of the instants at which the token has holders, and therefore a map."""
         return np.unique(self.top.instants)
 
     @cached_property

@@ -174,7 +174,10 @@ class Charges:
         self._turn = threading.Lock()
 
     def book(self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]) -> list[Result]:
-        """Settle, release and reserve in one transaction. ``KeyStore.book`` describes arguments and result."""
+        """Charge the reservations ``settled`` (ids), delete those in ``released``, then reserve ``requested``.
+
+        All in one transaction. Return a charge or a refusal for each requested one, see ``KeyStore.book``.
+        """
         if not (settled or released or requested):
             return []
         if requested:

@@ -157,7 +157,7 @@ def counts(raw: RawTable, name: str) -> pa.Array:
 
 
 def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Return the value in ``known`` of each text. Upper and lower case are equal, and hyphens are ignored."""
+    """Replace each text of a column by its value in ``known``. Letter case and hyphens are ignored."""
 
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
