@@ -360,7 +360,7 @@ def _unwritable(path: Path, error: Exception) -> str:
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether so many rows of a table are out of order (``_MIXED_ROWS``) that the file has to be sorted."""
+    """Return whether the rows out of order in any table exceed both limits (``_MIXED_PART`` and ``_MIXED_ROWS``)."""
     for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:
