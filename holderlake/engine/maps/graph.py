@@ -84,7 +84,7 @@ class Graph:
 
 
 def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
-    """Return the graph of the map whose top holders are ``largest``."""
+    """Return the graph of a token's map at the instant ``as_of``. ``largest`` are the map's top holders."""
     view = store.view()
     inputs = GraphInput.of(store, view, token, np.array([to_unix(as_of)]), options)
     addresses = view.dictionary.find([address for address, _ in largest.holders])

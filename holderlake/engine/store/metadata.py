@@ -82,8 +82,10 @@ class Metadata:
         return len(listed)
 
     def index_tokens(self, keys: Iterable[Key], source: str, is_indexed: bool = True) -> None:
-        """Mark tokens as indexed or not indexed, for a source of ``indexed_tokens.SOURCES``. They may have no transfers
-        yet."""
+        """Mark tokens as indexed or not indexed. ``source`` is one of ``indexed_tokens.SOURCES``.
+
+        The tokens need not have transfers yet.
+        """
         self._write(lambda catalog: indexed_tokens.mark(catalog, keys, source, is_indexed))
 
     def add_labels(self, added: Iterable[Label]) -> int:

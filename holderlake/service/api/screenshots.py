@@ -38,7 +38,7 @@ class Picture:
     as_of: int
 
     def path(self, secret: bytes, form: Form = "png") -> str:
-        """Return the path of the picture's signed URL. The caller adds the service's base URL in front."""
+        """Return the path of the picture's URL, signed with ``secret``. The caller adds the service's base URL."""
         chain, address = quote(self.chain, safe=""), quote(self.token_address, safe="")
         return f"{PICTURES}/{chain}/{address}/{self.as_of}/{self.signature(secret)}.{form}"
 

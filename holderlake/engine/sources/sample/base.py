@@ -127,7 +127,7 @@ def _find_relics(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, wall
 
 
 def _trade_relic(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, shop: str, wallet: str) -> None:
-    """Sell one item to the shop, or buy one if the wallet has none."""
+    """Let a wallet sell one item to the shop, or buy one if the wallet has none."""
     kind = rng.between(1, 8)
     seller, buyer = (
         (wallet, shop) if scenario.transfers.balance(token, wallet, kind) and rng.is_true(60) else (shop, wallet)
