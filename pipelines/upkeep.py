@@ -37,7 +37,7 @@ def history_steps(folder: Path) -> Iterator[Step]:
 
 
 def _upgrade(folder: Path) -> None:
-    """Upgrade the databases. A repetition after a kill starts from the copies: a half upgraded one is never used."""
+    """Copy the databases, and upgrade them. After a kill, the next upgrade starts again from the complete copies."""
     before, partial = folder / _BEFORE, folder / f"{_BEFORE}.partial"
     if before.exists():
         for copy in before.rglob("*.db"):

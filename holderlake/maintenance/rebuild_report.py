@@ -69,8 +69,8 @@ def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
     if report.uncomputed:
         console.err.print(
             f"The rows of {len(report.uncomputed):,} partitions are missing ({report.uncomputed[0]}, …): the old lake "
-            "lacks them, and the local engine that computed them is not available. Restore the section [provider] of that "
-            "time, with direct = true, and rebuild again.",
+            "lacks them, and the local engine that computed them is not available. Restore the [provider] settings of "
+            "that engine, with direct = true, and rebuild again.",
             soft_wrap=True,
         )
     for name in report.carried:

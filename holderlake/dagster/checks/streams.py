@@ -1,7 +1,7 @@
 """Asset checks of a stream's tables: the rules of ``rules.sql``, and the row counts of the manifests.
 
-Both look at the partitions of the run. A broken rule stops nothing, because one odd token must not keep the others from
-the warehouse. A file that does not match its manifest blocks: its partition must be fetched again.
+Both examine the partitions of the run. A failed rule does not block the load of the warehouse, so that one token with
+odd data does not hold back the others. A file whose rows do not match its manifest does.
 """
 
 import re
@@ -63,9 +63,9 @@ RULES: Final = tuple(
 
 
 def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
-    """Return a check of a stream's assets by rules and row counts.
+    """Return the checks of a stream's assets: rules and row counts.
 
-    It checks the partitions of its run; in a run without partitions, the whole lake.
+    They examine the partitions of their run, or the whole lake in a run without partitions.
     """
 
     @multi_asset_check(
@@ -84,7 +84,7 @@ def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | 
 
 
 def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckResult]) -> Iterator[AssetCheckResult]:
-    """Yield the results of those checks that the run selects, so that each can be run alone in Dagster's web UI."""
+    """Yield the results of those checks that the run selects; a user may run a single check in Dagster's UI."""
     chosen = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
     for one in results:
         if (one.asset_key, one.check_name) in chosen:
@@ -92,7 +92,7 @@ def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckRe
 
 
 def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
-    """Convert evaluations to check results, which a Dagster step can yield."""
+    """Convert ``AssetCheckEvaluation`` objects to ``AssetCheckResult`` objects, which a Dagster step can yield."""
     for one in evaluations:
         yield AssetCheckResult(
             passed=one.passed,
