@@ -61,7 +61,7 @@ def alerts_job() -> None:
 
 @op(description="Deletes runs, failures and answers that are older than the ages of the section [retention].")
 def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
-    """Delete old data by the section ``[retention]``, and log the data that were deleted, and those kept for a rebuild."""
+    """Delete old data by the section ``[retention]``, and log the data that were deleted or kept."""
     chosen, folder = workspace.settings.retention, workspace.settings.dagster_home
     origin = context.run.remote_job_origin  # None for a run that no daemon launched
     is_ours = Path(os.environ.get("DAGSTER_HOME", folder)).resolve() == folder.resolve()
