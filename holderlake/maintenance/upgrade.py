@@ -73,7 +73,9 @@ def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
         steps = plan(workspace, *others)
         needed, free = most_disk(steps), shutil.disk_usage(home).free
         if needed > free:
-            raise LakeError(f"the disk of {home} has {free:,} bytes free; free more, the upgrade needs {needed:,}")
+            raise LakeError(
+                f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}: delete files"
+            )
         with console.progress("upgrading", len(steps)) as bar:
             for step in steps:
                 bar.update(bar.task_ids[0], note=step.part)
