@@ -1,8 +1,8 @@
-"""The jobs ``backfill`` (fetches many instants in one run) and ``plan`` (shows the cost of a backfill).
+"""The jobs ``backfill`` and ``plan``: many instants in one run, and their cost in advance.
 
-A backfill may skip days, but a Dagster run over partitions takes a range without gaps. So a backfill is one step, which
-logs each partition as materialised when it is in the lake, and loads the warehouse at the end. It fetches groups of
-days, newest first: whenever it stops, all tables of all chains reach back to about the same day.
+The instants of a backfill have gaps, which a range of partitions cannot have. So it is one step, which logs each
+partition as materialised when it is in the lake, and loads the warehouse at the end. It works in groups of days, newest
+first: whenever it is stopped, all tables of all chains reach back to about the same day.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ INPUTS: Final = {
     for asset in load_assets_from_modules([module])
     for spec in getattr(asset, "specs", ())
 }
-"""Keys of the upstream assets of each table."""
+"""Keys of the assets that each table is made from."""
 GROUP_ANSWERS: Final = 2_048
 """Approximate number of a stream's answers in one group of days.
 
@@ -82,7 +82,7 @@ class BackfillConfig(Config):
     tables: list[str] = Field(default=[], description="Only these tables, and those that are fetched with them.")
     refresh: bool = Field(default=False, description="Fetch existing data again, with the options of the settings.")
     refresh_since: str = Field(
-        default="", description="Start of the refresh to resume: partitions written since then are not fetched again."
+        default="", description="Resume a refresh that began then: partitions written since are not fetched again."
     )
     plan: str = Field(default="", description="Text of the plan for the log; by default the plan is computed.")
 
@@ -282,7 +282,7 @@ def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
 
 
 def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
-    """Return the text of the error that stopped a run, and how to resume it. Park the backfill if credits ran out."""
+    """Return a stopped run's error and how to resume the run. Pause the backfill if only credits are missing."""
     paused = park(workspace, error, _selection(config, workspace))
     advice = paused.advice if paused else "Start the same backfill again to resume it."
     return f"{error} Finished partitions are kept. {advice}"

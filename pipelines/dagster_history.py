@@ -28,7 +28,7 @@ _REPOSITORY: Final = ".dagster/repository"
 def expired_runs(
     instance: DagsterInstance, folder: Path, age: timedelta | None, repository: str | None = None
 ) -> Iterator[Expired]:
-    """Yield Dagster's runs that ended longer than ``age`` ago, as one element. If ``age`` is None, keep all runs.
+    """Yield Dagster's runs that ended longer than ``age`` ago, if there are any; None keeps all.
 
     The run with the newest materialization of an asset is kept, so that Dagster's page still shows its time.
     ``folder`` is the folder of the history; files of deleted runs are deleted there. ``repository`` limits it to the

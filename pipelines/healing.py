@@ -1,4 +1,7 @@
-"""Sensors that end runs without a process, fetch failed or missed scheduled partitions again, and report failures."""
+"""The sensors that repair without help: runs without a process, and scheduled partitions that failed or were missed.
+
+The sensor ``notices`` reports what failed.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +44,19 @@ from pipelines.schedules import LIMITS
 
 _JOBS: Final = (ALERTS, BACKFILL, CHECKS, FRESHNESS, INGEST, PLAN, RETENTION, TRANSFERS, ASSET_JOB)
 _GRACE: Final = timedelta(minutes=3)
-"""Time after a tick of the schedule in which Dagster may not have launched the tick's runs yet."""
+"""Time after a tick of the schedule in which its own runs may not be launched yet."""
 _OVERLAP: Final = timedelta(minutes=5)
 _KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key", "forbidden"})
 _CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 
 def healing_sensors(settings: Settings) -> list[SensorDefinition]:
-    """Return the sensors ``dead_runs``, ``healing`` and ``notices``."""
+    """Return the sensors that repair and report without help."""
     return [_dead_runs_sensor(), _healing_sensor(settings), _notices_sensor()]
 
 
 def _dead_runs_sensor() -> SensorDefinition:
-    """Return the sensor that marks a run as failed if two ticks in a row found that its process is gone."""
+    """Return the sensor that ends runs without a process. It ends a run that two ticks in a row found so."""
 
     @sensor(
         name="dead_runs",
@@ -75,7 +78,7 @@ def _dead_runs_sensor() -> SensorDefinition:
 
 
 def _healing_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that fetches failed or missed scheduled partitions again, unless the settings switch it off."""
+    """Return the sensor that repeats scheduled partitions. It runs unless the settings switch it off."""
     complete: set[tuple[str, datetime]] = set()
 
     @sensor(
@@ -173,7 +176,7 @@ def _report_given_up(workspace: Workspace, choice: Choice, now: datetime) -> Non
 
 
 def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
-    """Yield a notice for each run of this home that failed since a time, unless Dagster or a sensor repeats it."""
+    """Yield a notice for each run of this home that failed since a time, except runs that are repeated without help."""
     is_parked = parked_schedule(workspace) is not None
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
         run = record.dagster_run

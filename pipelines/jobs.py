@@ -43,7 +43,7 @@ class AlertsConfig(Config):
 
 @op(description="Evaluates the alert rules, and sends each new alert once.")
 def send_alerts(context: OpExecutionContext, config: AlertsConfig, workspace: ResourceParam[Workspace]) -> None:
-    """Evaluate the rules and send alerts. Fails if an alert could not be delivered; a later run sends it again."""
+    """Evaluate and send alerts. Fails if a destination could not be reached; the next run sends the others."""
     with step_errors(context, retries=0):
         report = deliver_alerts(workspace, evaluate=config.evaluate)
     if report.is_busy:  # another process sends alerts
@@ -61,7 +61,7 @@ def alerts_job() -> None:
 
 @op(description="Deletes runs, failures and answers that are older than the ages of the section [retention].")
 def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
-    """Delete old data by the section ``[retention]``, and log the data that were deleted or kept."""
+    """Delete old data, and log the numbers of deleted data, and of those that are kept for a rebuild."""
     chosen, folder = workspace.settings.retention, workspace.settings.dagster_home
     origin = context.run.remote_job_origin  # None for a run that no daemon launched
     is_ours = Path(os.environ.get("DAGSTER_HOME", folder)).resolve() == folder.resolve()

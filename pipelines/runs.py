@@ -71,7 +71,7 @@ _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
 def own_dagster_home(home: Path) -> Path | None:
-    """Return the user's own ``DAGSTER_HOME``; None if it is not set, is the folder ``home``, or was set by us."""
+    """Return the user's ``DAGSTER_HOME``; None if there is none, or it is the folder ``home``, or we set it."""
     named = os.environ.get("DAGSTER_HOME")
     return None if not named or named in _prepared or Path(named).resolve() == home.resolve() else Path(named)
 
@@ -100,7 +100,7 @@ def prepare_dagster_home(home: Path) -> None:
 def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
     """Open Dagster's history under a home, with the fast event log unless ``dagster.yaml`` chooses a storage.
 
-    If the environment has a ``DAGSTER_HOME`` of the user's own, open that history instead, with its own settings.
+    If the environment has a ``DAGSTER_HOME`` of the user's own, open that instead, with its own settings.
 
     Raises ``DatabaseError`` if one of its files is damaged or can't be written.
     """
@@ -147,7 +147,7 @@ def _explained_settings(path: Path) -> Iterator[None]:
 
 
 def loads_once(workspace: Workspace, chains: Sequence[str]) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Yield each chain with a context manager for its run, so that only the last chain's run loads the warehouse."""
+    """Yield each chain with a context for its run, so that the warehouse is loaded once, in the last chain's run."""
     for place, chain in enumerate(chains):
         yield chain, workspace.warehouse.postponed() if place < len(chains) - 1 else nullcontext()
 
@@ -182,10 +182,9 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     plan: str = "",
     refresh_since: str = "",
 ) -> None:
-    """Run the job ``backfill`` with a progress bar: fetch many instants in one run.
+    """Fill the lake at many instants in one run, with a progress bar. Raises ``RunFailed``; finished partitions stay.
 
-    ``tokens`` and ``tables`` limit it to these and the tables fetched with them (empty for all). ``plan`` is the text
-    of the plan for the run's log. Raises ``RunFailed``; finished partitions are kept.
+    ``tables`` limits it to these tables and those fetched with them. ``plan`` is the plan's text for the run's log.
     """
     workspace.check()
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))

@@ -53,14 +53,14 @@ def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
 
 
 def _daily_schedule(settings: Settings) -> ScheduleDefinition:
-    """Return the schedule ``daily``: one run for each watched chain and due day, at the cron time of the settings."""
+    """Return the schedule of one run per chain at the cron time of the settings (UTC)."""
 
     @schedule(
         name="daily",
         job_name=INGEST,
         cron_schedule=settings.schedule.cron,
         execution_timezone="UTC",
-        description="Fetches, for every watched chain, the days with instants that have passed since the last tick.",
+        description="Fetches the partition of every watched chain whose instants have passed since the last tick.",
     )
     def daily(
         context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
@@ -84,9 +84,9 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
 
 
 def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
-    """Return the days, as midnight UTC, with a scheduled instant after ``previous`` and not after ``tick``.
+    """Return the days (midnight, UTC) with an instant after ``previous`` and not after ``tick``.
 
-    ``offsets`` are the times of day of the schedule, as durations since midnight.
+    ``offsets`` are the instants of a day, as durations since midnight.
     """
     days = sorted({datetime.combine(when, time()) for when in (previous, tick)})
     return [day for day in days if any(previous < day + offset <= tick for offset in offsets)]

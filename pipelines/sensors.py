@@ -1,6 +1,7 @@
 """The sensors: new chains of the provider, paused backfills that can resume, alerts, and the warehouse's automation.
 
-A sensor only decides when to launch a job, which does the work. Sensors about failed runs are in ``healing``.
+A sensor only looks and launches; the work is done by the job that it launches. Sensors that repair what failed are in
+``healing``.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ from pipelines.healing import healing_sensors
 from pipelines.jobs import ALERTS
 
 _EVALUATE_EVERY: Final = timedelta(minutes=15)
-"""Interval at which the alert rules are evaluated without a load, because late data cause no load."""
+"""Interval of evaluating the alert rules by time, because no load reports late data."""
 
 
 def all_sensors(settings: Settings) -> list[SensorDefinition]:
@@ -129,9 +130,9 @@ def paused_sensor(settings: Settings) -> SensorDefinition:
 
 
 def _key_of_attempt(paused: Parked, settings: Settings) -> str:
-    """Return Dagster's run key of an attempt to resume a paused backfill.
+    """Return a run key that allows one attempt per day, date and budget.
 
-    It allows one attempt a day, and another one after a change of the budget or of the date on which it can resume.
+    A run that lacks credits pauses the backfill again, with a later date.
     """
     budget = hashlib.sha256(settings.budget.model_dump_json().encode()).hexdigest()[:8]
     return f"{paused.of.id} {paused.resume_on} {utc_now():%Y-%m-%d} {budget}"

@@ -37,7 +37,7 @@ def history_steps(folder: Path) -> Iterator[Step]:
 
 
 def _upgrade(folder: Path) -> None:
-    """Copy the databases, and upgrade them. After a kill, the next upgrade starts again from the complete copies."""
+    """Upgrade the databases. A repetition after a kill starts from the copies: a half upgraded one is never used."""
     before, partial = folder / _BEFORE, folder / f"{_BEFORE}.partial"
     if before.exists():
         for copy in before.rglob("*.db"):

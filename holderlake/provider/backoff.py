@@ -1,6 +1,7 @@
-"""Waits after HTTP 429, and the meaning of refusals that persist.
+"""Waits between the attempts of a call that the provider refuses with HTTP 429.
 
-A call is repeated for two rate windows. Then it is certain whether a rate limit or used-up credits are the reason.
+A call is repeated for two periods of the rate limit. If it is refused longer than that, its error says why: a rate
+limit that other programs use up too, or used-up credits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ LONGEST_WAIT: Final = 300.0
 
 
 class Backoff:
-    """Waits of one call after its HTTP 429 refusals.
+    """Computes how long one call waits after each refusal with HTTP 429.
 
     ``window`` is the period of the rate limit, ``first_wait`` the wait before the first retry; both are seconds.
     """
@@ -28,7 +29,7 @@ class Backoff:
         self._count = 0
 
     def wait(self, error: RateLimited, now: float, answered_at: float) -> float:
-        """Return the seconds until the next attempt.
+        """Return the seconds until the next attempt of a call that was refused with ``error``.
 
         ``now`` and ``answered_at``, the time of the last answer to any call, are seconds of the event loop's clock.
         Raises ``RateLimitPersists``, ``CreditsExhausted`` or ``RateLimited`` if another attempt cannot succeed.

@@ -1,4 +1,4 @@
-"""Detection of consecutive broken answers: incomplete or useless ones, each of which may have been charged."""
+"""Counter of consecutive broken answers: they are incomplete or unusable, but each may have been charged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     "empty": ("were empty", "A proxy may drop the bodies of answers, or the provider fails. Bypass the proxy."),
     "error": (
         "were error messages with a status of success",
-        "A gateway may report its errors so; 'holderlake archive' keeps the messages. Check provider.url and the key.",
+        "A gateway may report its errors in this way; 'holderlake archive' keeps the messages. Check provider.url and "
+        "the key.",
     ),
 }
 
@@ -55,7 +56,7 @@ BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.item
 
 
 class BrokenStreak:
-    """Count of the latest answers that broke in the same way."""
+    """Counter of consecutive answers that broke in the same way (``errors.Broken``)."""
 
     def __init__(self) -> None:
         self._how: Broken | None = None
@@ -63,7 +64,7 @@ class BrokenStreak:
         self._credits = 0
 
     def intact(self) -> None:
-        """Count a complete answer: the series of broken answers ends."""
+        """Set the count to zero, after an answer that is not broken."""
         self._how, self._count, self._credits = None, 0, 0
 
     def broke(self, how: Broken, credits: int) -> AnswersBreak | None:

@@ -58,7 +58,11 @@ stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRet
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """A 2xx answer before it is decoded. Credits are in hundredths, None if no header names them."""
+    """A 2xx answer before it is decoded.
+
+    ``cost_billed`` and ``credits_remaining`` are hundredths of a credit, None if no header names them.
+    ``dt_update`` is the header with the date of the data, or None.
+    """
 
     raw: bytes = field(repr=False)
     status: int
@@ -139,7 +143,7 @@ class ProviderClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Refuse new requests, wait for the work of ``to_the_end``, and close the connections."""
+        """Refuse new requests, wait for the coroutines of ``to_the_end``, and close the connections."""
         http, self._http = self._http, None
         try:
             while self._under_way:
@@ -158,7 +162,9 @@ class ProviderClient:
         return await self.retried(lambda: self.exchange(request))
 
     async def retried(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run ``work``, one ``exchange``, within the concurrency limit; retry it after a ``TransientError``.
+        """Run ``work``, which makes one call, and return its result. Run it again after a ``TransientError``.
+
+        Waits for the concurrency limit before each attempt.
 
         A call that may have been charged is repeated at most ``charged_repeats`` times. A call that is refused with
         HTTP 429 is repeated for two periods of the rate limit.
@@ -193,9 +199,9 @@ class ProviderClient:
         return bool(self._under_way)
 
     async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that makes a paid call to its end, even if the caller is cancelled or the client is closed.
+        """Run a coroutine until it ends, even if the caller is cancelled or the client is closed: its call is paid.
 
-        After a second cancellation the caller no longer waits for the coroutine.
+        A cancelled caller waits for the coroutine, a caller that is cancelled twice does not.
         """
         task = asyncio.create_task(work)
         self._under_way.add(task)
@@ -230,9 +236,9 @@ class ProviderClient:
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:
-        """Return cost and balance of an answer's headers (hundredths of a credit), and implausible headers as text.
+        """Return the cost and the balance in an answer's headers (hundredths of a credit), None if missing.
 
-        Each is None if there is none.
+        The third value is a text with the headers that have implausible credits; None if all are plausible.
         """
         found: list[int | None] = []
         wrong = []
@@ -350,18 +356,29 @@ def _checked_address(base_url: str) -> httpx.URL:
     try:
         url = httpx.URL(base_url.strip().rstrip("/").removesuffix("/v0"))
     except httpx.InvalidURL as error:
-        raise ValueError(f"invalid base address of the provider: {error}") from None
+        raise ValueError(
+            f"invalid base address of the provider: {error}; use for example https://api.example.org"
+        ) from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"the provider's base address must begin with http:// or https://, not {url.scheme!r}")
+        raise ValueError(
+            "the provider's base address must begin with http:// or https:// and a host name; it has the scheme "
+            f"{url.scheme!r} and the host {url.host!r}"
+        )
     if url.userinfo or url.query:
-        raise ValueError("the provider's base address must not hold a password or a query; set the key by its setting")
+        raise ValueError(
+            "the provider's base address must not contain a user name, password or query; "
+            "give the API key in HOLDERLAKE_API_KEY instead"
+        )
     return url
 
 
 def _checked_key(api_key: str | SecretStr | None) -> SecretStr:
     key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key or ""
     if not (key.strip().isascii() and (key.strip().isprintable())):
-        raise ValueError("the API key holds characters that no header can carry")
+        raise ValueError(
+            "the API key contains a character that is not allowed in an HTTP header, such as a line break or an "
+            "accented letter: copy the key again"
+        )
     return SecretStr(key.strip())
 
 

@@ -1,7 +1,8 @@
 """Concurrency limit that adapts to the provider's latency.
 
 A provider whose latency stays the same gets more calls at a time; one that becomes slower gets fewer, before answers
-that are paid time out. After each ``limit`` answers, their mean latency is compared, because single latencies vary.
+that are paid time out. The limit changes after as many answers as it allows calls: their mean latency is compared with
+the lowest mean so far, because single latencies vary.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NEARLY_FULL: Final = 0.8
 
 
 class Slots:
-    """A first-in, first-out semaphore for one event loop. ``limit`` returns its size, which may change."""
+    """A first-in, first-out semaphore for one event loop. ``limit`` returns the number of slots, which may change."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self.used = 0
@@ -107,7 +108,7 @@ class AdaptiveLimit:
         self._start_round()
 
     def failed(self) -> None:
-        """Reduce the limit: the provider could not answer, or refused because of its rate limit."""
+        """Reduce the limit, after a call that failed or that the rate limit refused."""
         self.value = max(self._fewest, int(self.value * _AFTER_FAILURE))
         self._start_round()
 

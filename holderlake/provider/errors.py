@@ -106,7 +106,7 @@ class UnknownToken(NoAnswer):
 
 
 class PermanentError(ProviderError):
-    """A retry cannot help until someone changes something."""
+    """A retry of the request cannot succeed until someone changes a setting, the key or the plan."""
 
 
 class InvalidKey(PermanentError):
@@ -138,14 +138,14 @@ class Redirected(PermanentError):
 
 
 class RateLimitPersists(PermanentError):
-    """Every call was refused for two periods of the rate limit (``provider.rate_window_seconds``)."""
+    """The provider refused every call for two periods of the rate limit (``provider.rate_window_seconds``)."""
 
     code = "rate_limited"
     stops = "provider"
 
 
 class AnswersBreak(PermanentError):
-    """Several answers in a row broke in the same way, and each may have been charged."""
+    """Several answers in a row could not be used for the same reason, and each may have been charged."""
 
     code = "answers_break"
     stops = "provider"
@@ -162,8 +162,8 @@ class BudgetExceeded(PermanentError):
 
     def __init__(self, ceiling: str, limit: int, spent: int, asked: int, way_out: str) -> None:
         super().__init__(
-            f"{credits_text(asked)} credits would pass the ceiling {ceiling} of {credits_text(limit)}: "
-            f"{credits_text(spent)} are spent or reserved; {way_out}"
+            f"a call of {credits_text(asked)} credits would exceed the ceiling budget.{ceiling} of "
+            f"{credits_text(limit)} credits: {credits_text(spent)} are spent or reserved; {way_out}"
         )
         self.args = (ceiling, limit, spent, asked, way_out)
         self.ceiling = ceiling
@@ -181,7 +181,7 @@ class Cancelled(PermanentError):
 
 
 class AnswerNotKept(PermanentError):
-    """A paid answer could not be written to the archive. No request follows: its answer would be lost too."""
+    """A paid answer could not be written to the archive. No more requests are sent: their answers would be lost."""
 
     code = "answer_not_kept"
     stops = "provider"
@@ -202,13 +202,13 @@ class RemovedEndpoint(PermanentError):
 
 
 class InvalidRequest(PermanentError):
-    """The provider does not accept this request."""
+    """The provider rejects this request, or answers with a status that the contract does not have."""
 
     code = "invalid_request"
 
 
 class TransientError(ProviderError):
-    """The same request may be answered later. ``retry_after``: seconds that the provider asks to wait, or None."""
+    """A later retry may succeed. ``retry_after``: seconds that the provider asks to wait; None if it names none."""
 
     retryable = True
     retry_after: float | None = None
@@ -223,7 +223,7 @@ class RateLimited(TransientError):
 
 
 class Unavailable(TransientError):
-    """The provider cannot answer now."""
+    """The provider failed, is overloaded or took too long: mostly HTTP 5xx."""
 
     code = "unavailable"
 
@@ -308,7 +308,7 @@ def plain(text: str) -> str:
 
 
 def _code(status: int, body: Any, text: str, headers: Mapping[str, str], endpoint: str) -> str:
-    """Return the contract's error code: the body's own code if the contract has it, else the code of the status."""
+    """Return the contract's error code of an answer: the code in its body if the contract has it, else its status's."""
     own = error_code(status, body)
     if own in ERROR_KINDS and isinstance(body, dict) and body.get("code") == own:
         return own
@@ -323,7 +323,7 @@ def _code(status: int, body: Any, text: str, headers: Mapping[str, str], endpoin
 
 
 def _is_about_the_token(body: Any, text: str) -> bool:
-    """Return False for web pages and for the text with which web frameworks answer unknown paths, else True."""
+    """Return whether an HTTP 400 or 404 is about the token: not if it is a web page or a framework's "Not Found"."""
     if isinstance(body, dict):
         return body.get("detail") != "Not Found"
     return not _is_page(text)

@@ -1,8 +1,8 @@
 """Fetch each answer once, within the budget; stop after a permanent failure.
 
-``client`` makes HTTP calls, ``ledger`` keeps their cost, ``archive`` keeps the answers; this module fixes the order:
-reserve and claim, send, archive, settle. A crash at any point loses no paid answer, the ledger never counts too little,
-and two processes never pay for the same answer.
+``client`` makes HTTP calls, ``ledger`` keeps their cost, ``archive`` keeps the answers. This module uses them in the
+order: reserve and claim, send, archive, settle. A crash at any point loses no paid answer, the
+ledger never counts too little, and two processes never pay for the same answer.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ class Counters:
 
 @dataclass(frozen=True)
 class _Fetch:
-    """A request, and the archive's ``key`` of its answer. Archived answers from before ``since`` (UTC) are not used."""
+    """A request, and the name (``key``) of its answer in the archive.
+
+    Archived answers that were fetched before ``since`` (naive UTC) are not used.
+    """
 
     key: str
     request: Request
@@ -128,7 +131,7 @@ class _Flight:
 
 
 class _Stopped(Exception):
-    """The request was not sent, because the earlier ``error`` stopped requests like it. Never retried."""
+    """A request was not sent, because an earlier ``error`` stopped all requests, or those to its endpoint."""
 
     def __init__(self, error: ProviderError) -> None:
         super().__init__(str(error))
@@ -166,10 +169,13 @@ class Provider:
         self._flights: dict[tuple[str, bool], _Flight] = {}
 
     async def fetch(self, request: Request, as_of: datetime | str | None, *, refresh: bool = False) -> Response:
-        """Return the answer to a request as of an instant or a text, from the archive if it has one.
+        """Return the answer to a request, from the archive if it has one, else from the provider.
 
-        With ``refresh``, as an argument or an option of the request, fetch a new answer that supersedes the archived
-        one. Raises ``ProviderError``. After an error whose ``stops`` is "provider", no request is sent any more.
+        ``as_of`` is a part of the answer's name in the archive: an instant (naive UTC), another text, or None for the
+        latest data. An archived answer that was fetched before that instant is not used. With ``refresh``, as an
+        argument or an option of the request, the provider's new answer supersedes the archived one.
+
+        Raises ``ProviderError``. After an error whose ``stops`` is "provider", no more requests are sent.
         """
         self.check_running()
         text = as_of_text(as_of)
@@ -193,7 +199,7 @@ class Provider:
 
     @asynccontextmanager
     async def _flight(self, fetch: _Fetch) -> AsyncIterator[_Flight]:
-        """Yield the flight that concurrent callers of a fetch share. It ends when the last of them leaves."""
+        """Yield the ``_Flight`` that concurrent callers of the same fetch share, until the last of them leaves."""
         name = (fetch.key, fetch.refresh)
         flight = self._flights.setdefault(name, _Flight())
         flight.callers += 1
@@ -298,7 +304,7 @@ class Provider:
         return MarkBroken(entry, how)
 
     async def _release(self, reserving: asyncio.Future[Any]) -> None:
-        """Wait until an entry is reserved, then release it, even if the caller was cancelled twice."""
+        """Wait for the end of a reservation, then release its ledger entry, even if the caller was cancelled twice."""
         await asyncio.wait([reserving])
         if reserving.exception() is None and isinstance(reserving.result(), Reservation):
             await self._writes.submit(Release(reserving.result().entry))
@@ -337,8 +343,8 @@ class Provider:
         if answer.disbelieved and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "the provider's answer about %s names implausible credits (%s); the price table's cost of %s is booked "
-                "instead. Further ones are only counted: see 'holderlake credits'",
+                "the headers of the provider's answer about %s have implausible credits (%s); the ledger counts the "
+                "list price of %s credits instead. Further such answers are only counted: see 'holderlake credits'",
                 request.subject or request.endpoint,
                 answer.disbelieved,
                 credits_text(request.cost),
@@ -355,13 +361,13 @@ class Provider:
         return self._client.is_busy
 
     def cancel(self) -> None:
-        """Let open calls finish and send nothing more."""
+        """Cancel the run: open calls finish, and no more requests are sent."""
         self._stopped[""] = Cancelled("the run was cancelled; it keeps the partitions that it had committed")
         self.cancelled.set()
 
     @property
     def stopped(self) -> ProviderError | None:
-        """The error after which no request is sent any more; None if there was none."""
+        """The error that stopped all requests of the run; None if there was none."""
         return self._stopped.get("")
 
     def check_running(self) -> None:
@@ -370,7 +376,7 @@ class Provider:
             raise self._stopped[""].with_traceback(None)
 
     def _stop(self, error: ProviderError | None) -> None:
-        """Refuse all later requests with ``error``, or with an earlier error. With None, do nothing."""
+        """Refuse all later requests with ``error``, unless an earlier error refuses them already. None does nothing."""
         if error is not None:
             self._stopped.setdefault("", error)
 
@@ -413,5 +419,5 @@ def _not_kept(answer: NewAnswer, error: OSError) -> str:
     return (
         f"the paid answer to {request.endpoint} {request.subject or ''} as of {answer.as_of or 'now'} "
         f"({credits_text(request.cost)} credits) could not be written to the archive: {error.strerror or error}; "
-        "free some space, then run it again"
+        "free some space, then repeat the run"
     )

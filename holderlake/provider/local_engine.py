@@ -1,6 +1,6 @@
 """Protocol of an engine in this process, which computes many answers at once without HTTP or JSON.
 
-The implementation is ``holderlake.local.engine``. The caller that opens a workspace sets it there.
+The implementation is ``holderlake.local.engine``. The code that opens a ``Workspace`` sets its attribute ``engine``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BulkResult:
 
 
 class Engine(Protocol):
-    """An engine in this process. ``chain`` and ``tokens`` select the tokens, ``instants`` are naive UTC.
+    """An engine in this process. ``chain`` and ``tokens`` (addresses) name the tokens, ``instants`` are naive UTC.
 
     A token without an answer is in ``BulkResult.refused``; only faults of the engine or its store raise exceptions.
     ``options.timestamp`` is ignored: each answer is as of one of the instants.

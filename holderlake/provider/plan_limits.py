@@ -79,5 +79,5 @@ class PlanLimits:
 
 
 def _fingerprint(provider_id: str, key: str) -> str:
-    """Return a fingerprint that distinguishes keys without revealing them: keys are random, the digest is shortened."""
+    """Return the first 16 hexadecimal digits of a hash of the key: it distinguishes keys without revealing them."""
     return hashlib.sha256(f"{provider_id}\n{key}".encode()).hexdigest()[:16]

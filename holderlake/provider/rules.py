@@ -1,4 +1,4 @@
-"""Rules (thresholds for classifying addresses) by which a provider makes its maps, if it publishes them."""
+"""Fetch the rules of a provider: the thresholds by which it classifies addresses on its maps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHARACTERS: Final = 100_000
 
 
 def rules_text(rules: Mapping[str, Any]) -> str:
-    """Return rules as canonical JSON, so that equal rules give the same text."""
+    """Return rules as JSON with sorted keys and without spaces, so that equal rules give the same text."""
     return json.dumps(rules, sort_keys=True, separators=(",", ":"))
 
 

@@ -131,7 +131,7 @@ def _damage_of(path: Path, remedy: str) -> str | None:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
             ((found,),) = db.execute("PRAGMA integrity_check(1)").fetchall()
             if found == "ok" and path.name == "ledger.sqlite" and db.execute(WRONG_SUM).fetchone():
-                found = "the credits of its calls differ from its totals of days and runs"
+                found = "the costs of its calls do not add up to its stored sums of days and runs"
     except sqlite3.DatabaseError as error:
         return str(explained(path, error, remedy)).partition(";")[0]
     except UnicodeDecodeError:  # sqlite3 quotes a damaged name in its error

@@ -1,4 +1,4 @@
-"""Prometheus metrics of Dagster's runs: their number by status, durations, and the age of runs that have not ended."""
+"""Prometheus metrics of Dagster's runs: how many are in each state, how long they take, which one hangs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IN_PROGRESS: Final = (
 )
 _ENDED: Final = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 _RECENT: Final = 200
-"""Number of the newest runs among which the last run of each job is searched."""
+"""Newest runs that are searched for the last run of each job."""
 
 
 def run_metrics(instance: DagsterInstance) -> Iterator[Metric]:

@@ -321,7 +321,7 @@ def test_an_implausible_cost_is_ignored_with_a_warning(
     play(tmp_path, [answer(token_map(), headers={"X-Credits-Cost": cost, "X-Credits-Remaining": cost})], work)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert cost[:30] in warning
-    assert "25.00 is booked" in warning
+    assert "list price of 25.00 credits" in warning
 
 
 def test_a_rate_limit_does_not_use_up_the_attempts(tmp_path: Path) -> None:

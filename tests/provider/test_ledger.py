@@ -109,7 +109,7 @@ def test_a_refusal_names_the_ceiling_and_a_remedy(
         refusal = caught.value
         assert (refusal.ceiling, refusal.limit, refusal.spent, refusal.asked) == (ceiling, 1000, 800, 201)
         assert refusal.way_out == way_out
-        assert "2.01 credits would pass the ceiling" in str(refusal)
+        assert "a call of 2.01 credits would exceed the ceiling" in str(refusal)
         assert counted(ledger) == 800
         ledger.reserve("run", "map", None, 200)
 
@@ -532,6 +532,6 @@ def test_a_ledger_of_an_older_version_opens(tmp_path: Path) -> None:
 def test_implausible_costs_are_never_settled(where: Where, cost: int) -> None:
     with fresh(where) as ledger:
         entry = ledger.reserve("run", "map", None, 100)
-        with pytest.raises(ValueError, match="cannot be the cost"):
+        with pytest.raises(ValueError, match="the cost of a call cannot be"):
             ledger.settle(entry, cost)
         assert ledger.totals().reserved == 100

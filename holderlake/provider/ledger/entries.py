@@ -1,6 +1,6 @@
-"""Operations on the credit ledger: reserve, settle, release and mark a call, and pause all calls.
+"""Operations on the credit ledger: reserve, settle and release a call, mark its answer as broken, pause all calls.
 
-Amounts are hundredths of a credit. ``ledger`` stores them.
+``CreditLedger.apply`` executes them. Amounts are hundredths of a credit.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ IMPLAUSIBLE: Final = "implausible_cost"
 
 @dataclass(frozen=True)
 class Reserve:
-    """Reserve the cost of a call, and its time in the queue that the rate limit imposes.
+    """Reserve the cost of a call, and the time at which the rate limit allows it.
 
-    With ``answer``, also claim that answer until the entry is closed: no other call for it is reserved meanwhile.
+    With ``answer``, also claim that answer: no other call for it is reserved until this call is settled or released.
     """
 
     run_id: str
@@ -41,7 +41,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Claimed:
-    """Result of ``Reserve`` if another call for the same answer is open. Nothing is reserved."""
+    """Result of ``Reserve`` if another open call has claimed the same answer. Nothing is reserved."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class MarkBroken:
-    """Record that the answer of the call ``entry`` broke. The cost stays reserved, because it may have been charged."""
+    """Record that the answer of the call ``entry`` is broken. Its cost stays reserved: it may have been charged."""
 
     entry: int
     problem: str

@@ -50,8 +50,8 @@ class CreditLedger:
     """The ledger in a SQLite file or in PostgreSQL, for any number of threads, processes and, with PostgreSQL, hosts.
 
     Ceilings are in hundredths of a credit, None for no ceiling. ``renewal_day``: the day of the month on which the
-    provider renews the allowance; the last day in shorter months. ``now`` replaces the clock, which for the rate limit
-    is the database's. Every method raises ``DatabaseError``.
+    provider renews the allowance; the last day in shorter months. ``now`` returns the time (naive UTC); by default the
+    rate limit uses the clock of the database's server instead. Every method raises ``DatabaseError``.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class CreditLedger:
         return None if day is None else str(day)
 
     def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None, *, once: bool = False) -> bool:
-        """Add lost calls as settled entries and return True; return False if another process restored them.
+        """Add lost calls as settled entries of the run ``run_id``. Return False if another process has restored them.
 
-        ``newest_day`` is the newest day of the ledger that the caller saw. If it changed, another process did the work.
-        With ``once``, so did it if the run ``run_id`` has calls.
+        Another process has restored them if the ledger's newest day differs from ``newest_day``, which the caller read
+        before. With ``once``, also if the run ``run_id`` has calls.
         """
         rows = [(run_id, one.endpoint, one.subject, one.day.isoformat(), one.cost) for one in entries]
 
@@ -105,13 +105,14 @@ class CreditLedger:
         return self._db.run(add)
 
     def knows_home(self, name: str) -> bool:
-        """Return whether the calls of a home were added."""
+        """Return whether ``add_home`` has added the calls of the home ``name``."""
         return bool(self._db.rows("SELECT 1 FROM homes WHERE name = ?", (name,)))
 
     def add_home(self, name: str, calls: Sequence[Sequence[str | int | None]]) -> bool:
         """Add all calls of another home and return True; return False if they were added before.
 
-        A call is (run, endpoint, subject, day, state, cost, problem). The comparison with the balance restarts.
+        ``calls`` are rows (run, endpoint, subject, day, state, cost, problem). The comparison of the ledger's charges
+        with the decrease of the provider's balance starts again.
         """
 
         def add(db: StateConnection) -> bool:
@@ -125,7 +126,7 @@ class CreditLedger:
         return self._db.run(add)
 
     def close(self) -> None:
-        """End all claims and close the file; the ledger cannot be used afterwards."""
+        """End the claims of this object and close the database; the ledger cannot be used afterwards."""
         self._owner.close()
         self._db.close()
 
@@ -140,8 +141,9 @@ class CreditLedger:
     def apply(self, operations: Sequence[Operation]) -> list[Reservation | Claimed | Exception | None]:
         """Apply operations in one transaction: first those that close entries or pause, then those that reserve.
 
-        Return the result of each operation, or its error: ``BudgetExceeded``, or ``ValueError`` for an entry that is
-        not reserved. Many operations take hardly longer than one, because each commit waits for the disk.
+        Return one result for each operation, in order: None, or what ``Reserve`` results in. An error is returned, not
+        raised: ``BudgetExceeded``, or ``ValueError`` for an entry that is not reserved. Many operations take hardly
+        longer than one, because most of the time is the wait for the disk at the commit.
         """
         return self._db.run(lambda db: self._apply(db, operations))
 
@@ -172,10 +174,12 @@ class CreditLedger:
         balance = None
         for one in closing:
             if one.entry not in still:
-                errors.append(ValueError(f"ledger entry {one.entry} is not reserved"))
+                errors.append(ValueError(f"ledger entry {one.entry} is not reserved: it does not exist or is closed"))
                 continue
             if isinstance(one, Settle) and not 0 <= one.cost <= MOST_CREDITS:
-                errors.append(ValueError(f"{one.cost} hundredths of a credit cannot be the cost of a call"))
+                errors.append(
+                    ValueError(f"the cost of a call cannot be {one.cost} hundredths of a credit: 0 to {MOST_CREDITS}")
+                )
                 continue
             errors.append(None)
             still.remove(one.entry)
@@ -190,7 +194,7 @@ class CreditLedger:
         return errors
 
     def use_account(self, provider_id: str, key: str) -> None:
-        """Record which API key is charged. With another key, the comparison with the provider's balance restarts."""
+        """Record which API key is charged. After a change, the comparison with the provider's balance starts again."""
 
         def use(db: StateConnection) -> None:
             salt, mark = db.execute("SELECT salt, mark FROM account").fetchone() or (secrets.token_hex(16), None)
@@ -217,7 +221,7 @@ class CreditLedger:
     def _reserve(
         self, db: StateConnection, reserving: Sequence[Reserve]
     ) -> list[Reservation | Claimed | BudgetExceeded]:
-        """Add entries whose answers are not claimed and that fit below the ceilings. Return a result for each."""
+        """Reserve the calls whose answers are unclaimed and whose costs fit the ceilings. Return a result for each."""
         today = self._now().date()
         claimed = self._claimed(db, [one.answer for one in reserving if one.answer])
         ceilings = {run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(one.run_id for one in reserving)}
@@ -264,7 +268,10 @@ class CreditLedger:
         return {answer for answer, owner in claims if owner not in ended}
 
     def _waits(self, db: StateConnection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
-        """Return the seconds until the rate limit allows each call, at least ``pause``; 0 for a call without a rate."""
+        """Return for each call the seconds until the rate limit allows it, 0 for a rate of None; store the queue's end.
+
+        ``pause`` delays the queue by at least these seconds.
+        """
         now = unix_now(db) if self._now is utc_now else self._now().replace(tzinfo=UTC).timestamp()
         updated_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
         # If the clock was set back, the queue starts again.
@@ -293,7 +300,10 @@ class CreditLedger:
         )
 
     def left_this_month(self) -> int | None:
-        """Return the lower of the monthly ceiling's rest and the provider's balance; None if neither is known."""
+        """Return the credits that can still be spent this month, in hundredths; None if unknown.
+
+        They are the rest of the monthly ceiling, or the provider's balance if that is lower.
+        """
         totals = self.totals()
         known = [ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_month"]
         start, _ = self._period(self._now().date())
@@ -302,7 +312,10 @@ class CreditLedger:
         return min((left for left in known if left is not None), default=None)
 
     def report(self, by: Literal["endpoint", "day", "run", "token"], since: date | None = None) -> list[ReportRow]:
-        """Return calls and credits by endpoint, day, run or token since a day; days by date, others by cost."""
+        """Return the calls and credits since a day, with one row for each endpoint, day, run or token.
+
+        Days are sorted by date, the others by falling cost.
+        """
         name = _GROUPS[by]
         order = "1" if by == "day" else "sum(cost) DESC, 1"
         rows = self._db.rows(
@@ -330,9 +343,9 @@ class CreditLedger:
         ]
 
     def damage(self) -> str | None:
-        """Return a sentence if the calls do not add up to the stored sums of days and runs, else None."""
+        """Return an error text if the costs of calls do not add up to the stored sums of days and runs, else None."""
         wrong = self._db.rows(statements.WRONG_SUM)
-        return f"{self}: its calls do not add up to its sums of days and runs" if wrong else None
+        return f"{self}: the costs of its calls do not add up to its stored sums of days and runs" if wrong else None
 
     def _ceilings(self, db: StateConnection, today: date, run_id: str | None) -> Iterator[Ceiling]:
         start, _ = self._period(today)
@@ -368,7 +381,10 @@ def _spent_since(db: StateConnection, day: str) -> tuple[int, int]:
 
 
 def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaining: int) -> bool:
-    """Return whether the allowance was raised: the balance is too high even if answers arrived in another order."""
+    """Return whether the provider raised the allowance, which began the month at ``start`` as ``allowance``.
+
+    It did if balance and costs since then exceed it by more than the latest costs, whose balances may be late.
+    """
     late = _used(db, f"(SELECT cost FROM entries WHERE day >= ? ORDER BY id DESC LIMIT {_LATE_ANSWERS}) AS late", "")
     return credits_remaining + _used(db, "days WHERE name >= ?", start) > allowance + late
 

@@ -1,7 +1,7 @@
 """Upgrade of ledgers of older versions, and repair of implausible amounts.
 
-Version 0.1.0 stored any cost of a provider's header. A cost of thirty nines became a floating-point number, after which
-neither ceilings nor reports could be computed.
+Version 0.1.0 stored any cost that a provider's header named. An integer of thirty digits became a floating-point
+number, and ceilings and reports failed.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A ceiling, and the spent and reserved credits (``used``). ``limit`` and ``left`` are None if it is not set."""
+    """A ceiling of the budget. ``used`` is spent or reserved; ``limit`` and ``left`` are None if no ceiling is set."""
 
     name: Literal["per_run", "per_day", "per_month"]
     limit: int | None
@@ -26,8 +26,9 @@ class Totals:
 
     ``credits_remaining`` is the provider's last balance, at the time ``told_at``.
 
-    ``charged`` is the decrease of that balance since its first value of the month, ``known`` what this ledger settled
-    since then. If ``charged`` exceeds ``known + reserved``, another client uses the key, or the allowance was reduced.
+    ``charged`` is the decrease of that balance since its first value of the month, ``known`` the charges that this
+    ledger settled since then. If ``charged`` exceeds ``known + reserved``, another client uses the key, or
+    the allowance was reduced.
     """
 
     spent: int

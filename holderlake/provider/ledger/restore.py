@@ -24,9 +24,9 @@ NOT_ARCHIVED: Final = "not archived"
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
-    """Add calls from the archive to the ledger if the archive's newest answer is of a later day.
+    """Add archived calls to the ledger if the archive's newest answer is of a later day than the ledger's newest call.
 
-    Then add the charges that only the provider knows of: see ``add_unknown_charges``.
+    Then add the charges without an archived answer: see ``add_unknown_charges``.
     """
     known = ledger.newest_day()
     if archive.root.exists() or (known is None and not archive.is_local):
@@ -45,19 +45,21 @@ def _restore_answers(ledger: CreditLedger, archive: AnswerArchive, known: str | 
     ]
     if ledger.restore(RESTORED_RUN, entries, known):
         _log.warning(
-            "%s lacked calls whose answers are archived: %d calls were restored with their list prices%s. Failed calls "
-            "that were charged follow from the provider's next balance, if budget.per_month is your allowance",
+            "%s lacked calls whose answers are archived: %d calls were restored with their list prices%s. If "
+            "budget.per_month is your allowance, the provider's next balance shows what failed calls cost",
             ledger,
             len(entries),
-            f", {len(stored) - len(found)} of unknown requests were not" if len(found) < len(stored) else "",
+            f", {len(stored) - len(found)} calls were not, because this version does not know their requests"
+            if len(found) < len(stored)
+            else "",
         )
 
 
 def add_unknown_charges(ledger: CreditLedger) -> None:
-    """Add what the provider charged this month beyond the calls of a restored ledger, once, as one entry.
+    """Add this month's charges without an archived answer to a restored ledger, once a month, as one entry.
 
-    The sum is the monthly ceiling less the provider's balance. If the ceiling is higher than the allowance, the sum is
-    too high by the difference; the ceiling then still leaves what the provider has left.
+    Its cost is the monthly ceiling less the provider's balance and the calls of the ledger. If the ceiling is higher
+    than the allowance, the cost is too high by the difference; the balance can still be spent.
     """
     totals = ledger.totals(RESTORED_RUN)
     ceilings = {one.name: one for one in totals.ceilings}
@@ -70,7 +72,8 @@ def add_unknown_charges(ledger: CreditLedger) -> None:
     entry = Restored(NOT_ARCHIVED, None, totals.start, unknown)
     if unknown > 0 and ledger.restore(f"{BALANCE_RUN} {totals.start}", [entry], ledger.newest_day(), once=True):
         _log.warning(
-            "%s: the provider has %s credits left of %s; %s credits of calls without an archived answer were added",
+            "%s: by the provider's balance, %s of %s credits are left; it charged %s credits more than the ledger had: "
+            "they were added as one call",
             ledger,
             credits_text(told),
             credits_text(month.limit),

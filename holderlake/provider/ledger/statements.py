@@ -144,12 +144,12 @@ WRONG_SUM: Final = """
     HAVING sum(cost) <> 0
     LIMIT 1
 """
-"""A query for a day or run whose calls do not add up to the stored sum, or have an unknown state."""
+"""SQL query that finds a day or run whose calls do not add up to its stored sum, or an unknown state."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Statements about many entries, which are given as one JSON text (see ``given_rows``)."""
+    """SQL statements about many ledger entries. Their one parameter is a JSON text of rows (see ``given_rows``)."""
 
     restore: str
     copy: str
