@@ -99,9 +99,9 @@ class AnswerArchive:
     """The archive in the folder ``root``, for any number of threads and processes.
 
     ``name`` is its folder or URL. If it lies in a bucket (``objects``), ``root`` is the folder of this host's index.
-    ``may_be_old`` is called before each paid call, and returns True if another host may have archived answers since
-    the last one; it raises if this host may not write. ``other_records`` returns the records of commits that lie
-    elsewhere: see ``provenance``.
+    ``may_be_old`` is called before each paid call of a provider. It returns True if another host may have archived
+    answers since the call before, and raises ``LakeError`` if this host may not write. ``other_records`` returns the
+    commit records that a lake in a bucket keeps in its manifests.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class AnswerArchive:
         return hashlib.sha256(_named(provider_id, request, as_of).encode()).hexdigest()
 
     def keys(self, provider_id: str, request: Request, paths: Iterable[str], as_of: datetime | str | None) -> list[str]:
-        """Return ``key`` of each request that differs from ``request`` only in its path. Paths are percent-encoded."""
+        """Return the digests of requests that equal ``request`` except for their (percent-encoded) paths, in order."""
         head, _, tail = _named(provider_id, request, as_of).partition(json.dumps(request.path))
         return [hashlib.sha256(f'{head}"{path}"{tail}'.encode()).hexdigest() for path in paths]
 
@@ -175,9 +175,9 @@ class AnswerArchive:
         return place is not None and _is_since(place, since)
 
     async def holds_now(self, key: str, since: datetime | None = None) -> bool:
-        """Return what ``holds`` returns, with the answers that other hosts have archived until now.
+        """Return what ``holds`` returns, after adding the answers of other hosts to the index.
 
-        Fetches of one event loop share a refresh of the index that begins after their calls.
+        Concurrent callers in one event loop share one such refresh of the index.
         """
         if self._shared is not None and self._may_be_old():
             loop = asyncio.get_running_loop()
@@ -192,11 +192,11 @@ class AnswerArchive:
         return callers
 
     def held(self, keys: Sequence[str], since: datetime | None = None) -> set[str]:
-        """Return those keys of which ``holds`` is true. Much faster than asking for each."""
+        """Return the keys for which ``holds`` is True, with one query. Much faster than ``holds`` for each key."""
         return self._segments.current(keys, since.isoformat() if since else "")
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        """Return the answer of a key with this hash (and fetch time, naive UTC), superseded or not; None if missing."""
+        """Return the answer of a key, superseded or not, by SHA-256 (and fetch time, naive UTC); None if missing."""
         at = fetched_at and fetched_at.isoformat()
         places = [place for place in self._segments.all_of(key) if place.sha256 == sha256]
         found = (self._at(place) for place in places if at in (None, place.fetched_at))
@@ -224,7 +224,7 @@ class AnswerArchive:
         self._segments.remove(one.place for one in stored)
 
     def copy_from(self, other: AnswerArchive) -> int:
-        """Copy the segments of a local archive that are not in this one, which is in a bucket. Return their number."""
+        """Copy the segments of the local archive ``other`` that this archive in a bucket lacks. Return their number."""
         return self._shared.copy_from(other._segments) if self._shared is not None else 0
 
     def newest_day(self) -> str | None:
@@ -246,7 +246,11 @@ class AnswerArchive:
             if self._shared is not None:
                 self._shared.refresh(all_segments=True)
             if place in self._segments.all_of(place.name):
-                _log.warning("the archived answer %s is lost: %s is missing", place.name, self.root / place.segment)
+                _log.warning(
+                    "the archived answer %s is lost: %s is missing. The answer is paid again when it is needed",
+                    place.name,
+                    self.root / place.segment,
+                )
                 self._segments.forget(place)
         return None
 
@@ -256,7 +260,7 @@ class AnswerArchive:
         lost = self._segments.set_aside(place.segment, folder)
         write_whole(folder / _LOST, "".join(f"{name}\n" for name in lost).encode())
         _log.warning(
-            "the segment %s of the archive is damaged (%s); it is now in %s. Lost answers: %s",
+            "the archive's segment %s is damaged (%s); it was moved to %s. Lost answers: %s",
             self.root / place.segment,
             error,
             folder,
@@ -329,9 +333,9 @@ def _about(one: NewAnswer) -> dict[str, Any]:
 
 def _checked(place: Place, piece: Piece) -> ArchivedAnswer:
     if piece.about["sha256"] != hashlib.sha256(piece.raw).hexdigest():
-        raise DamagedPiece("its hash differs")
+        raise DamagedPiece("the SHA-256 of an answer differs from the recorded one")
     if (piece.about.get("digest", place.name), piece.about["sha256"]) != (place.name, place.sha256):
-        raise DamagedPiece("it differs from the index")
+        raise DamagedPiece("the metadata of an answer differ from the index")
     return _answer(place.name, piece)
 
 

@@ -37,7 +37,7 @@ _KEPT_BYTES: Final = 64 << 20
 
 
 class BucketSegments(Segments):
-    """The segments below ``objects``. The folder ``root`` has the index, and the damaged segments that were found."""
+    """The segments in a bucket (``objects``). The folder ``root`` has their index and copies of damaged segments."""
 
     def __init__(self, root: Path, objects: Objects) -> None:
         super().__init__(root)
@@ -47,14 +47,14 @@ class BucketSegments(Segments):
         self._recent_lock = Lock()
 
     def refresh(self, *, all_segments: bool = False) -> None:
-        """Add segments that other hosts have written to the index: the latest ones, or all.
+        """Add the latest segments that other hosts have written to this host's index.
 
-        With ``all_segments``, remove those that were deleted, too.
+        With ``all_segments``, add older ones too, and remove deleted segments from the index.
         """
         self._refresh(self._index, all_segments=all_segments)
 
     def copy_from(self, other: Segments) -> int:
-        """Copy the segments of an archive in a folder that are not here yet, and return their number."""
+        """Copy the segments of an archive in a folder that this one lacks, and return their number."""
         self.refresh(all_segments=True)
         known = {segment for (segment,) in self._index.rows("SELECT DISTINCT pack FROM pieces")}
         copied = 0
@@ -88,7 +88,7 @@ class BucketSegments(Segments):
         return index
 
     def _check_format(self) -> None:
-        """Raise ``DatabaseError`` for an archive of a later format. The first host notes the format."""
+        """Raise ``DatabaseError`` for an archive of a later format. Write the format file of a new archive."""
         found = self._objects.get(FORMAT_FILE)
         if found is None:
             self._objects.put_if(FORMAT_FILE, b'{"format":%d}' % FORMAT, None)
@@ -96,7 +96,7 @@ class BucketSegments(Segments):
             raise DatabaseError(too_new(self._objects.url, number, FORMAT))
 
     def _add_unknown(self, db: object) -> None:
-        """Do nothing: requests would hold up the transaction. ``refresh`` adds segments."""
+        """Do nothing: ``refresh`` adds segments, so that no transaction waits for requests to the bucket."""
 
     def _refresh(self, index: Database, *, all_segments: bool) -> None:
         began = time.monotonic()
@@ -116,7 +116,7 @@ class BucketSegments(Segments):
         self._refreshed_at = began
 
     def _entries_of(self, one: Listed) -> list[Entry]:
-        """Return the pieces of a segment: from its footer, or from the whole segment if the footer is damaged."""
+        """Return the pieces of a segment: from its footer, or from all its bytes if the footer is not readable."""
         start = max(0, one.size - _TAIL)
         try:
             end = self._objects.part(one.name, start, one.size - start)

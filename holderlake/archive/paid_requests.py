@@ -1,4 +1,4 @@
-"""The request of an archived answer, from its method, path, query and body. Its cost is what the answer cost."""
+"""Rebuild the request of an archived answer from its method, path, query and body. It has the answer's price."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BODY_FIELDS: Final = {"tokens_metadata": "tokens"}
 
 
 def request_of(about: Mapping[str, Any]) -> Request | None:
-    """Return the request that was sent; None for one that this version does not know.
+    """Return the request of an archived answer; None if this version does not know its endpoint or its fields.
 
     ``about`` has ``method``, ``path``, ``query`` and ``body``, as the archive stores them.
     """
@@ -29,7 +29,7 @@ def request_of(about: Mapping[str, Any]) -> Request | None:
 
 
 def _path_fields(kind: type[Request], path: str) -> dict[str, Any] | None:
-    """Return the fields in a path of this kind of request; None for a path of another kind."""
+    """Return the request's fields that ``path`` contains; None if ``path`` is of another endpoint than ``kind``."""
     parts = [unquote(part) for part in path.split("/")]
     if issubclass(kind, TokenRequest):
         *start, chain, token = parts

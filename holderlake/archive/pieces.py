@@ -45,13 +45,13 @@ class Piece:
 
 
 def encoded(pieces: Iterable[Piece]) -> list[bytes]:
-    """Return the frame of each piece."""
+    """Return each piece compressed as a zstd frame."""
     compressor = zstandard.ZstdCompressor(_LEVEL, write_checksum=True)
     return [compressor.compress(_line(piece.about) + piece.raw) for piece in pieces]
 
 
 def footer(entries: Sequence[Entry]) -> bytes:
-    """Return the footer of a segment with these pieces."""
+    """Return the footer of a segment, as bytes, that lists the pieces ``entries``."""
     text = zstandard.ZstdCompressor(_LEVEL).compress(msgspec.json.encode(entries))
     size = (len(text) + _TRAILER).to_bytes(4, "little")
     return _SKIPPABLE + size + text + len(text).to_bytes(4, "little") + _END
@@ -82,7 +82,7 @@ def about_of(text: bytes) -> dict[str, Any]:
     line, end, _ = text.partition(b"\n")
     about = json.loads(line)
     if not end or not isinstance(about, dict):
-        raise ValueError("the line about it is incomplete")
+        raise ValueError("the metadata of a piece are incomplete")
     return about
 
 
@@ -91,12 +91,12 @@ def decompressed(stored: bytes) -> tuple[bytes, int]:
     reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
     text = reader.decompress(stored)
     if not reader.eof:
-        raise ValueError("the compressed text ends too early")
+        raise ValueError("the compressed bytes of a piece end too early")
     return text, len(stored) - len(reader.unused_data)
 
 
 def rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Iterator[Entry]:
-    """Yield (name, SHA-256, fetch time, start, length) of the consecutive pieces of a segment."""
+    """Yield (name, SHA-256, fetch time, start, length) of a segment's pieces, from their metadata and frames."""
     start = 0
     for about, frame in zip(abouts, frames, strict=True):
         yield about["digest"], about["sha256"], about["fetched_at"], start, len(frame)

@@ -72,7 +72,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Group:
-    """Subjects that were fetched together, their requests and failures. The local engine needs no requests."""
+    """Subjects that were fetched together, their requests and failures. ``asked`` is empty for the local engine."""
 
     subjects: tuple[str, ...]
     asked: tuple[Asked, ...]
@@ -116,9 +116,9 @@ def group_of(
     answers: Sequence[Archived],
     failures: Sequence[Mapping[str, Any]],
 ) -> Group:
-    """Return the record of subjects that were fetched together.
+    """Return the ``Group`` of subjects that were fetched together.
 
-    ``answers[i]`` answers ``requests[i]``; further requests got no answer. ``failures`` are rows of that table.
+    ``answers[i]`` answers ``requests[i]``; further requests got no answer. ``failures`` are rows of that lake table.
     """
     failed = tuple(Failed(row["subject"], row["code"], row["reason"], row["answer_hash"]) for row in failures)
     asked = []
@@ -133,26 +133,26 @@ def group_of(
 
 
 def encoded(commit: Commit) -> bytes:
-    """Return the record of a commit as bytes."""
+    """Return the commit record as compressed JSON."""
     return zstandard.ZstdCompressor(_LEVEL, write_checksum=True).compress(msgspec.json.encode(commit, order="sorted"))
 
 
 def note(archive: AnswerArchive, commit: Commit) -> None:
-    """Write the file that records a commit. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
+    """Write a commit record to the journal. Raises ``OSError``, and ``BadName`` if a name is unsafe in a path."""
     archive.check_format()
     name = f"{commit.at:%Y%m%dT%H%M%S.%fZ}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
     write_whole(_folder(archive).joinpath(*_place(commit)) / name, encoded(commit))
 
 
 def records(archive: AnswerArchive) -> list[Path]:
-    """Return the files that record all commits, sorted by chain, timestamp, family and time of the commit."""
+    """Return the files of all commit records, sorted by chain, timestamp, family and time of the commit."""
     archive.check_format()
     _copy_other_records(archive, None)
     return sorted(path for path in _folder(archive).glob(f"chain=*/timestamp=*/*/*{_SUFFIX}") if path.name[0] != ".")
 
 
 def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path]:
-    """Return the files that record the commits of one partition (family, chain, timestamp), oldest first."""
+    """Return the files of a partition's commit records, oldest first. ``place`` is (family, chain, timestamp)."""
     archive.check_format()
     family, chain, timestamp = place
     folder = _folder(archive) / f"chain={chain_name(chain)}" / f"timestamp={timestamp_name(timestamp)}"
@@ -161,7 +161,7 @@ def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path
 
 
 def _copy_other_records(archive: AnswerArchive, place: tuple[str, str, str] | None) -> None:
-    """Copy records that lie in manifests of a lake in a bucket into files of this host, with equal names each time."""
+    """Copy the commit records in the manifests of a lake in a bucket to this host's journal, unless they are there."""
     for (family, chain, timestamp), found in archive.other_records(place):
         folder = _folder(archive) / f"chain={chain}" / f"timestamp={timestamp}" / family
         for number, record in enumerate(found):
@@ -171,7 +171,7 @@ def _copy_other_records(archive: AnswerArchive, place: tuple[str, str, str] | No
 
 
 def read(path: Path) -> Commit | None:
-    """Return the commit that a file records; None if the file is damaged."""
+    """Read a commit record from its file; None if the file is damaged."""
     reader = zstandard.ZstdDecompressor().decompressobj()
     try:
         text = reader.decompress(path.read_bytes())
@@ -182,7 +182,7 @@ def read(path: Path) -> Commit | None:
 
 
 def commits(archive: AnswerArchive) -> Iterator[Commit]:
-    """Yield all commits whose files are readable, in the order of ``records``."""
+    """Yield all readable commit records, in the order of ``records``."""
     found = (read(path) for path in records(archive))
     return (commit for commit in found if commit)
 
@@ -192,7 +192,7 @@ def _folder(archive: AnswerArchive) -> Path:
 
 
 def _place(commit: Commit) -> tuple[str, str, str]:
-    """Return the names of the folders that hold a commit's file. Raises ``BadName``."""
+    """Return the names of the journal's folders for a commit record: chain, timestamp, family. Raises ``BadName``."""
     return (
         f"chain={chain_name(commit.chain)}",
         f"timestamp={timestamp_name(commit.timestamp)}",

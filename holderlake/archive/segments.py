@@ -2,7 +2,8 @@
 
 A segment is a sequence of zstd frames. Each frame is a piece: a line of JSON (metadata), then the answer's bytes. A
 segment is written once, synced, and never changed. Pieces share files because each file costs time and space. The index
-(SQLite) can be rebuilt from the segments. Opening it adds segments whose writer was killed before it added them.
+(SQLite) can be rebuilt from the segments. Opening it adds segments that are not in it, because
+a process was killed after writing them.
 """
 
 from __future__ import annotations
@@ -375,6 +376,6 @@ def supersede(db: sqlite3.Connection, names: Iterable[str]) -> None:
 
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
-    """Return locations of pieces, without rows whose path is no segment's: such files must never be removed."""
+    """Return locations of pieces. Rows whose path is no segment's are left out: those files must never be deleted."""
     found = (Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
     return [place for place in found if SEGMENT.fullmatch(place.segment)]

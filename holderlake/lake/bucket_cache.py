@@ -1,7 +1,7 @@
 """Copies on this host of a bucket's manifests and Parquet files.
 
 Manifests are rows of a SQLite file, each with the version of its object. A file is named by its SHA-256, so a copy is
-never outdated; the copies used longest ago are deleted. All of it may be deleted at any time.
+never outdated. Above a limit of bytes, the copies used longest ago are deleted. The folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Copy(NamedTuple):
 
 
 class BucketCache:
-    """The copies in the folder ``root``, with at most ``limit`` bytes of Parquet files."""
+    """The copies of a bucket's files in the folder ``root``, with about ``limit`` bytes of Parquet files at most."""
 
     def __init__(self, root: Path, limit: int) -> None:
         self._path = root / "manifests.sqlite"
@@ -147,7 +147,7 @@ class BucketCache:
                 left -= size
 
     def _run(self, work: Callable[[Database], Result]) -> Result:
-        """Run ``work`` on the database. A damaged one is deleted, because it has nothing but copies."""
+        """Run ``work`` on the database of manifests. Delete a damaged database and repeat: it has copies only."""
         try:
             return work(self._opened())
         except DamagedDatabase:

@@ -67,7 +67,7 @@ def manifest_paths(root: Path, chain: str | None = None, timestamp: str | None =
 
 
 def complete_manifests(root: Path, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
-    """Yield a chain's manifests at the timestamps that have all their files (see ``has_its_files``)."""
+    """Yield a chain's manifests at some timestamps, without those that lack a file (see ``has_its_files``)."""
     for folder in _folders(root / MANIFESTS / f"chain={chain}", "timestamp=", None):
         if folder.name.removeprefix("timestamp=") in timestamps:
             manifests = map(read_manifest, _paths_in(root, chain, folder))
@@ -95,7 +95,11 @@ def finish(root: Path, path: Path) -> None:
     manifest = read_manifest(journal)
     if manifest is None:
         if journal.exists():
-            _log.warning("%s is damaged; it is now in %s", journal, set_aside(journal, root, QUARANTINE))
+            _log.warning(
+                "the interrupted commit %s is damaged; it was moved to %s",
+                journal,
+                set_aside(journal, root, QUARANTINE),
+            )
         return
     for table, file in manifest.tables.items():
         final = file_of(root, manifest, table)

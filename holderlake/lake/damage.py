@@ -35,7 +35,7 @@ _FAMILY_OF: Final = {f"{name}/part-0.parquet": family for family, names in FAMIL
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file, its fault, and its partition (``place``); None for the file that names the provider."""
+    """A damaged file and its fault. ``place`` is its partition; None for the file that names the lake's provider."""
 
     path: PurePath | str
     reason: str
@@ -52,7 +52,7 @@ def damages(
     chains: Collection[str] | None = None,
     timestamps: Collection[str] | None = None,
 ) -> Iterator[Damage]:
-    """Find the damaged files of some chains and timestamps, or of all.
+    """Yield the damaged files of some chains and timestamps, or of all (None).
 
     ``every_byte`` reads each file and compares its SHA-256; otherwise only sizes are compared.
     """
@@ -81,7 +81,7 @@ def _texts(
 
 
 def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterator[Damage]:
-    """Find the files of one partition that do not match its manifest."""
+    """Yield the files of one partition that do not match its manifest. For ``every_byte`` see ``damages``."""
     for name, file in manifest.tables.items():
         if file == NO_FILE:
             continue
@@ -91,7 +91,7 @@ def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterat
 
 
 def unlisted(lake: Lake) -> Iterator[Damage]:
-    """Find Parquet files in the lake's folder that no manifest lists, because their manifest is gone."""
+    """Yield the Parquet files of a local lake that no manifest lists, because their manifest is missing."""
     if not lake.is_local:
         return
     listed = {file_of(lake.root, manifest, name) for manifest in lake.manifests() for name in manifest.tables}

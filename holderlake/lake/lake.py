@@ -117,9 +117,9 @@ class Lake:
         return str(self.root / _known(table) / "chain=*" / "timestamp=*" / "*.parquet")
 
     def path(self, table: str, chain: str, as_of: datetime, family: str | None = None) -> Path:
-        """Return the path of a table's file, existing or not. Side tables need the family."""
+        """Return the path of a table's file, existing or not. ``failures`` and ``revisions`` need ``family``."""
         if _known(table) in SIDE_TABLES and family is None:
-            raise LakeError(f"each family has its own file of {table}; name the family")
+            raise LakeError(f"the table {table} has one file for each family: pass the argument family")
         return table_path(self.root, table, _safe(chain), _timestamp(as_of), family)
 
     def manifest(self, family: str, chain: str, as_of: datetime) -> Manifest | None:
@@ -246,15 +246,15 @@ class Lake:
     ) -> Manifest:
         """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
 
-        ``by`` is the kind of subject, a key of ``SUBJECT_COLUMNS``. Of the ``requested`` subjects, the ``covered`` ones
-        were answered: their rows replace older rows. The others keep their older rows. New failures replace the older
-        failures of all requested subjects. Rows are sorted by subject, and keep their order within it. Writing the
-        same rows again changes nothing.
+        ``by`` is the kind of subject, a key of ``SUBJECT_COLUMNS``. ``requested`` are all subjects that were requested,
+        ``covered`` those that were answered. The rows of covered subjects replace their older rows; other subjects keep
+        theirs. New failures replace the older failures of all requested subjects. Rows are sorted by subject; rows of
+        one subject keep their order. Writing the same rows again changes nothing.
 
         ``options`` are the request options; None keeps those of the partition. ``final`` means that the rows are about
-        a past that does not change: rows of a covered subject that differ from its older rows add a row to
-        ``revisions``, whose rows are never removed; and a subject with rows that were fetched before ``as_of`` is not
-        covered. ``record`` is the record of the answers, for a store that ``keeps_records``.
+        a past that does not change: if the rows of a covered subject differ from its older rows, a row is added to
+        ``revisions``, whose rows are never removed. A subject with rows that were fetched before ``as_of`` is not
+        covered. ``record`` is the commit record, which a lake in a bucket keeps in the manifest.
 
         Raises ``LakeError`` if the rows do not fit the partition, or the lake has another provider.
         """
@@ -284,16 +284,17 @@ class Lake:
                 if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
         raise LakeError(
-            f"{'/'.join(place)} of {self.store.name} was changed {_COMMIT_ATTEMPTS} times meanwhile; try again"
+            f"the partition {'/'.join(place)} of {self.store.name} was not written, because other writers changed it "
+            f"{_COMMIT_ATTEMPTS} times meanwhile; try again"
         )
 
     def replace(
         self, manifest: Manifest, files: Mapping[str, bytes], before: Latest | None = None, *, quarantine: bool = False
     ) -> bool:
-        """Commit a partition of another lake, with the bytes of its files by table, in place of the partition here.
+        """Replace a partition by that of another lake: its manifest, and the bytes of its files by table.
 
-        If ``before`` is given and is not the state of the partition here any more, return False and change nothing.
-        With ``quarantine``, move or copy the files here to the quarantine.
+        Return False, and change nothing, if ``before`` is given and this lake's partition has changed since then.
+        With ``quarantine``, move or copy this lake's files of the partition to the quarantine first.
         """
         self.claim(manifest.provider)
         with self.store.locked(manifest.chain):
@@ -312,8 +313,8 @@ class Lake:
             return latest, rows
         for moved in self.store.set_aside(place)[:1] if latest.may_exist else ():
             _log.warning(
-                "%s of %s is damaged and written again; its files are now in %s. 'holderlake rebuild --partition %s' "
-                "restores the rows that are not fetched now, at no cost",
+                "the partition %s of %s is damaged and is written again; its old files are now in %s. This run writes "
+                "only the rows that it fetches; 'holderlake rebuild --partition %s' restores the others at no cost",
                 "/".join(place),
                 self.store.name,
                 moved,
@@ -396,5 +397,5 @@ def _place(family: str, chain: str, as_of: datetime) -> Place:
 
 def _timestamp(as_of: datetime) -> str:
     if as_of.tzinfo is not None or as_of.microsecond:
-        raise LakeError(f"{as_of.isoformat()} is not an instant of the lake: UTC without zone, in whole seconds")
+        raise LakeError(f"invalid as-of instant {as_of.isoformat()}: use UTC without a time zone, in whole seconds")
     return partition_text(as_of)

@@ -89,7 +89,7 @@ class Manifest:
 
     @property
     def answered(self) -> frozenset[str]:
-        """The covered subjects; empty if the partition was written before its instant: such rows cannot be final."""
+        """The covered subjects; empty if the partition was written before its instant: its rows are not final."""
         return frozenset() if self.written_at < self.as_of else self.covered
 
     @property
@@ -109,7 +109,7 @@ class Manifest:
 
 
 def content(manifest: Manifest) -> tuple[object, ...]:
-    """Return what two manifests of a partition have in common if the partition has the same rows in two lakes."""
+    """Return provider, files and covered subjects. They are equal if a partition has the same rows in two lakes."""
     return manifest.provider, manifest.tables, manifest.covered
 
 
@@ -177,7 +177,9 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
     """Raise ``BadName`` if a name in a manifest differs from its path, or is not in the contract."""
     named = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
     if (*named, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
-        raise BadName(f"it names {manifest.family} of {manifest.chain} at {manifest.timestamp}, another partition")
+        raise BadName(
+            f"it is about {manifest.family} of {manifest.chain} at {manifest.timestamp}, its path about other data"
+        )
     commit_name(manifest.commit)
     known = FAMILY_TABLES.get(manifest.family, frozenset())
     for name, file in manifest.tables.items():
@@ -187,7 +189,9 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
             continue
         digest_name(file.sha256)
         if file.rows < 0 or file.bytes < 0:
-            raise BadName(f"its file of {name} has {file.rows} rows and {file.bytes} bytes")
+            raise BadName(
+                f"it lists {file.rows} rows and {file.bytes} bytes of the table {name}: neither can be negative"
+            )
 
 
 def file_of(root: Path, manifest: Manifest, table: str) -> Path:
@@ -216,7 +220,7 @@ def is_intact(data: bytes, file: TableFile) -> bool:
 
 
 def table_file(rows: int, data: bytes) -> TableFile:
-    """Return a manifest's entry for a file with a number of rows and these bytes."""
+    """Return the ``TableFile`` of a file with a number of rows and the bytes ``data``."""
     return TableFile(rows, len(data), hashlib.sha256(data).hexdigest())
 
 

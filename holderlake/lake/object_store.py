@@ -2,10 +2,10 @@
 
 Objects have the names of a lake's files, with the SHA-256 in the name of a table's file. So a partition's new files
 are next to the old ones until its manifest, one object with a conditional put, replaces the old manifest: readers that
-trust manifests see all tables of a commit, or none. A writer whose condition does not hold reads the partition again,
-and merges its rows with those of the other writer. A killed writer leaves files that no manifest lists; ``sweep``
-deletes them, as well as replaced files, when they are old. A storage that ignores conditional puts is refused before
-anything is written, because several do so silently.
+trust manifests see all tables of a commit, or none. If another writer was faster, the put has no effect: the writer
+reads the partition again, and merges its rows with those of the other writer. A killed writer leaves files that no
+manifest lists; ``sweep`` deletes them, as well as replaced files, when they are old. A storage that ignores conditional
+puts is refused before anything is written, because several do so silently.
 
 Each host keeps copies of manifests and files (``bucket_cache``). A listing shows which copies of manifests are old.
 """
@@ -66,7 +66,7 @@ class BucketError(LakeError):
 
 
 class _Present(NamedTuple):
-    """The object of a manifest: its version (None if there is none) and its records of commits."""
+    """The object of a partition's manifest: its version (None if it does not exist), and its commit records."""
 
     version: Version | None
     records: tuple[bytes, ...] = ()
@@ -169,7 +169,7 @@ class BucketStore:
         return Copy(name, found[1], found[0]) if found else None
 
     def complete(self, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
-        """Yield a chain's manifests at the timestamps. Files are written before manifests, so none is missing."""
+        """Yield a chain's manifests at some timestamps. All their files exist, because they are written first."""
         for path, text in self.texts(chain, next(iter(timestamps)) if len(timestamps) == 1 else None):
             if place_of(path)[2] in timestamps:
                 try:
@@ -181,7 +181,7 @@ class BucketStore:
         return self.latest(place).manifest
 
     def recent(self, place: Place) -> Manifest | None:
-        """Return a partition's manifest as of at most ten seconds ago: one listing serves all partitions of a chain."""
+        """Return a partition's manifest, at most ten seconds old: one listing serves all partitions of a chain."""
         prefix = f"{MANIFESTS}/chain={place[1]}/"
         if time.monotonic() - self._refreshed.get(prefix, float("-inf")) > _RECENT_SECONDS:
             began = time.monotonic()
@@ -247,13 +247,16 @@ class BucketStore:
         return True
 
     def _own_version(self, manifest: Manifest) -> Version | None:
-        """Return the version of the manifest in the bucket if it is this one: an earlier put may have got no answer."""
+        """Return the version of the bucket's manifest if it is ``manifest``: the put may have worked without answer."""
         latest = self.latest(manifest.place)
         version: Version | None = latest.version.version
         return version if latest.manifest and latest.manifest.commit == manifest.commit else None
 
     def check_writable(self) -> None:
-        """Raise an error if this host may not write, or, once a host, if the storage ignores conditional puts."""
+        """Raise ``LakeError`` if this host may not write, or if the storage ignores conditional puts.
+
+        The storage is tested once a host.
+        """
         self.check_writer()
         noted = self.folder / _PROBED
         if not isinstance(self.objects, Folder) and not noted.exists():
@@ -279,7 +282,7 @@ class BucketStore:
         if not every_byte or self._download(manifest, table) is not None:
             return None
         missing = self.objects.get(object_name(manifest, table)) is None
-        return "is missing" if missing else "has other bytes than its manifest says"
+        return "is missing" if missing else "has another SHA-256 than in its manifest"
 
     def provider_note(self) -> bytes | None:
         if self._provider is None:
@@ -301,7 +304,7 @@ class BucketStore:
         return [self.where(one, table) for one in manifests if one.tables.get(table, NO_FILE) != NO_FILE]
 
     def records(self, place: Place | None = None) -> Iterator[tuple[Place, Sequence[bytes]]]:
-        """Yield the partitions of all manifests, or one partition, with the records of its commits, oldest first."""
+        """Yield each partition with its commit records, oldest first; only the partition ``place`` if it is given."""
         family, chain, timestamp = place or (None, None, None)
         for path, text in self.texts(chain, timestamp, family):
             try:

@@ -83,7 +83,10 @@ def _is_known(rows: pa.Table, name: str) -> bool:
 
 
 def _counted(rows: pa.Table, same: Collection[str]) -> Counter[str]:
-    """Count equal rows by their text, without the columns ``same``: as text, 0.0 is not -0.0, and null equals null."""
+    """Return how often each row occurs, by its text without the columns ``same``.
+
+    As text, 0.0 differs from -0.0, and null equals null.
+    """
     compared = rows.drop_columns(list(set(rows.column_names) & {*_TIMES_OF_THE_ANSWER, *same}))
     return Counter(map(repr, compared.to_pylist()))
 

@@ -43,13 +43,13 @@ def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tab
     schema = TABLES[name].schema
     if set(rows.column_names) != set(schema.names):
         odd = ", ".join(sorted(set(rows.column_names) ^ set(schema.names)))
-        raise LakeError(f"the rows of {name} have other columns than the table: {odd}")
+        raise LakeError(f"the rows of the table {name} have missing or unknown columns: {odd}")
     for field in schema:
         given = rows.schema.field(field.name).type
         if pa.types.is_floating(given) and not pa.types.is_floating(field.type):
-            raise LakeError(f"{name}.{field.name} is a {given}, which is not exact: use {field.type}")
+            raise LakeError(f"the column {name}.{field.name} is a {given}, which is not exact: use {field.type}")
         if not field.nullable and rows[field.name].null_count:
-            raise LakeError(f"{name}.{field.name} may not be null")
+            raise LakeError(f"the column {name}.{field.name} may not be null")
     try:
         cast = rows.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -61,9 +61,9 @@ def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tab
 
 
 def merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collection[str]) -> pa.Table:
-    """Return new and old rows, sorted by subject, without old rows of ``answered`` subjects or those with new rows.
+    """Return new rows and the old rows that they do not replace, sorted by subject.
 
-    ``subject`` is the name of the column with the subject.
+    Old rows are replaced if their subject is in ``answered`` or has new rows. ``subject`` is the subject's column.
     """
     if old is not None:
         replaced = pa.array(sorted({*answered, *new[subject].to_pylist()}), type=pa.string())
@@ -114,7 +114,7 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
 def options_after_write(
     old: Manifest | None, given: Mapping[str, Any] | None, covered: Collection[str]
 ) -> dict[str, Any] | None:
-    """Return the request options of all covered subjects; None if those of older rows that are kept are unknown."""
+    """Return the request options of all covered subjects; None if older rows with unknown options are kept."""
     if given is None:
         return None if old is None else old.options
     is_known = old is None or old.options is not None or old.answered <= frozenset(covered)
@@ -150,9 +150,9 @@ def from_parquet(table: str, data: bytes) -> pa.Table:
 
 
 def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
-    """Return the columns that a file of an older version lacks; none for empty bytes. ``path`` is for the error.
+    """Return the columns of a table that its file (Parquet bytes) of an older version lacks; none for empty bytes.
 
-    Raises ``LakeError`` for a file with a column of a later version: to write the partition would remove it.
+    Raises ``LakeError``, with ``path``, for a file with a column of a later version: a write would remove that column.
     """
     if not data:
         return frozenset()

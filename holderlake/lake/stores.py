@@ -1,4 +1,4 @@
-"""The place of a lake's files: a folder of this host. ``object_store`` has the other kind of place, a bucket.
+"""Stores of a lake's files: their common protocol, and a folder of this host. ``object_store`` has a bucket.
 
 ``Lake`` merges, checks and commits rows; a ``Store`` reads and writes the files of its partitions.
 """
@@ -26,8 +26,9 @@ PROVIDER: Final = "_provider.json"
 
 
 class Latest(NamedTuple):
-    """A partition's current manifest, None if it is missing or damaged, and what ``Store.commit`` replaces.
+    """The current state of a partition, which ``Store.commit`` replaces.
 
+    ``manifest`` is None if it is missing or damaged. ``version`` is that of the manifest's object in a bucket.
     ``may_exist`` is False if the partition surely has no files.
     """
 
@@ -37,7 +38,10 @@ class Latest(NamedTuple):
 
 
 class Store(Protocol):
-    """The files of a lake. ``name`` is its folder or URL; ``keeps_records``: see ``commit``."""
+    """The files of a lake. ``name`` is its folder or URL.
+
+    ``keeps_records`` is True if commit records are kept in manifests, as in a bucket.
+    """
 
     name: str
     keeps_records: bool
@@ -53,7 +57,7 @@ class Store(Protocol):
         ...
 
     def complete(self, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
-        """Yield a chain's manifests at the timestamps that have all their files."""
+        """Yield a chain's manifests at some timestamps, without those that lack a file."""
         ...
 
     def manifest(self, place: Place) -> Manifest | None:
@@ -69,7 +73,7 @@ class Store(Protocol):
         ...
 
     def path(self, manifest: Manifest, table: str) -> Path:
-        """Return the path of a table's file on this host, which a bucket first downloads; existing or not."""
+        """Return the path of a table's file on this host, existing or not; download it first from a bucket."""
         ...
 
     def drop_copy(self, manifest: Manifest, table: str) -> bool:
@@ -90,7 +94,7 @@ class Store(Protocol):
         """Write a partition's files (bytes by table) and its manifest so that they appear together.
 
         Returns False, and changes nothing that readers see, if another writer has replaced ``before``. A store that
-        ``keeps_records`` keeps ``records``, those of the commit's answers, with the manifest.
+        ``keeps_records`` keeps the commit records ``records`` in the manifest.
         """
         ...
 
@@ -174,9 +178,9 @@ class FolderStore:
         try:
             size = path.stat().st_size
             if size != file.bytes:
-                return f"has {size:,} bytes, and its manifest says {file.bytes:,}"
+                return f"has {size:,} bytes instead of {file.bytes:,} as in its manifest"
             if every_byte and not is_intact(path.read_bytes(), file):
-                return "has other bytes than its manifest says"
+                return "has another SHA-256 than in its manifest"
         except FileNotFoundError:
             return "is missing"
         except OSError as error:

@@ -85,7 +85,7 @@ class _Sync:
 
     def __init__(self, lake: Lake, bucket: Lake, keep: Keep | None) -> None:
         if not isinstance(bucket.store, BucketStore):
-            raise LakeError(f"{bucket.store.name} is not in a bucket")
+            raise LakeError(f"the lake {bucket.store.name} is not in a bucket: push to a bucket and pull from a bucket")
         self._lake, self._bucket, self._keep = lake, bucket, keep
         self.there = bucket.store
         self.remote = self.there.refresh()
@@ -101,7 +101,7 @@ class _Sync:
         return {name: (commit, e_tag.strip('"')) for name, (commit, e_tag) in found.items()}
 
     def run(self, names: Sequence[str], copy_one: Callable[[str], None], progress: Progress) -> Moved:
-        """Call ``copy_one`` for the name of each manifest, in eight threads.
+        """Call ``copy_one`` for the name of each manifest, in eight threads, and return the result of all.
 
         The state of the copied partitions is saved even if one of the calls raises.
         """
@@ -138,7 +138,7 @@ class _Sync:
         self._moved.conflicts.append(name)
 
     def _latest_there(self, name: str, place: Place) -> Latest:
-        """Return the bucket's partition. Raises ``DamagedManifest``."""
+        """Return the state of a partition in the bucket. Raises ``DamagedManifest``."""
         latest = _latest(self._bucket, place)
         if latest.manifest is None and latest.version.version is not None:
             found = self.there.objects.get(name)

@@ -1,4 +1,4 @@
-"""The right of one home to write to a bucket, for ten minutes after each renewal.
+"""Lease of a bucket: the right of one home to write to it, for ten minutes after each renewal.
 
 Without a common ledger two homes could pay for the same answer, so only one of them may write at a time. The lease is
 an object that is replaced by conditional puts. Any number of processes of a home share it.
@@ -53,7 +53,9 @@ class WriterLease:
             for _ in range(_ATTEMPTS):  # another process of this home may renew it at the same time
                 if self._renewed():
                     return True
-        raise LakeError(f"the lease {self._objects.url}/{WRITER} changes all the time; try again")
+        raise LakeError(
+            f"the lease {self._objects.url}/{WRITER} was not renewed: it changed {_ATTEMPTS} times meanwhile; try again"
+        )
 
     def _renewed(self) -> bool:
         found = self._objects.get(WRITER)
