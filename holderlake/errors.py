@@ -51,7 +51,7 @@ __all__ = [
 
 
 class RunFailed(Exception):
-    """A run failed and committed nothing. The message is that of its first error."""
+    """A run failed and committed nothing. Its message is the text of the run's first error."""
 
 
 class RunCancelled(RunFailed):

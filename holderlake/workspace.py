@@ -1,7 +1,7 @@
 """Workspace of a run: lake, warehouse, ledger and archive under ``HOLDERLAKE_HOME``, and the provider.
 
-The caller passes the provider's ``Endpoint`` (remote or embedded), so this module imports no service. For an embedded
-service, the caller may set ``Workspace.engine`` too.
+The caller passes a function that returns the provider's ``Endpoint`` (remote or embedded), so this module imports no
+service. For an embedded service, the caller may set ``Workspace.engine`` too.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Workspace:
         return state_of(self.settings, file)
 
     def check(self) -> None:
-        """Raise ``SettingsError`` without a provider or with a local archive that is not in the bucket.
+        """Raise ``SettingsError`` if there is no provider, or ``lake.url`` is set and the home's archive was not moved.
 
         Raise ``LakeError`` if the lake has another provider's data.
         """
@@ -119,7 +119,7 @@ class Workspace:
         self.lake.check_provider(self.provider_id)
 
     def note_moved(self) -> None:
-        """Note that the home's local archive is in the bucket."""
+        """Record, in an empty file, that the home's local archive was copied to the bucket."""
         self._moved.touch()
 
     @property
@@ -191,9 +191,9 @@ def open_archive(settings: Settings, lake: Lake) -> AnswerArchive:
 
 
 def _may_be_old(settings: Settings, objects: Objects) -> Callable[[], bool]:
-    """Return a function that checks before a write to a bucket that this home may write.
+    """Return a function that raises ``LakeError`` if this home may not write to the bucket.
 
-    It returns True if another host may have written to the bucket since the last check.
+    Its result is True if another host may have written to the bucket since the call before.
     """
     if settings.state.url is not None:
         return lambda: True  # the hosts share one ledger, which grants the claims of answers

@@ -34,10 +34,7 @@ between their holders."""
 
 @dataclass(frozen=True)
 class Size:
-    """Average bytes of an answer for each ``unit``, such as "a token".
-
-    ``answers`` is the number of archived answers that were measured; 0 for an assumed size.
-    """
+    """Bytes of an answer for each ``unit``, and the number of archived answers measured; 0 for an assumed size."""
 
     by_unit: float
     unit: str
@@ -45,10 +42,7 @@ class Size:
 
 
 def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
-    """Return the kind of a request (a key of ``ASSUMED``), and its number of units: holders, tokens or addresses.
-
-    ``query`` has the parameters of the request's URL, ``body`` its decoded JSON or None.
-    """
+    """Return the kind of a request (a key of ``ASSUMED``), and its number of units: holders, tokens or addresses."""
     parts = path.strip("/").split("/")[1:]
     kind = "/".join(parts[:2])
     if kind in ("tokens/map", "tokens/holders"):

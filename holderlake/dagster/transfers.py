@@ -1,6 +1,6 @@
-"""Raw transfers as an asset by chain and day, read from the chain's nodes into the engine's store.
+"""Raw transfers as an asset: one chain and day, read from the chain's nodes into the engine's store.
 
-The settings must name the nodes.
+The asset needs nodes in the settings.
 """
 
 from collections.abc import Sequence
@@ -68,8 +68,8 @@ def transfers_asset(
 def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
         raise SettingsError(
-            "transfers cannot be imported: Workspace.import_day, the function that reads the nodes, is not set; set it "
-            "as Holderlake's own definitions do"
+            "transfers cannot be imported here: this workspace was made without Workspace.import_day, which writes to "
+            "the engine's store; holderlake's own definitions set it"
         )
     return workspace.import_day(chain, day)
 

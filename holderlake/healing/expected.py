@@ -1,7 +1,7 @@
-"""Record of the instants that the schedule was to fetch: a JSON file in the home's folder ``schedule``, or PostgreSQL.
+"""Instants that the schedule asked for, by chain: a JSON file in the folder ``schedule`` of the home, or in PostgreSQL.
 
-Each tick of the schedule adds its instants, by chain. So after a change of the schedule's times, or for a new chain,
-older instants that were never due do not count as missing.
+Each tick of the schedule records its instants. So a later change of the times, or a new chain, does not make older
+instants look missed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
-    """Record the instants that are due at a tick of the schedule, for every watched chain.
+    """Record the instants of a tick of the schedule for every watched chain.
 
-    They lie after the last recorded tick, which may be several ticks ago, and up to ``tick``; for a new chain after
-    ``previous``, the tick before. Instants older than the setting ``healing.days`` are removed from the record.
+    They are the instants after the last recorded tick, also if ticks between were missed; for a new chain, those after
+    ``previous``, the tick before. Instants older than ``healing.days`` are forgotten.
     """
     settings, known = workspace.settings, expected(workspace)
     oldest = tick - timedelta(days=settings.healing.days)
@@ -46,7 +46,7 @@ def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> Non
 
 
 def expected(workspace: Workspace) -> Expected | None:
-    """Return the recorded instants; None before the schedule's first tick, or if the record is damaged."""
+    """Return what the schedule asked for; None before its first tick, or if the record is damaged."""
     for content in _documents(workspace).all():
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             return msgspec.json.decode(content, type=Expected)
@@ -56,7 +56,7 @@ def expected(workspace: Workspace) -> Expected | None:
 def instants_between(since: datetime, until: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
     """Return the instants after ``since`` and not after ``until``, oldest first.
 
-    ``offsets`` are the times of day of the schedule, as durations since midnight.
+    ``offsets`` are the instants of a day, as durations since midnight.
     """
     days = [
         datetime.combine(since.date() + timedelta(days=day), time())

@@ -1,6 +1,6 @@
 """Upgrade of a home that an earlier version wrote: a plan that changes nothing, then one step for each part.
 
-A step has its effect completely or not at all, so an upgrade that was killed can be started again.
+Each step is complete or not done, and may be repeated. So an upgrade that was killed continues at its next start.
 New nullable columns need no step in the lake: older files read as null.
 """
 
@@ -27,7 +27,7 @@ from holderlake.storage.sqlite import DatabaseError, explained, format_of
 from holderlake.workspace import Workspace
 
 _BYTES_A_SECOND: Final = 20_000_000
-"""Assumed speed of an upgrade in bytes a second, for the times in the plan."""
+"""Bytes that an upgrade reads and writes in a second, for the estimate in the plan."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,25 @@ FindSteps = Callable[[], Iterable[Step]]
 
 
 def plan(workspace: Workspace, *others: FindSteps) -> list[Step]:
-    """Return the steps that the home needs, without changing anything. ``others`` are functions that find more steps.
+    """Return the steps that the home needs; ``others`` find those of parts that this library does not know.
 
-    Raises an error, for example ``LakeError``, if a part has a later format than this version knows.
+    Nothing is changed. Raises the error of a part whose format is later than this version knows.
     """
     found = [_ledger(workspace), _archive(workspace), _lake(workspace), _store(workspace), _warehouse(workspace)]
     return [step for steps in (*found, *(find() for find in others)) for step in steps]
 
 
 def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
-    """Take all steps that the home needs (``plan``), and return them.
+    """Take all steps that the home needs, and return them.
 
-    Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a part still has an older
-    format after its step.
+    Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a step has no effect.
     """
     home = workspace.settings.home
     with locked(home / "upgrade.lock", LakeError(f"another process upgrades {home}; wait until it ends")):
         steps = plan(workspace, *others)
         needed, free = most_disk(steps), shutil.disk_usage(home).free
         if needed > free:
-            raise LakeError(
-                f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}: delete files"
-            )
+            raise LakeError(f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}")
         with console.progress("upgrading", len(steps)) as bar:
             for step in steps:
                 bar.update(bar.task_ids[0], note=step.part)
@@ -89,7 +86,7 @@ def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
 
 
 def most_disk(steps: Sequence[Step]) -> int:
-    """Return the additional disk space in bytes that the steps need if they run one after the other."""
+    """Return the bytes of additional disk space that the steps need, one after the other."""
     return max((step.disk for step in steps), default=0)
 
 
@@ -126,9 +123,9 @@ def _archive(workspace: Workspace) -> Iterator[Step]:
 
 
 def _lake(workspace: Workspace) -> Iterator[Step]:
-    """Check the formats of the lake, and yield no step, because this version reads all earlier formats.
+    """Yield no step: this version reads all earlier formats. Raises ``LakeError`` for a later one.
 
-    Raises ``LakeError`` for a later format. Manifests in a bucket are not read: each use checks their formats.
+    The manifests of a bucket are not read: their formats are checked at each use.
     """
     for _ in workspace.lake.manifests() if workspace.lake.is_local else ():
         pass
@@ -155,7 +152,7 @@ def _warehouse(workspace: Workspace) -> Iterator[Step]:
 
 
 def sqlite_format(path: Path) -> int:
-    """Return the format number in a SQLite file, 0 if it has none. Raises ``DatabaseError`` for a damaged file."""
+    """Return the format of a SQLite file, without changing it; 0 if it names none. Raises ``DatabaseError``."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
             return format_of(db)

@@ -14,7 +14,7 @@ _START: Final = datetime(2022, 12, 31, 23, 59)
 
 
 def check_cron(text: str) -> str:
-    """Return the schedule with single spaces. Raises ``ValueError``, which names the invalid field."""
+    """Check a cron schedule of five fields, and return it with single spaces. Raises ``ValueError``."""
     cron = " ".join(text.split())
     if cron.count(" ") != 4:
         raise ValueError(
@@ -35,7 +35,7 @@ def check_cron(text: str) -> str:
 
 @cache
 def interval_of(cron: str) -> timedelta:
-    """Return the longest time between two ticks of a valid schedule, within two years."""
+    """Return the longest time between two runs of a valid schedule, within two years."""
     minute, hour, day, month, weekday = cron.split()
     date = f"{day.replace('*/', '1-31/')} {month} {weekday.replace('*/', '0-6/')}"  # with a star, both days must match
     days = _ticks(f"0 0 {date}", timedelta(days=2 * 366))

@@ -30,9 +30,9 @@ def distinct(texts: list[str]) -> list[str]:
 
 
 def secret_matching(pattern: str, expected: str) -> Callable[[SecretStr], SecretStr]:
-    """Return a validator that a secret matches a regular expression.
+    """Return a validator of secrets, which must match the regular expression ``pattern``.
 
-    Its error is the text ``expected`` and never contains the secret.
+    The text of its error is ``expected``, which never contains the secret.
     """
 
     def check(secret: SecretStr) -> SecretStr:

@@ -81,14 +81,16 @@ def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
         values = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except FileNotFoundError as error:
         if named:
-            raise SettingsError(f"there is no settings file {path}; {CONFIG_VARIABLE} may name another") from error
+            raise SettingsError(
+                f"there is no settings file {path}: create it, or set {CONFIG_VARIABLE} to the path of another one"
+            ) from error
         return path, {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsError(f"{path} can't be read: {error}") from error
     for key in _keys(values):
         if any(fnmatchcase(".".join(key), pattern) for pattern in _ENVIRONMENT_ONLY):
             raise SettingsError(
-                f"{'.'.join(key)} does not belong in {path}, which people share; take it out and set "
+                f"{'.'.join(key)} does not belong in {path}, because people share that file: remove it there, and set "
                 f"{_variable(key)} in the environment"
             )
     return path, _resolve_paths(path.parent, values)

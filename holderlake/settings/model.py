@@ -200,5 +200,6 @@ def _read(file: Path, what: str, parse: Callable[[str], Value]) -> Value:
         return parse(file.read_text().strip())
     except (OSError, ValueError):
         raise SettingsError(
-            f"the file {file} must contain {what} and nothing else: correct it, or set the value in the environment"
+            f"the file {file} must contain {what} and nothing else: create or correct it, or set the value in the "
+            "environment"
         ) from None

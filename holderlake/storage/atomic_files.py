@@ -84,7 +84,7 @@ def set_aside(path: Path, root: Path, folder: str) -> Path:
 
 
 def sync_files(paths: Iterable[Path]) -> None:
-    """Sync files to disk that were written without it, and then their folders."""
+    """Sync files that were written without a sync to disk, and then their folders."""
     folders = set()
     for path in paths:
         _sync(path)

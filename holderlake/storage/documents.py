@@ -34,14 +34,14 @@ class Documents:
         self._folder = where.files if isinstance(where, Postgres) else where
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a document; an earlier one of the name is replaced."""
+        """Write a document (JSON as bytes), in place of an earlier one of the same name."""
         if self._db is None:
             write_whole(self._path(name), content)
         else:
             self._db.run(lambda db: db.execute(_PUT, (self._folder.name, name, content.decode())))
 
     def all(self) -> list[bytes]:
-        """Return all documents, by name."""
+        """Return the content of all documents, sorted by name."""
         if self._db is None:
             return [path.read_bytes() for path in sorted(self._folder.glob("*.json"))]
         return [content.encode() for (content,) in self._db.rows(_ALL, (self._folder.name,))]

@@ -32,14 +32,17 @@ class ObjectsError(OSError):
 
 
 class Version(NamedTuple):
-    """The version of an object, for a put under a condition. ``number`` is empty where the storage has none."""
+    """The version of an object, for a put under a condition.
+
+    ``number`` is its version number, empty if the storage has no such numbers.
+    """
 
     e_tag: str
     number: str = ""
 
     @property
     def listed(self) -> str:
-        """The ETag as in a listing, which has no quotes in some storages."""
+        """The ETag without quotes, as in ``Listed``."""
         return _plain(self.e_tag)
 
 
@@ -62,7 +65,7 @@ class Objects(Protocol):
         ...
 
     def part(self, name: str, start: int, length: int) -> bytes:
-        """Return some bytes of an object. Raises ``FileNotFoundError``."""
+        """Return ``length`` bytes of an object from the byte ``start`` on. Raises ``FileNotFoundError``."""
         ...
 
     def put(self, name: str, data: bytes) -> None:
@@ -70,7 +73,10 @@ class Objects(Protocol):
         ...
 
     def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
-        """Write an object if it has this version, or if it does not exist (None). Return its new version, else None."""
+        """Write an object if ``version`` is its version, or if it does not exist and ``version`` is None.
+
+        Return the new version; None if nothing was written.
+        """
         ...
 
     def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
@@ -83,7 +89,7 @@ class Objects(Protocol):
 
 
 def open_objects(url: str, endpoint: str | None = None, region: str | None = None, **secrets: str) -> Objects:
-    """Open a URL such as ``s3://bucket/folder``, ``gs://…``, ``az://…`` or ``file:///folder``.
+    """Open the storage at a URL such as ``s3://bucket/folder``, ``gs://…``, ``az://…`` or ``file:///folder``.
 
     Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
     an S3 server other than Amazon's.
@@ -108,7 +114,7 @@ def open_objects(url: str, endpoint: str | None = None, region: str | None = Non
 
 
 def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Return ``work`` of each item, computed by several threads. Raises the first error."""
+    """Call ``work`` with each item, in several threads, and return the results in order. Raises the first error."""
     chosen = list(items)
     if len(chosen) < 2:
         return [work(item) for item in chosen]
@@ -241,7 +247,7 @@ class Bucket:
 
 
 class Below:
-    """The objects of another place below a folder of it."""
+    """The objects of ``objects`` in one folder, by their names below that folder."""
 
     def __init__(self, objects: Objects, folder: str) -> None:
         self._objects = objects

@@ -1,4 +1,4 @@
-"""Owners of claims in a database. A claim counts while the process that owns it runs.
+"""Owners of claims in a database. A claim is valid while the process that owns it runs.
 
 Each owner locks its own file, which the operating system unlocks when the process ends, even if it is killed. In
 PostgreSQL each owner also writes a heartbeat with the server's time, which other hosts see.
@@ -37,7 +37,7 @@ _BEATS: Final = 6
 
 
 class Owner:
-    """An owner in this process. Its lock file ``<base>.<name>.running`` is next to the database's file ``base``.
+    """An owner of claims in this process. Its lock file ``<base>.<name>.running`` is next to the database ``base``.
 
     Call ``join`` and ``ended`` within a write transaction: then no process sees a lock file that is not locked yet.
     """
@@ -53,7 +53,7 @@ class Owner:
         self._closed = threading.Event()
 
     def join(self, db: StateConnection) -> set[str]:
-        """Lock the owner's file, and return the owners that have ended since. Does nothing later on.
+        """Lock this owner's file, and return the names of other owners that have ended. Later calls return no names.
 
         Raises ``DatabaseError`` if the file cannot be written.
         """

@@ -1,6 +1,6 @@
 """A PostgreSQL schema that processes of many hosts write to, one short transaction at a time.
 
-It takes the SQL of ``sqlite.Database``: ``?`` for values, and column types as SQLite names them.
+It runs the same SQL as ``sqlite.Database``: ``?`` for values, and SQLite's names of column types.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _URL: Final = "check state.url (HOLDERLAKE_STATE__URL)"
 class Postgres:
     """Place of the state of several hosts: a schema of a PostgreSQL database.
 
-    ``files`` is the path on this host next to which its processes lock files; the names begin with the path's name.
+    Processes lock files on their own host too: next to the path ``files``, with names that begin with its name.
     """
 
     url: SecretStr
@@ -96,7 +96,7 @@ class Postgres:
 
 
 class ConnectionLost(DatabaseError):
-    """The connection broke. ``transaction`` is the transaction that may have been committed, None if none was."""
+    """The connection broke. ``transaction`` is the id of a transaction that may have been committed, else None."""
 
     transaction: str | None = None
 
@@ -187,7 +187,7 @@ class PostgresDatabase:
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[Connection]:
-        """Run the ``with`` block in a transaction. With ``write``, lock the schema first, so that rows stay valid."""
+        """Run the ``with`` block in a transaction. With ``write``, no other transaction writes meanwhile."""
         with self._lock:
             raw = self._connected()
             number = None
@@ -244,9 +244,7 @@ class PostgresDatabase:
             reason = next((reason for words, reason in _REASONS.items() if words in text), "no connection")
         failure = ConnectionLost if self._was_open else DatabaseError
         # Outside the handler, without a cause: the driver's text may contain a part of the URL.
-        raise failure(
-            f"{self} cannot be used: {reason}; {_URL} and the server, then repeat this: paid answers are kept"
-        )
+        raise failure(f"{self} cannot be used: {reason}; {_URL} and the server, then try again: paid answers are kept")
 
     @contextmanager
     def _explained(self, raw: psycopg.Connection) -> Iterator[None]:
@@ -259,13 +257,13 @@ class PostgresDatabase:
             state = error.sqlstate or ""
             if raw.closed or state in _RETRIED:
                 raise ConnectionLost(
-                    f"the connection to {self} was lost; check the server and the network, then repeat this: paid "
+                    f"the connection to {self} was lost; check the server and the network, then try again: paid "
                     "answers are kept"
                 ) from None
             if state == "55P03":
                 raise DatabaseError(
                     f"{self} was locked by another process for {_BUSY_SECONDS} s; end sessions that are idle in a "
-                    "transaction, then repeat this"
+                    "transaction, then try again"
                 ) from None
             what = (error.diag.message_primary or type(error).__name__).strip()
             raise DatabaseError(f"{self} cannot be used: {what} (SQLSTATE {state}); {_URL}") from None

@@ -21,7 +21,7 @@ _LOST: Final = "malformed"
 
 
 class DatabaseError(Exception):
-    """A SQLite file cannot be used. The message gives the reason and a remedy."""
+    """A SQLite file or a PostgreSQL database cannot be used. The message gives the reason and a remedy."""
 
 
 class DamagedDatabase(DatabaseError):
@@ -80,7 +80,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
-        """Run the ``with`` block in a transaction. With ``write``, lock the database first, so that rows stay valid."""
+        """Run the ``with`` block in a transaction. With ``write``, no other transaction writes meanwhile."""
         with self._lock, self._explained():
             self._db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:

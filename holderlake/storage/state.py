@@ -1,4 +1,4 @@
-"""State of the pipeline, in a SQLite file of the home or in PostgreSQL for several hosts, by the same statements."""
+"""State of the pipeline: a SQLite file of the home, or PostgreSQL for several hosts. Both run the same SQL."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ def inserted(db: StateConnection, sql: str, values: Sequence[Any]) -> Sequence[i
 
 
 def unix_now(db: StateConnection) -> float:
-    """Return the time in unix seconds, with PostgreSQL the server's."""
+    """Return the time in unix seconds: of this host for SQLite, of the server for PostgreSQL."""
     return float(db.execute(f"SELECT {NOW}").fetchall()[0][0]) if isinstance(db, Connection) else time.time()
 
 
 def given_rows(kind: Kind, **columns: Column) -> str:
-    """Return a table in SQL of the rows in one parameter: a JSON list of lists, with the values of ``columns``.
+    """Return a subquery in SQL whose rows come from one parameter: a JSON list with a list of values for each row.
 
-    Its column ``place`` numbers the rows. A statement's text so does not depend on the number of rows.
+    Its columns are ``columns`` (name and type) and ``place``, the row's position in the list. So the text of a
+    statement does not depend on the number of rows.
     """
     if kind == "sqlite":
         values = ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(columns))

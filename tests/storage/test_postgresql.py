@@ -95,7 +95,7 @@ def test_a_server_that_stays_away_is_reported(monkeypatch: pytest.MonkeyPatch, o
         names(database)
     text = str(caught.value)
     assert "connection refused" in text
-    assert "then repeat this: paid answers are kept" in text
+    assert "then try again: paid answers are kept" in text
     assert "\n" not in text
     own_postgres.start()
     assert names(database) == []

@@ -1,4 +1,4 @@
-"""Metadata of assets and of their materialisations: columns, numbers of one partition, plots, versions.
+"""Metadata of assets and of their materialisations: columns, figures of one partition, plots.
 
-Asset definitions belong in ``holderlake.dagster``.
+Assets belong in ``holderlake.dagster``.
 """

@@ -102,7 +102,7 @@ def holders_of(
 class RankedHolders(NamedTuple):
     """Holders by instant and rank, as arrays with one value for each holder.
 
-    ``instants`` are indices of instants, ``ranks`` begin with 1, ``addresses`` are address numbers. ``balances`` are
+    ``instants`` are positions of instants, ``ranks`` begin with 1, ``addresses`` are address numbers. ``balances`` are
     raw, as limbs (64-bit words, see ``bigint``).
     """
 

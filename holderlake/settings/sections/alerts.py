@@ -65,14 +65,16 @@ class AlertRule(Section):
     def _check_options(self) -> AlertRule:
         unused = sorted(self.model_fields_set - {"rule", "tokens"} - _OPTIONS[self.rule])
         if unused:
-            raise ValueError(f"a rule {self.rule} has no {unused[0]}; it has {', '.join(sorted(_OPTIONS[self.rule]))}")
+            raise ValueError(
+                f"a rule {self.rule} has no setting {unused[0]}; use {', '.join(sorted(_OPTIONS[self.rule]))}"
+            )
         if self.rule == "cluster_share" and self.limit >= 1:
-            raise ValueError("the threshold is a share of the supply, below 1: 0.1 is 10 %")
+            raise ValueError(f"invalid threshold {self.limit:g}: it is a share of the supply, below 1; 0.1 is 10 %")
         return self
 
     @property
     def limit(self) -> float:
-        """Return the rule's threshold. For new top holders it is the last rank that counts."""
+        """Return the threshold of the rule, or its default; for the rule ``new_top_holder`` return ``top``."""
         if self.rule == "new_top_holder":
             return self.top
         return _THRESHOLDS[self.rule] if self.threshold is None else self.threshold

@@ -97,9 +97,9 @@ class ServiceSettings(Section):
 
     @property
     def lifetime_table(self) -> tuple[tuple[int | None, int], ...]:
-        """Return the cache lifetimes as pairs (age below, lifetime) in seconds, by rising age.
+        """Return the cache lifetimes as pairs (age of the token at most, lifetime) in seconds, by rising age.
 
-        The last pair has None as age and is for all older instants.
+        The last pair has None as age and is for all older tokens.
         """
         return _lifetime_table(self.lifetimes)
 

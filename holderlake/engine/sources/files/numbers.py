@@ -129,7 +129,7 @@ def _written_out(text: str, value: object) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return the text without surrounding spaces and quotation marks. Exports for spreadsheets quote long numbers."""
+    """Return the text without surrounding spaces and quotation marks. For spreadsheets, long numbers are quoted."""
     return text.strip().strip("\"'").strip()
 
 
