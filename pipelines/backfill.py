@@ -43,7 +43,7 @@ from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import log_materialisations, newest_days
 from holderlake.dagster.metadata.versions import code_version, provenance
 from holderlake.dagster.partitions import partition_key
-from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, prepare, refresh_start
+from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.dagster.warehouse import history_plots, load_text, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
@@ -205,9 +205,12 @@ class _Backfill:
             for own in by_day(results).values():
                 key = partition_key(chain, own[0].as_of)
                 if key not in known or any(result.is_new for result in own):
-                    version = code_version(stream.name, own[-1].options)
-                    # a run for some tokens leaves it open whether the partition is complete
-                    tags = {} if self._tokens else provenance(instance, version, INPUTS.get(table, ()))
+                    tags = provenance(
+                        instance,
+                        code_version(stream.name, own[-1].options),
+                        INPUTS.get(table, ()),
+                        has_all_tokens=not lacks_tokens(self._tokens, own),
+                    )
                     log_materialisations(
                         self._context, table, own, self._workspace, with_plots=key == newest, tags=tags
                     )

@@ -5,7 +5,7 @@ finished are logged as materialised, so that the next run fetches only the rest.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ from holderlake.dagster.metadata.tables import (
 )
 from holderlake.dagster.metadata.versions import chosen_version, code_version, provenance
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of
-from holderlake.dagster.runs import RunOptions, by_day, ingest_run, prepare, refresh_start
+from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.healing.parked import parking
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
@@ -92,26 +92,39 @@ def stream_asset(
                 metadata = table_metadata(table, own, workspace, day in plotted) if own else empty_metadata(*day)
                 context.add_asset_metadata(metadata, key, partition)
             yield MaterializeResult(asset_key=key)
-            _keep_versions(context, stream, table, results, workspace, key_prefix)
+            for own in results.values():
+                if _differs(stream, own, config, workspace):
+                    _log(context, stream, table, own, config, workspace, key_prefix)
 
     return materialise
 
 
-def _keep_versions(
+def _differs(stream: Stream, own: Sequence[PartitionResult], config: IngestConfig, workspace: Workspace) -> bool:
+    """Return whether a partition differs from what Dagster records: the settings' options, and all watched tokens.
+
+    A partition keeps its options until a refresh replaces it. A run limited to some tokens can leave others out.
+    """
+    version = code_version(stream.name, own[-1].options)
+    return version != chosen_version(stream.name, workspace.settings) or lacks_tokens(config.tokens, own)
+
+
+def _log(
     context: AssetExecutionContext,
     stream: Stream,
     table: str,
-    results: Mapping[tuple[str, str], Sequence[PartitionResult]],
+    own: Sequence[PartitionResult],
+    config: IngestConfig,
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> None:
-    """Log those partitions again whose options differ from the settings, because only a refresh replaces them."""
-    key = asset_key(table, key_prefix)
-    for own in results.values():
-        version = code_version(stream.name, own[-1].options)
-        if version != chosen_version(stream.name, workspace.settings):
-            tags = provenance(context.instance, version, context.assets_def.asset_deps[key])
-            log_materialisations(context.op_execution_context, table, own, workspace, key_prefix=key_prefix, tags=tags)
+    """Log one chain and day of a table as materialised, with its own options and tokens."""
+    tags = provenance(
+        context.instance,
+        code_version(stream.name, own[-1].options),
+        context.assets_def.asset_deps[asset_key(table, key_prefix)],
+        has_all_tokens=not lacks_tokens(config.tokens, own),
+    )
+    log_materialisations(context.op_execution_context, table, own, workspace, key_prefix=key_prefix, tags=tags)
 
 
 def _table_spec(
@@ -156,7 +169,7 @@ def _ingest(
         for (chain, day), own in by_day(results).items():
             if len(own) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain]):
                 for table in stream.tables:
-                    log_materialisations(context.op_execution_context, table, own, workspace, key_prefix=key_prefix)
+                    _log(context, stream, table, own, config, workspace, key_prefix)
         raise
     return results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date, datetime, time
-from typing import Final
+from typing import Any, Final
 
 from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
 
@@ -34,9 +34,12 @@ def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> lis
 
 
 def last_results(attempts: Iterable[Attempt]) -> dict[Day, bool]:
-    """Return for each day whether its last run succeeded."""
-    ended = sorted(((one.ended, one) for one in attempts if one.ended), key=lambda pair: pair[0])
-    return {one.day: not one.error for _, one in ended}
+    """Return for each chain and day whether its last ended run of all tokens succeeded.
+
+    It is False if all runs of a day were limited to some tokens.
+    """
+    ended = [(not one.is_limited, one.ended, one) for one in attempts if one.ended]
+    return {one.day: is_whole and not one.error for is_whole, _, one in sorted(ended, key=lambda each: each[:2])}
 
 
 def _attempt(record: RunRecord) -> Attempt:
@@ -44,4 +47,6 @@ def _attempt(record: RunRecord) -> Attempt:
     ((chain, day),) = days_of([run.tags[PARTITION_TAG]])
     error = "" if run.status == DagsterRunStatus.SUCCESS else run.tags.get(ERROR_TAG, run.status.value)
     ended = from_unix(int(record.end_time)) if run.is_finished and record.end_time else None
-    return Attempt((chain, date.fromisoformat(day)), ended, error, REPETITION_TAG in run.tags)
+    steps: Any = run.run_config.get("ops", {})
+    is_limited = any(step.get("config", {}).get("tokens") for step in steps.values())
+    return Attempt((chain, date.fromisoformat(day)), ended, error, REPETITION_TAG in run.tags, is_limited)

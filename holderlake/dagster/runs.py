@@ -99,6 +99,11 @@ def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
     return record.create_timestamp.astimezone(UTC).replace(tzinfo=None) if record else utc_now()
 
 
+def lacks_tokens(chosen: Sequence[str], results: Iterable[PartitionResult]) -> bool:
+    """Return whether a run that was limited to the ``chosen`` tokens left partitions without other watched tokens."""
+    return bool(chosen) and any(result.lacks_tokens for result in results)
+
+
 def by_day(results: Iterable[PartitionResult]) -> dict[tuple[str, str], list[PartitionResult]]:
     """Group the results by chain and day (YYYY-MM-DD)."""
     ordered = sorted(results, key=lambda result: (result.chain, result.as_of))

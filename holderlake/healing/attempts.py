@@ -36,12 +36,14 @@ class Attempt:
     """A run of a chain and day. ``ended`` is naive UTC, None for a run that is queued or running.
 
     ``error`` is the code of a failed run, empty for a run that succeeded. ``is_repetition``: launched by the sensor.
+    ``is_limited``: the run fetched some tokens only, so its success does not complete the day.
     """
 
     day: Day
     ended: datetime | None
     error: str
     is_repetition: bool
+    is_limited: bool = False
 
     @property
     def chain(self) -> str:

@@ -305,6 +305,10 @@ async def commit(
         revisions=manifest.revisions if manifest else 0,
         options=manifest.options if manifest else missing.options,
         computed=batch.computed,
+        lacks_tokens=stream.by == "token"
+        and not (manifest.covered if manifest else frozenset()).issuperset(
+            stream.subjects(context.workspace, partition)
+        ),
     )
 
 

@@ -172,6 +172,8 @@ class PartitionResult:
     """The request options of the partition; None if they are not known."""
     computed: int = 0
     """Number of subjects that the local engine computed, without a call."""
+    lacks_tokens: bool = False
+    """True if the partition has no answer about some of the watched tokens. For a stream by token only."""
 
 
 def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition:

@@ -15,6 +15,7 @@ from holderlake.healing.missing import missing_days
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
+from pipelines.runs import ingest_day
 from tests.filling import MakeWorkspace, fill
 
 CHAIN = "solana"
@@ -135,6 +136,17 @@ def test_the_rest_of_an_interrupted_day_is_missing(make_workspace: MakeWorkspace
     assert "holders" in families(False)
     assert "maps" in families(True)
     assert "holders" not in families(True)
+
+
+def test_a_run_limited_to_some_tokens_does_not_complete_a_day(pipeline: Make) -> None:
+    late = pipeline(timedelta(minutes=16), count=2)
+    _expect(late, YESTERDAY)
+    workspace = late.workspace
+    ingest_day(workspace, late.instance, CHAIN, [YESTERDAY], tokens=workspace.settings.watchlist[CHAIN][:1])
+    assert late.sensor("healing") == [(_key(YESTERDAY), True)]
+    manifest = workspace.lake.manifest("holders", CHAIN, YESTERDAY)
+    assert manifest is not None
+    assert manifest.covered == set(workspace.settings.watchlist[CHAIN])
 
 
 def test_a_token_that_the_provider_does_not_know_is_not_repeated(

@@ -70,6 +70,23 @@ def test_a_new_option_makes_partitions_stale_until_a_refresh(
     assert (_status(after, instance, "maps"), _status(after, instance, "holders")) == ("FRESH", "FRESH")
 
 
+@pytest.mark.parametrize("run", [_ingest, _backfill])
+def test_a_run_limited_to_some_tokens_leaves_the_others_stale(
+    run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance
+) -> None:
+    workspace = make_workspace(watchlist={"solana": tokens})
+
+    def stale() -> set[str]:
+        return {_status(workspace, instance, table) for table in ("tokens", "holders", "clusters")}
+
+    run(workspace, instance, tokens=tokens[:1])
+    assert stale() == {"STALE"}
+    run(workspace, instance, tokens=tokens[1:])
+    assert stale() == {"FRESH"}
+    run(workspace, instance, tokens=tokens[:1], refresh=True)
+    assert stale() == {"FRESH"}
+
+
 def test_the_sensor_adds_a_newly_watched_chain_as_missing(
     tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:

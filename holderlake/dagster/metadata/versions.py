@@ -71,11 +71,18 @@ def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], cha
     return changed
 
 
-def provenance(instance: DagsterInstance, version: str, inputs: Iterable[AssetKey]) -> dict[str, str]:
-    """Return the tags that Dagster gives to a materialisation: its versions, and the newest events of its inputs."""
+def provenance(
+    instance: DagsterInstance, version: str, inputs: Iterable[AssetKey], *, has_all_tokens: bool = True
+) -> dict[str, str]:
+    """Return the tags that Dagster gives to a materialisation: its versions, and the newest events of its inputs.
+
+    Without ``has_all_tokens`` the watchlist is left out: Dagster then shows the partition as stale.
+    """
     tags = {_CODE_VERSION: version, _DATA_VERSION: hashlib.sha256(version.encode()).hexdigest()[:12]}
     for key in inputs:
         name = key.to_user_string()
+        if name == WATCHLIST and not has_all_tokens:
+            continue
         fetch = instance.fetch_observations if name == WATCHLIST else instance.fetch_materializations
         newest = next(iter(fetch(key, limit=1).records), None)
         tags[_INPUT + name] = (_tags(newest).get(_DATA_VERSION) if newest else None) or "INITIAL"
