@@ -1,6 +1,7 @@
 """Asset: raw transfers of one chain and day, read from the nodes of the chain.
 
-The schedule ``daily_transfers`` imports the previous day. The asset exists only if the settings name nodes.
+The schedule ``daily_transfers`` imports the previous day, and the sensor ``healing_transfers`` the days that it missed.
+The asset exists only if the settings name nodes.
 """
 
 from holderlake.dagster.transfers import transfers_asset

@@ -6,9 +6,9 @@ The sensor ``notices`` reports what failed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, time, timedelta
-from typing import Final
+from typing import Any, Final
 
 from dagster import (
     DagsterInstance,
@@ -31,7 +31,9 @@ from holderlake.dagster.failures import ERROR_TAG
 from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
-from holderlake.healing.attempts import Choice, choose
+from holderlake.dagster.transfers import is_imported
+from holderlake.healing.attempts import Attempt, Choice, choose
+from holderlake.healing.expected import TRANSFERS as TRANSFERS_TICKS
 from holderlake.healing.expected import expected
 from holderlake.healing.missing import MissingDay, missing_days
 from holderlake.healing.parked import parked_schedule, waiting_schedule
@@ -52,7 +54,8 @@ _CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 def healing_sensors(settings: Settings) -> list[SensorDefinition]:
     """Return the sensors that repair and report without help."""
-    return [_dead_runs_sensor(), _healing_sensor(settings), _notices_sensor()]
+    transfers = [_transfers_sensor(settings)] if settings.node_chains else []
+    return [_dead_runs_sensor(), _healing_sensor(settings), *transfers, _notices_sensor()]
 
 
 def _dead_runs_sensor() -> SensorDefinition:
@@ -109,12 +112,40 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
         choice = choose(missing, attempts, now, workspace.settings.healing, _credits_left(context.instance, workspace))
         _report_given_up(workspace, choice, now)
         watch(context.instance, workspace.settings.watchlist, {day.chain for day in choice.now})
-        for day in choice.now:
-            yield _request(day, sum(one.is_repetition for one in attempts if one.day == day.key))
-        if not choice.now:
-            yield SkipReason(f"{choice.waiting} days wait for another attempt, {len(choice.given_up)} are given up")
+        yield from _requests(choice.now, choice, attempts, _config)
 
     return healing
+
+
+def _transfers_sensor(settings: Settings) -> SensorDefinition:
+    """Return the sensor that repeats days of transfers. It imports one day of a chain at a time."""
+    complete: set[tuple[str, datetime]] = set()
+
+    @sensor(
+        name="healing_transfers",
+        job_name=TRANSFERS,
+        minimum_interval_seconds=300,
+        default_status=DefaultSensorStatus.RUNNING if settings.healing.enabled else DefaultSensorStatus.STOPPED,
+        description="Imports days of transfers again that failed, were missed, or ended before their last blocks.",
+    )
+    def healing_transfers(
+        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest | SkipReason]:
+        asked, now = expected(workspace, TRANSFERS_TICKS), workspace.now()
+        if asked is None or now < asked.until + _GRACE:
+            yield SkipReason("the schedule has not run yet" if asked is None else "the schedule's runs are starting")
+            return
+        days = {(chain, when) for chain, instants in asked.instants.items() for when in instants}
+        complete.update(day for day in days - complete if is_imported(context.instance, *day))
+        missing = [MissingDay(chain, when.date(), (when,), (), 0) for chain, when in sorted(days - complete)]
+        attempts = attempts_of(context.instance, TRANSFERS, {day.key for day in missing})
+        choice = choose(missing, attempts, now, workspace.settings.healing, None)
+        _report_given_up(workspace, choice, now)
+        busy = {one.chain for one in attempts if one.ended is None}
+        oldest = {day.chain: day for day in reversed(choice.now) if day.chain not in busy}
+        yield from _requests(oldest.values(), choice, attempts, lambda day: {})
+
+    return healing_transfers
 
 
 def _notices_sensor() -> SensorDefinition:
@@ -153,15 +184,30 @@ def _credits_left(instance: DagsterInstance, workspace: Workspace) -> int | None
     return limit - sum(spent.get(run, 0) if run in finished else credits for run, credits in planned.items())
 
 
-def _request(day: MissingDay, repetitions: int) -> RunRequest:
+def _requests(
+    days: Collection[MissingDay],
+    choice: Choice,
+    attempts: Sequence[Attempt],
+    config: Callable[[MissingDay], dict[str, Any]],
+) -> Iterator[RunRequest | SkipReason]:
+    """Yield a run for each of the days, which are some of the choice's, or the reason why there is none."""
+    for day in days:
+        key = partition_key(day.chain, datetime.combine(day.day, time()))
+        repetitions = sum(one.is_repetition for one in attempts if one.day == day.key)
+        yield RunRequest(
+            run_key=f"{key} repetition {repetitions + 1}",
+            partition_key=key,
+            run_config=config(day),
+            tags={**LIMITS, REPETITION_TAG: str(day.credits)},
+        )
+    if not days:
+        waiting = choice.waiting + len(choice.now)
+        yield SkipReason(f"{waiting} days wait for another attempt, {len(choice.given_up)} are given up")
+
+
+def _config(day: MissingDay) -> dict[str, Any]:
     options = {"config": {"instants": [when.isoformat() for when in day.instants]}}
-    key = partition_key(day.chain, datetime.combine(day.day, time()))
-    return RunRequest(
-        run_key=f"{key} repetition {repetitions + 1}",
-        partition_key=key,
-        run_config={"ops": {stream.name: options for stream in STREAMS}},
-        tags={**LIMITS, REPETITION_TAG: str(day.credits)},
-    )
+    return {"ops": {stream.name: options for stream in STREAMS}}
 
 
 def _report_given_up(workspace: Workspace, choice: Choice, now: datetime) -> None:
@@ -169,7 +215,8 @@ def _report_given_up(workspace: Workspace, choice: Choice, now: datetime) -> Non
         notify(
             workspace,
             [
-                partition_given_up(day.chain, day.day, day.instants, day.families, reason, now)
+                # a day of transfers has no gaps of streams
+                partition_given_up(day.chain, day.day, day.instants, day.families or [TRANSFERS], reason, now)
                 for day, reason in choice.given_up
             ],
         )

@@ -18,7 +18,7 @@ from dagster import (
 from holderlake.contract.times import partition_text
 from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
-from holderlake.healing.expected import record_tick
+from holderlake.healing.expected import record_tick, record_transfers_tick
 from holderlake.healing.parked import waiting_schedule
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
@@ -102,9 +102,13 @@ def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
         execution_timezone="UTC",
         description="Imports yesterday's transfers of every chain that the settings name nodes for.",
     )
-    def daily_transfers(context: ScheduleEvaluationContext) -> Iterator[RunRequest]:
+    def daily_transfers(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest]:
         context.instance.add_dynamic_partitions(CHAIN, settings.node_chains)
-        yesterday = context.scheduled_execution_time - timedelta(days=1)
+        tick = context.scheduled_execution_time.replace(tzinfo=None)
+        record_transfers_tick(workspace, previous_tick(settings.schedule.cron, tick), tick)
+        yesterday = tick - timedelta(days=1)
         for chain in settings.node_chains:
             key = partition_key(chain, yesterday)
             yield RunRequest(run_key=f"transfers {key}", partition_key=key)

@@ -4,14 +4,17 @@ The asset needs nodes in the settings.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from dagster import (
     AssetExecutionContext,
     AssetMaterialization,
+    AssetRecordsFilter,
     AssetsDefinition,
     AssetSpec,
     BackfillPolicy,
+    DagsterInstance,
     MaterializeResult,
     MultiPartitionsDefinition,
     ResourceParam,
@@ -21,11 +24,12 @@ from dagster import (
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key
-from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, partition_key
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 
+_WHOLE: Final = "whole day"
 _DESCRIPTION: Final = (
     "**A chain's token transfers, from its nodes (JSON-RPC).** A day's blocks go into the engine's store, each once; "
     "blocks that a reorganisation replaced are rolled back and read again. A day that has not ended, or whose last "
@@ -65,6 +69,13 @@ def transfers_asset(
     return transfers
 
 
+def is_imported(instance: DagsterInstance, chain: str, day: datetime) -> bool:
+    """Return whether the newest import of a chain and day, if there is one, read all blocks of the day."""
+    filter_ = AssetRecordsFilter(asset_key("transfers"), asset_partitions=[partition_key(chain, day)])
+    events = [one.asset_materialization for one in instance.fetch_materializations(filter_, limit=1).records]
+    return any(event.metadata[_WHOLE].value for event in events if event)
+
+
 def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
         raise SettingsError(
@@ -84,5 +95,5 @@ def _metadata(report: DayReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 2),
         "first block": report.first_block,
         "last block": report.last_block,
-        "whole day": report.is_whole,
+        _WHOLE: report.is_whole,
     }

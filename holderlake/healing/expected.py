@@ -1,12 +1,12 @@
-"""Instants that the schedule asked for, by chain: a JSON file in the folder ``schedule`` of the home, or in PostgreSQL.
+"""Instants that the schedules asked for, by chain: JSON files in folders of the home, or documents in PostgreSQL.
 
-Each tick of the schedule records its instants. So a later change of the times, or a new chain, does not make older
-instants look missed.
+Each tick of a schedule records its instants. So a later change of the times, or a new chain, does not make older
+instants look missed. The schedule of transfers records the starts of the days that it imports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, time, timedelta
 from typing import Final
@@ -18,6 +18,11 @@ from holderlake.storage.documents import Documents
 from holderlake.workspace import Workspace
 
 _NAME: Final = "expected"
+_DAILY: Final = "schedule"
+"""Folder of the instants of the schedule ``daily``."""
+TRANSFERS: Final = "schedule_transfers"
+"""Folder of the days of the schedule ``daily_transfers``."""
+_DAY: Final = timedelta(days=1)
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -33,21 +38,38 @@ def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> Non
     They are the instants after the last recorded tick, also if ticks between were missed; for a new chain, those after
     ``previous``, the tick before. Instants older than ``healing.days`` are forgotten.
     """
-    settings, known = workspace.settings, expected(workspace)
-    oldest = tick - timedelta(days=settings.healing.days)
+    _record(workspace, _DAILY, workspace.settings.watchlist, workspace.settings.schedule.offsets, previous, tick)
+
+
+def record_transfers_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
+    """Record the days that ended until a tick of the schedule of transfers, for every chain with nodes."""
+    _record(workspace, TRANSFERS, workspace.settings.node_chains, [timedelta(0)], previous, tick, _DAY)
+
+
+def _record(
+    workspace: Workspace,
+    folder: str,
+    chains: Iterable[str],
+    offsets: Sequence[timedelta],
+    previous: datetime,
+    tick: datetime,
+    lag: timedelta = timedelta(0),
+) -> None:
+    """Record the instants between two ticks. With ``lag``, they are those that had passed that long before."""
+    known, oldest = expected(workspace, folder), tick - timedelta(days=workspace.settings.healing.days)
     instants = {}
-    for chain in settings.watchlist:
+    for chain in chains:
         held = known.instants.get(chain) if known else None
         since = previous if known is None or held is None else min(previous, known.until)
-        due = instants_between(max(since, oldest), tick, settings.schedule.offsets)
+        due = instants_between(max(since, oldest) - lag, tick - lag, offsets)
         instants[chain] = [when for when in sorted({*(held or ()), *from_first_day(chain, due)}) if when > oldest]
     until = tick if known is None else max(tick, known.until)
-    _documents(workspace).put(_NAME, msgspec.json.encode(Expected(until, instants)))
+    _documents(workspace, folder).put(_NAME, msgspec.json.encode(Expected(until, instants)))
 
 
-def expected(workspace: Workspace) -> Expected | None:
-    """Return what the schedule asked for; None before its first tick, or if the record is damaged."""
-    for content in _documents(workspace).all():
+def expected(workspace: Workspace, folder: str = _DAILY) -> Expected | None:
+    """Return what a schedule asked for; None before its first tick, or if the record is damaged."""
+    for content in _documents(workspace, folder).all():
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             return msgspec.json.decode(content, type=Expected)
     return None
@@ -65,5 +87,5 @@ def instants_between(since: datetime, until: datetime, offsets: Sequence[timedel
     return [day + offset for day in days for offset in offsets if since < day + offset <= until]
 
 
-def _documents(workspace: Workspace) -> Documents:
-    return Documents(workspace.state(workspace.settings.home / "schedule"))
+def _documents(workspace: Workspace, folder: str) -> Documents:
+    return Documents(workspace.state(workspace.settings.home / folder))

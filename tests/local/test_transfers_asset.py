@@ -6,14 +6,16 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_context
+from dagster import AssetKey, DagsterInstance, RunRequest, build_schedule_context, build_sensor_context
 
+from holderlake.contract.times import utc_now
 from holderlake.engine.store.store import Store
+from holderlake.healing.expected import record_transfers_tick
 from holderlake.local.embedded import make_workspace
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
@@ -148,14 +150,59 @@ def test_transfers_are_defined_only_where_nodes_are_named(tmp_path: Path) -> Non
 
 
 def test_the_schedule_asks_for_the_day_that_has_ended(tmp_path: Path, instance: DagsterInstance) -> None:
-    defs = build_defs(workspace_of(tmp_path, "http://127.0.0.1:1"))
+    workspace = workspace_of(tmp_path, "http://127.0.0.1:1")
+    defs = build_defs(workspace)
     schedule = defs.resolve_schedule_def("daily_transfers")
     with build_schedule_context(
-        instance, repository_def=defs.get_repository_def(), scheduled_execution_time=datetime(2026, 5, 2, 0, 5)
+        instance,
+        repository_def=defs.get_repository_def(),
+        scheduled_execution_time=datetime(2026, 5, 2, 0, 5),
+        resources={"workspace": workspace},
     ) as context:
         requests = schedule.evaluate_tick(context).run_requests
     assert requests is not None
     assert [isinstance(one, RunRequest) and one.partition_key for one in requests] == ["test|2026-05-01"]
+
+
+def heal(workspace: Workspace, instance: DagsterInstance) -> list[str | None]:
+    """Execute the runs that the sensor requests. Return their partitions, or the reason why there is none."""
+    defs = build_defs(workspace)
+    with build_sensor_context(instance, resources={"workspace": workspace}) as context:
+        found = list(defs.resolve_sensor_def("healing_transfers")(context))
+    for one in found:
+        if isinstance(one, RunRequest):
+            defs.resolve_job_def("transfers").execute_in_process(
+                instance=instance, partition_key=one.partition_key, tags=dict(one.tags), raise_on_error=False
+            )
+    return [one.partition_key if isinstance(one, RunRequest) else one.skip_message for one in found]
+
+
+def test_days_of_transfers_that_failed_were_missed_or_are_not_whole_are_imported_later(
+    tmp_path: Path, instance: DagsterInstance, serve: Serve
+) -> None:
+    chain = MadeUpChain(9_000)  # until 2023-11-16 04:13
+    url = serve(chain.answer).url
+    wrong, up = workspace_of(tmp_path, url, tokens=[]), workspace_of(tmp_path, url)
+    assert heal(up, instance) == ["the schedule has not run yet"]
+    for day in (15, 17):  # the tick of the 16th was missed
+        record_transfers_tick(up, datetime(2023, 11, day - 1, 0, 5), datetime(2023, 11, day, 0, 5))
+    assert heal(wrong, instance) == ["test|2023-11-14"]  # fails without a token
+    now = utc_now()
+    waits = []
+    for minutes in (0, 31, 32, 33, 95):
+        up.now = lambda minutes=minutes: now + timedelta(minutes=minutes)
+        if minutes == 95:
+            chain.head = 30_000
+        waits.append(heal(up, instance))
+    assert waits == [
+        ["3 days wait for another attempt, 0 are given up"],
+        ["test|2023-11-15"],
+        ["test|2023-11-14"],
+        ["test|2023-11-16"],  # it has not ended for the node
+        ["test|2023-11-16"],
+    ]
+    assert heal(up, instance) == ["0 days wait for another attempt, 0 are given up"]
+    assert len(times(tmp_path)) == 14_933
 
 
 def run(home: Path, *arguments: str, command: str = "import-rpc", **settings: str) -> Ended:
