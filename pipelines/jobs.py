@@ -59,7 +59,7 @@ def alerts_job() -> None:
     send_alerts()
 
 
-@op(description="Deletes runs, failures and answers that are older than the ages of the section [retention].")
+@op(description="Deletes data that are older than the ages of the section [retention], and unused files of a bucket.")
 def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
     """Delete old data, and log the numbers of deleted data, and of those that are kept for a rebuild."""
     chosen, folder = workspace.settings.retention, workspace.settings.dagster_home

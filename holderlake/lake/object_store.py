@@ -314,7 +314,13 @@ class BucketStore:
             yield place_of(path), msgspec.json.decode(text, type=_Records).records
 
     def sweep(self, age: timedelta) -> int:
-        """Delete files that no manifest lists and that did not change for ``age``. Return their number.
+        """Delete the unused files (see ``unused``). Return their number."""
+        found = self.unused(age)
+        self.objects.delete(found)
+        return len(found)
+
+    def unused(self, age: timedelta) -> set[str]:
+        """Return the names of files that no manifest lists and that did not change for ``age``.
 
         ``age`` must be longer than a commit takes, because its files are written before its manifest.
         """
@@ -331,8 +337,7 @@ class BucketStore:
             except DamagedManifest:
                 _, chain, timestamp = place_of(path)
                 found = {name for name in found if f"/chain={chain}/timestamp={timestamp}/" not in name}
-        self.objects.delete(found)
-        return len(found)
+        return found
 
 
 def manifest_name(manifest: Manifest) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import pyarrow.compute as pc
@@ -17,10 +17,13 @@ from holderlake import console
 from holderlake.contract.times import utc_now
 from holderlake.lake.lake import FAILURES
 from holderlake.lake.manifests import Manifest
+from holderlake.lake.object_store import BucketStore
 from holderlake.maintenance.prune import Prunable, prunable, prune
 from holderlake.maintenance.replay import stream_of
 from holderlake.workspace import Workspace
 
+_UNUSED_AGE: Final = timedelta(days=1)
+"""Least age of a file in a bucket that is deleted as unused. Younger files may belong to a running commit."""
 _SHOWN: Final = 5
 """Partitions that a warning names."""
 
@@ -38,7 +41,7 @@ class Expired:
     bytes: int
     lost: str
     is_for_rebuild: bool
-    delete: Callable[[], None]
+    delete: Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def expired(workspace: Workspace) -> list[Expired]:
     if ages.revisions is not None and (ages.archive is None or ages.revisions < ages.archive):
         chosen = prunable(workspace, ages.revisions, only_superseded=True)
         found += _answers(workspace, "revisions", "replaced answers", chosen)
+    if isinstance(workspace.lake.store, BucketStore):
+        found += _unused(workspace.lake.store)
     return found
 
 
@@ -94,6 +99,19 @@ def _answers(workspace: Workspace, kind: str, what: str, chosen: Prunable) -> It
         is_for_rebuild=True,
         delete=lambda: prune(workspace.archive, chosen),
     )
+
+
+def _unused(store: BucketStore) -> Iterator[Expired]:
+    if count := len(store.unused(_UNUSED_AGE)):
+        yield Expired(
+            "unused",
+            "unused files of the bucket",
+            count,
+            0,
+            "nothing: replaced files, and those of killed commits",
+            is_for_rebuild=False,
+            delete=lambda: store.sweep(_UNUSED_AGE),  # looks again, because a commit may use them by now
+        )
 
 
 def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -181,6 +183,23 @@ def test_the_job_deletes_by_the_settings_and_its_schedule_is_off(make_workspace:
         assert len(instance.get_runs()) == 2
     assert workspace.archive.size().answers > 0
     assert [one.failures for one in workspace.lake.manifests()] == [0]
+
+
+def test_the_job_deletes_unused_files_of_a_bucket_after_a_day(make_workspace: MakeWorkspace, tmp_path: Path) -> None:
+    workspace = make_workspace(lake={"url": f"file://{tmp_path}/bucket"})
+    fill(workspace, HOLDERS, "eth", MAY)
+    before = workspace.lake.read("holders")
+    (used,) = (tmp_path / "bucket" / "holders").rglob("*.parquet")
+    old, young = (used.with_name(f"part-{letter * 24}.parquet") for letter in "ab")
+    for path in (old, young):
+        shutil.copy(used, path)
+    for path in (used, old):
+        os.utime(path, (0, 0))
+    with dagster_instance(tmp_path / "dagster") as instance:
+        job = build_defs(workspace).resolve_job_def("retention")
+        assert job.execute_in_process(instance=instance).success
+    assert [path.exists() for path in (used, young, old)] == [True, True, False]
+    assert workspace.lake.read("holders").equals(before)
 
 
 def test_the_command_needs_yes_and_a_flag_for_answers(
