@@ -33,6 +33,7 @@ from tests.filling import MakeWorkspace, fill
 from tests.killing import kill_everywhere
 from tests.maintenance.killed_work import backed_up, workspace_of
 from tests.maintenance.killed_work import restored as restored_home
+from tests.postgres import PostgresServer
 
 MAY = [datetime(2026, 5, day) for day in range(1, 7)]
 QUERY = "SELECT chain, token_address, timestamp, address, amount, share FROM holders ORDER BY ALL"
@@ -216,13 +217,62 @@ def test_a_home_with_its_lake_in_a_bucket_keeps_ledger_and_warehouse(
     workspace = make_workspace(lake=LakeSettings(url=f"file://{tmp_path_factory.mktemp('bucket')}"))
     fill(workspace, HOLDERS, "eth", MAY[0])
     workspace.warehouse.load(workspace.lake)
-    assert backup(workspace, folder).files == 2
+    report = backup(workspace, folder)
+    assert report.files == 2
+    assert [text.partition(" in ")[0] for text in report.elsewhere] == ["lake and archive"]
+    assert f"rclone sync {workspace.settings.lake.url} TARGET" in report.elsewhere[0]
     again = Workspace(workspace.settings.model_copy(update={"home": home}), workspace._endpoint)
-    restore(again, folder)
+    assert restore(again, folder).missing == []
     assert again.ledger.totals().spent == workspace.ledger.totals().spent > 0
     assert again.warehouse.query(QUERY).equals(workspace.warehouse.query(QUERY))
     assert again.lake.read("holders").equals(workspace.lake.read("holders"))
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [(None, "set lake.url to it, or to its copy"), ("file://{}", "has no partitions: restore the bucket")],
+)
+def test_a_restore_names_a_bucket_that_is_missing(
+    url: str | None, text: str, make_workspace: MakeWorkspace, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("backups")
+    workspace = make_workspace(lake=LakeSettings(url=f"file://{tmp_path_factory.mktemp('bucket')}"))
+    fill(workspace, HOLDERS, "eth", MAY[0])
+    backup(workspace, folder)
+    lake = LakeSettings(url=url and url.format(tmp_path_factory.mktemp("empty")))
+    changed = {"home": tmp_path_factory.mktemp("restored"), "lake": lake}
+    again = Workspace(workspace.settings.model_copy(update=changed), workspace._endpoint)
+    (missing,) = restore(again, folder).missing
+    assert text in missing
+
+
+def test_a_restore_names_a_database_that_is_missing(
+    postgres_server: PostgresServer,
+    make_workspace: MakeWorkspace,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder, homes = tmp_path_factory.mktemp("backups"), [tmp_path_factory.mktemp("restored") for _ in range(3)]
+    first, second = postgres_server.new_database(), postgres_server.new_database()
+    workspace = make_workspace(state={"url": first})
+    fill(workspace, HOLDERS, "eth", MAY[0])
+    workspace.close()
+    (part,) = backup(workspace, folder).elsewhere
+    assert part.endswith('pg_dump --format=custom --schema=holderlake --file=state.dump "$HOLDERLAKE_STATE__URL"')
+    found = []
+    for home, url in zip(homes, (first, second, None), strict=True):
+        monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
+        monkeypatch.delenv("HOLDERLAKE_STATE__URL", raising=False)
+        if url is not None:
+            monkeypatch.setenv("HOLDERLAKE_STATE__URL", url)
+        ended = CliRunner().invoke(app, ["restore", str(folder), "--json"])
+        found.append((ended.exit_code, [text.partition(": ")[2] for text in json.loads(ended.stdout)["missing"]]))
+    assert found == [
+        (0, []),
+        (3, ["pg_restore brings it back; without it the next command makes the ledger from the archive"]),
+        (3, ["set state.url, HOLDERLAKE_STATE__URL"]),
+    ]
 
 
 def test_a_killed_restore_is_finished_by_the_next(filled: Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from holderlake import console
 from holderlake.contract.times import partition_text, utc_now
 from holderlake.lake.lake import LakeError
+from holderlake.maintenance.backup.elsewhere import elsewhere
 from holderlake.maintenance.backup.files import LIST, Copier, Listing, damaged, read_listing
 from holderlake.maintenance.backup.home import copy_home
 from holderlake.maintenance.swap import only_rebuild, recover
@@ -29,7 +30,10 @@ _PARTIAL: Final = ".partial"
 
 @dataclass(frozen=True)
 class BackupReport:
-    """A backup: its folder, its files and bytes, those of them that were copied, and texts about damaged files."""
+    """A backup: its folder, its files and bytes, those of them that were copied, and texts about damaged files.
+
+    ``elsewhere`` are the parts of the home that are not in the backup, with how to copy them.
+    """
 
     folder: str
     files: int
@@ -37,6 +41,7 @@ class BackupReport:
     copied_bytes: int
     seconds: float
     problems: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
 
 
 def backups(folder: Path) -> list[Path]:
@@ -66,14 +71,16 @@ def backup(workspace: Workspace, folder: Path) -> BackupReport:
         now = utc_now()
         copier = Copier(partial, _latest(folder))
         copy_home(workspace, copier)
-        listing = Listing(now.isoformat(), str(home), copier.files, copier.problems)
+        others = elsewhere(workspace)
+        listing = Listing(now.isoformat(), str(home), copier.files, copier.problems, list(others))
         (partial / LIST).write_bytes(msgspec.json.encode(listing, order="sorted"))
         sync_files([*copier.written, partial / LIST])
         final = _free_name(folder, partition_text(now))
         partial.rename(final)
     size = sum(entry.bytes for entry in copier.files.values())
     seconds = round(time.monotonic() - began, 1)
-    return BackupReport(str(final), len(copier.files), size, copier.copied_bytes, seconds, copier.problems)
+    copied = copier.copied_bytes
+    return BackupReport(str(final), len(copier.files), size, copied, seconds, copier.problems, [*others.values()])
 
 
 def verify_backups(folder: Path) -> list[str]:
@@ -120,6 +127,8 @@ def backup_report(report: BackupReport, as_json: bool) -> None:
         return
     for problem in report.problems:
         console.err.print(f"Problem: {problem}", soft_wrap=True)
+    for part in report.elsewhere:
+        console.err.print(f"Not in this backup: {part}", soft_wrap=True)
     console.out.print(
         f"{report.folder}: {report.files:,} files, {report.bytes / 1e6:,.1f} MB, of which "
         f"{report.copied_bytes / 1e6:,.1f} MB are new since the backup before, in {report.seconds} s",

@@ -37,13 +37,15 @@ class Entry:
 class Listing:
     """The content of a backup: its files by path, the time it was taken (ISO, UTC), and the home's path.
 
-    ``problems`` are texts about files that were damaged in the home.
+    ``problems`` are texts about files that were damaged in the home, and ``elsewhere`` the settings that named the
+    places of its other parts.
     """
 
     taken_at: str
     home: str
     files: dict[str, Entry]
     problems: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
     format: int = FORMAT
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from holderlake import console
 from holderlake.lake.lake import LakeError
 from holderlake.maintenance.backup.backup import backups
+from holderlake.maintenance.backup.elsewhere import missing_elsewhere
 from holderlake.maintenance.backup.files import LIST, Entry, read_listing
 from holderlake.maintenance.backup.home import STORE
 from holderlake.storage.atomic_files import sync_files
@@ -32,7 +33,10 @@ _FIRST: Final = ("ledger.sqlite", "archive")
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """A restore: the backup, the home, its files and bytes, the time of the backup (ISO, UTC), and its problems."""
+    """A restore: the backup, the home, its files and bytes, the time of the backup (ISO, UTC), and its problems.
+
+    ``missing`` are parts that the backup lacks and that were not found at their places, with the remedy.
+    """
 
     backup: str
     home: str
@@ -41,6 +45,7 @@ class RestoreReport:
     taken_at: str
     seconds: float
     problems: list[str]
+    missing: list[str]
 
 
 def restore(workspace: Workspace, folder: Path, name: str | None = None) -> RestoreReport:
@@ -68,7 +73,10 @@ def restore(workspace: Workspace, folder: Path, name: str | None = None) -> Rest
     (home / _LOCK).unlink(missing_ok=True)
     size = sum(entry.bytes for entry in listing.files.values())
     seconds = round(time.monotonic() - began, 1)
-    return RestoreReport(str(chosen), str(home), len(listing.files), size, listing.taken_at, seconds, listing.problems)
+    missing = missing_elsewhere(workspace, listing.elsewhere)
+    return RestoreReport(
+        str(chosen), str(home), len(listing.files), size, listing.taken_at, seconds, listing.problems, missing
+    )
 
 
 def _chosen(folder: Path, name: str | None) -> Path:
@@ -157,6 +165,8 @@ def restore_report(report: RestoreReport, as_json: bool) -> None:
         return
     for problem in report.problems:
         console.err.print(f"Problem at the time of the backup: {problem}", soft_wrap=True)
+    for part in report.missing:
+        console.err.print(f"Missing: {part}", soft_wrap=True)
     console.out.print(
         f"{report.home}: {report.files:,} files, {report.bytes / 1e6:,.1f} MB as of {report.taken_at} UTC, in "
         f"{report.seconds} s. Every file matches its checksum.",

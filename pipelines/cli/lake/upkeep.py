@@ -84,6 +84,8 @@ def restore_command(
 
     report = restore(shared.reading(), folder, backup)
     restore_report(report, json)
+    if report.missing:
+        raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 def prune_command(
