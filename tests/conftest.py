@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,9 +144,15 @@ def sample_service(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def make_workspace(sample_service: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def make_workspace(sample_service: RunningService, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Make workspaces of one home. ``secret`` and ``base_url`` are the sample service's by default."""
+    with workspaces_of(sample_service, tmp_path) as make:
+        yield make
 
+
+@contextmanager
+def workspaces_of(service: RunningService, home: Path) -> Iterator[Callable[..., Any]]:
+    """Make workspaces of a home, and close them at the end of the block."""
     from pydantic import SecretStr
 
     from holderlake.local.embedded import with_sample_watchlist
@@ -153,12 +160,14 @@ def make_workspace(sample_service: Any, tmp_path: Path) -> Iterator[Callable[...
     from holderlake.workspace import Endpoint, Workspace
 
     def make(secret: str | None = None, base_url: str | None = None, **settings: Any) -> Any:
-        chosen = with_sample_watchlist(Settings(home=tmp_path, **settings))
-        key = SecretStr(secret or sample_service.secret)
-        workspaces.append(Workspace(chosen, lambda: Endpoint(base_url or sample_service.base_url, key, "sample")))
+        chosen = with_sample_watchlist(Settings(home=home, **settings))
+        key = SecretStr(secret or service.secret)
+        workspaces.append(Workspace(chosen, lambda: Endpoint(base_url or service.base_url, key, "sample")))
         return workspaces[-1]
 
     workspaces: list[Workspace] = []
-    yield make
-    for workspace in workspaces:
-        workspace.close()
+    try:
+        yield make
+    finally:
+        for workspace in workspaces:
+            workspace.close()

@@ -6,12 +6,14 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from alembic.config import Config
     from dagster import DagsterInstance
 
 
@@ -28,6 +30,24 @@ def no_state_of_dagster_stays() -> Iterator[None]:
         storage._current_storage.set(None)  # instances that end in another order than they began leave a dead one
 
 
+@pytest.fixture(scope="session", autouse=True)
+def migrations_are_read_once() -> Iterator[None]:
+    """Keep Dagster's migration scripts, which it reads again for each database of each run: a sixth of a short run."""
+    from alembic.script import ScriptDirectory
+
+    read, known = ScriptDirectory.from_config, dict[str | None, ScriptDirectory]()
+
+    def once(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        if place not in known:
+            known[place] = read(config)
+        return known[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", once)
+        yield
+
+
 @pytest.fixture(scope="session")
 def empty_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return Dagster's folder before the first run; creating its tables takes half a second."""
@@ -42,12 +62,29 @@ def empty_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def empty_home(empty_history: Path, empty_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with Dagster's history and a warehouse, both empty. A run takes a second to create them."""
+    home = tmp_path_factory.mktemp("empty home")
+    shutil.copytree(empty_history, home / "dagster")
+    shutil.copy(empty_warehouse, home / "warehouse.duckdb")
+    return home
+
+
 @pytest.fixture
-def instance(empty_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    """Open Dagster's history in the test's own folder."""
+def instance(empty_home: Path, tmp_path: Path) -> Iterator[DagsterInstance]:
+    """Open Dagster's history in the test's own home, which has an empty warehouse."""
+    with history_of(tmp_path, empty_home) as opened:
+        yield opened
+
+
+@contextmanager
+def history_of(home: Path, like: Path) -> Iterator[DagsterInstance]:
+    """Open Dagster's history in a home, after what the home ``like`` has was copied to it."""
     from pipelines.runs import dagster_instance
 
-    monkeypatch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone
-    shutil.copytree(empty_history, tmp_path / "dagster")
-    with dagster_instance(tmp_path / "dagster") as opened:
-        yield opened
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", "")  # so that what prepare_dagster_home sets is undone
+        shutil.copytree(like, home, dirs_exist_ok=True)
+        with dagster_instance(home / "dagster") as opened:
+            yield opened

@@ -208,6 +208,7 @@ def test_the_sensor_launches_a_job_that_fails_without_the_webhook(
         run = job.execute_in_process(instance=instance, run_config=dict(launched.run_config), raise_on_error=False)
         return "sent" if run.success else "failed"
 
+    workspace.warehouse.path.unlink()
     assert tick() == "there is no warehouse yet"
     load(workspace, utc_now().replace(microsecond=0) - MINUTE, "0x1")
     assert tick() == "sent"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,8 @@ from pipelines.cli.ingest.backfill import resume_paused, run_backfill
 from pipelines.definitions import build_defs
 from pipelines.runs import dagster_instance, fill
 from pipelines.sensors import paused_sensor
+from tests.conftest import RunningService, workspaces_of
+from tests.dagster_fixtures import history_of
 from tests.filling import MakeWorkspace
 
 CHAIN = "solana"
@@ -35,6 +39,22 @@ INSTANTS = [datetime(2026, 5, 1) + timedelta(days=day) for day in range(6)]
 def poor(make_workspace: MakeWorkspace) -> Workspace:
     """A workspace with a daily ceiling for some of the maps."""
     return _workspace(make_workspace, per_day=credits_text(PART))
+
+
+@pytest.fixture(scope="module")
+def stopped_once(sample_service: RunningService, empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose backfill was stopped by the daily ceiling."""
+    home = tmp_path_factory.mktemp("stopped")
+    with history_of(home, empty_home) as history, workspaces_of(sample_service, home) as make:
+        _stop(_workspace(make, per_day=credits_text(PART)), history)
+    return home
+
+
+@pytest.fixture
+def stopped(stopped_once: Path, tmp_path: Path) -> Iterator[DagsterInstance]:
+    """Dagster's history in a copy of that home."""
+    with history_of(tmp_path, stopped_once) as opened:
+        yield opened
 
 
 def _workspace(make_workspace: MakeWorkspace, **budget: Any) -> Workspace:
@@ -59,10 +79,8 @@ def test_a_stopped_backfill_is_parked_and_says_how_to_resume(poor: Workspace, in
     assert parked.reason in said
 
 
-def test_a_stopped_backfill_has_the_newest_instants_within_the_ceiling(
-    poor: Workspace, instance: DagsterInstance
-) -> None:
-    _stop(poor, instance)
+@pytest.mark.usefixtures("stopped")
+def test_a_stopped_backfill_has_the_newest_instants_within_the_ceiling(poor: Workspace) -> None:
     committed = sorted(manifest.as_of for manifest in poor.lake.manifests(family="maps") if manifest.covered)
     assert committed
     assert committed == INSTANTS[-len(committed) :]
@@ -73,8 +91,8 @@ def test_a_stopped_backfill_has_the_newest_instants_within_the_ceiling(
 def test_each_partition_paid_before_a_ceiling_is_committed(
     make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
-    workspace = _workspace(make_workspace, per_day=credits_text(54 * COST))
-    instants = [datetime(2026, 5, 1) + timedelta(hours=hour) for hour in range(80)]
+    workspace = _workspace(make_workspace, per_day=credits_text(27 * COST))
+    instants = [datetime(2026, 5, 1) + timedelta(hours=hour) for hour in range(40)]
     with pytest.raises(RunFailed):
         fill(workspace, instance, [CHAIN], instants, tables=["maps"])
     paid = workspace.ledger.totals().spent // COST
@@ -82,15 +100,12 @@ def test_each_partition_paid_before_a_ceiling_is_committed(
     assert sum(bool(manifest.covered) for manifest in workspace.lake.manifests(family="maps")) == paid
 
 
-def test_dagster_does_not_retry_a_run_without_credits(poor: Workspace, instance: DagsterInstance) -> None:
-    _stop(poor, instance)
-    assert [run.tags["dagster/max_retries"] for run in instance.get_runs()] == ["0"]
+def test_dagster_does_not_retry_a_run_without_credits(stopped: DagsterInstance) -> None:
+    assert [run.tags["dagster/max_retries"] for run in stopped.get_runs()] == ["0"]
 
 
-def test_a_resumed_backfill_pays_only_for_the_rest(
-    make_workspace: MakeWorkspace, poor: Workspace, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _stop(poor, instance)
+@pytest.mark.usefixtures("stopped")
+def test_a_resumed_backfill_pays_only_for_the_rest(make_workspace: MakeWorkspace, poor: Workspace) -> None:
     _due_now(poor)
     rich = _workspace(make_workspace)
     resume_paused(rich, as_json=True)
@@ -108,10 +123,8 @@ def test_a_parked_backfill_waits_until_its_date(poor: Workspace, capsys: pytest.
     assert parked_backfills(poor) == [parked]
 
 
-def test_raising_the_ceiling_resumes_a_parked_backfill(
-    make_workspace: MakeWorkspace, poor: Workspace, instance: DagsterInstance
-) -> None:
-    _stop(poor, instance)
+@pytest.mark.usefixtures("stopped")
+def test_raising_the_ceiling_resumes_a_parked_backfill(make_workspace: MakeWorkspace, poor: Workspace) -> None:
     (parked,) = parked_backfills(poor)
     assert not parked.is_due(poor)
     rich = _workspace(make_workspace, per_day=credits_text(100 * COST))
@@ -164,9 +177,8 @@ def test_the_same_backfill_is_parked_once_however_it_was_written(poor: Workspace
     assert len(parked_backfills(poor)) == 1
 
 
-def test_the_sensor_starts_only_backfills_that_are_due(poor: Workspace, instance: DagsterInstance) -> None:
-    sensor = paused_sensor(poor.settings)
-    _stop(poor, instance)
+def test_the_sensor_starts_only_backfills_that_are_due(poor: Workspace, stopped: DagsterInstance) -> None:
+    sensor, instance = paused_sensor(poor.settings), stopped
     (waiting,) = sensor(build_sensor_context(instance=instance, resources={"workspace": poor}))
     assert isinstance(waiting, SkipReason)
     _due_now(poor)

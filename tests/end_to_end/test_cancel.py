@@ -104,6 +104,7 @@ def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
             process.send_signal(signal.SIGINT)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client of gql
 def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, provider: SlowProvider) -> None:
     with web_ui(home) as client:

@@ -121,9 +121,9 @@ def test_documents_beyond_the_bounds_land_but_for_the_places_they_name(
 @pytest.mark.parametrize(
     ("beyond", "code"),
     [
-        ({}, ExitCode.LANDED),
+        pytest.param({}, ExitCode.LANDED, marks=pytest.mark.long),
         ({TOKENS_OF[0]: "a share above 1"}, ExitCode.LANDED),
-        ({TOKENS_OF[0]: "a holder that is null"}, ExitCode.SOME_FAILED),
+        pytest.param({TOKENS_OF[0]: "a holder that is null"}, ExitCode.SOME_FAILED, marks=pytest.mark.long),
         ({TOKENS_OF[0]: "a page"}, ExitCode.SOME_FAILED),
     ],
     ids=["inside", "odd", "a row short", "a document short"],

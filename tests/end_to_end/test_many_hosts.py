@@ -1,7 +1,7 @@
 """Hosts that run the same backfill on one bucket and one PostgreSQL, and are killed: each answer is paid once.
 
 ``HOLDERLAKE_KILLS`` says how often hosts are killed. The full run, with each of three hosts killed ten times:
-``HOLDERLAKE_KILLS=30 python -m pytest tests/end_to_end/test_many_hosts.py -s``.
+``HOLDERLAKE_KILLS=30 python -m pytest -m long tests/end_to_end/test_many_hosts.py -s``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.settings import Settings
@@ -33,10 +32,13 @@ from tests.end_to_end.backfills import (
     Service,
     away_from_midnight,
     ended,
+    same_lake,
     service_of,
     warehouse_holds_the_lake,
 )
+from tests.s3 import KEYS, require_s3, s3_bucket, s3_server
 
+pytestmark = pytest.mark.long
 KILLS = int(os.environ.get("HOLDERLAKE_KILLS", "3"))
 HOSTS = 3
 INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3 + KILLS // 3)]
@@ -48,9 +50,10 @@ class Host(Backfill):
 
     @property
     def workspace(self) -> Workspace:
+        lake = {name: self.settings.get(f"HOLDERLAKE_LAKE__{name.upper()}") for name in LakeSettings.model_fields}
         chosen = Settings(
             home=self.home,
-            lake=LakeSettings(url=self.settings["HOLDERLAKE_LAKE__URL"]),
+            lake=LakeSettings.model_validate({name: value for name, value in lake.items() if value}),
             state=StateSettings(url=SecretStr(self.settings["HOLDERLAKE_STATE__URL"])),
         )
         return Workspace(chosen, lambda: Endpoint(self.customer.base_url, None, self.customer.base_url))
@@ -84,20 +87,30 @@ def undisturbed(service: Service, tmp_path_factory: pytest.TempPathFactory) -> B
     return backfill
 
 
-def hosts_of(customer: Customer, folder: Path, postgres_url: str) -> list[Host]:
-    shared = {
-        "HOLDERLAKE_LAKE__URL": (folder / "bucket").as_uri(),
-        "HOLDERLAKE_STATE__URL": postgres_url,
-        "HOLDERLAKE_STATE__LEASE_SECONDS": "2",
-    }
-    return [Host(folder / f"host {number}", customer, INSTANTS, shared) for number in range(HOSTS)]
+@pytest.fixture(params=["folder", "s3"])
+def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The settings of a bucket: a folder that all hosts see, or S3."""
+    if request.param == "folder":
+        yield {"HOLDERLAKE_LAKE__URL": (tmp_path / "bucket").as_uri()}
+        return
+    require_s3()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret_access_key"])
+    with s3_server() as server:
+        s3_bucket(server, "shared")
+        settings = {"URL": "s3://shared/lake", "ENDPOINT": server, "REGION": "us-east-1"}
+        yield {f"HOLDERLAKE_LAKE__{name}": value for name, value in settings.items()}
 
 
-@pytest.mark.long
-def test_killed_hosts_share_a_backfill_that_is_billed_once(
-    service: Service, undisturbed: Backfill, postgres_url: str, tmp_path: Path
-) -> None:
-    hosts = hosts_of(service.customer(), tmp_path, postgres_url)
+@pytest.fixture
+def hosts(bucket: dict[str, str], service: Service, postgres_url: str, tmp_path: Path) -> list[Host]:
+    """Hosts with one bucket and one PostgreSQL."""
+    state = {"HOLDERLAKE_STATE__URL": postgres_url, "HOLDERLAKE_STATE__LEASE_SECONDS": "2"}
+    customer: Customer = service.customer()
+    return [Host(tmp_path / f"host {number}", customer, INSTANTS, bucket | state) for number in range(HOSTS)]
+
+
+def test_killed_hosts_share_a_backfill_that_is_billed_once(hosts: list[Host], undisturbed: Backfill) -> None:
     chosen = random.Random(20261123)
     running = [host.start(f"host {number}, life 0") for number, host in enumerate(hosts)]
     with closing(hosts[0].ledger) as ledger:
@@ -114,9 +127,7 @@ def test_killed_hosts_share_a_backfill_that_is_billed_once(
         unknown = Counter(entry.endpoint for entry in ledger.unsettled())
         totals = ledger.totals()
 
-    for table in TABLES:
-        ours, theirs = (one.lake.read(table).drop_columns(["fetched_at"]) for one in (hosts[0], undisturbed))
-        assert ours.equals(theirs), table
+    same_lake(hosts[0], undisturbed)
     for host in hosts:
         host.finish("last")
         warehouse_holds_the_lake(host)
@@ -130,14 +141,10 @@ def test_killed_hosts_share_a_backfill_that_is_billed_once(
     )
 
 
-def test_two_hosts_share_a_backfill_that_is_billed_once(
-    service: Service, undisturbed: Backfill, postgres_url: str, tmp_path: Path
-) -> None:
-    hosts = hosts_of(service.customer(), tmp_path, postgres_url)[:2]
-    for process in [host.start(f"host {number}") for number, host in enumerate(hosts)]:
+@pytest.mark.parametrize("bucket", ["folder"], indirect=True)
+def test_two_hosts_share_a_backfill_that_is_billed_once(hosts: list[Host], undisturbed: Backfill) -> None:
+    for process in [host.start(f"host {number}") for number, host in enumerate(hosts[:2])]:
         ended(process)
     assert hosts[0].customer.billed == undisturbed.customer.billed
-    for host in hosts:
-        for table in TABLES:
-            ours, theirs = (one.lake.read(table).drop_columns(["fetched_at"]) for one in (host, undisturbed))
-            assert ours.equals(theirs), table
+    for host in hosts[:2]:
+        same_lake(host, undisturbed)

@@ -19,7 +19,8 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
-from tests.processes import PIPE, Process, start_holderlake
+from tests.commands import holderlake
+from tests.processes import PIPE, start_holderlake
 
 ROOT = Path(__file__).parents[2]
 TRANSFERS = int(os.environ.get("HOLDERLAKE_CHAIN_TRANSFERS", "1500"))
@@ -75,16 +76,14 @@ def environment(home: Path) -> dict[str, str]:
     return own | {"HOLDERLAKE_HOME": str(home)} | nodes
 
 
-def command(home: Path, url: str, coin: str) -> Process:
-    arguments = ["import-rpc", url, "--chain", "test", "--token", coin, "--confirmations", "0", "--json"]
-    return start_holderlake(*arguments, env=environment(home), stdout=PIPE, stderr=PIPE)
+def arguments(url: str, coin: str) -> list[str]:
+    return ["import-rpc", url, "--chain", "test", "--token", coin, "--confirmations", "0", "--json"]
 
 
 def imported(home: Path, url: str, coin: str) -> dict[str, Any]:
-    process = command(home, url, coin)
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    return dict(json.loads(out or ""))
+    ended = holderlake(*arguments(url, coin), env=environment(home))
+    assert ended.returncode == 0, ended.stderr
+    return dict(json.loads(ended.stdout))
 
 
 def killed_midway(home: Path, anvil: Anvil, coin: str) -> list[tuple[int, int]]:
@@ -104,7 +103,7 @@ def killed_midway(home: Path, anvil: Anvil, coin: str) -> list[tuple[int, int]]:
             return honest(method, params)
 
         node.answer = until_half
-        process = command(home, node.url, coin)
+        process = start_holderlake(*arguments(node.url, coin), env=environment(home), stdout=PIPE, stderr=PIPE)
         assert stuck.wait(60)
         process.kill()
         process.communicate()

@@ -22,7 +22,7 @@ from tests.end_to_end.backfills import (
 )
 from tests.end_to_end.filler import STOPPED_BY_A_CEILING
 
-INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(3)]
+INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(2)]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,7 @@ def test_two_backfills_share_one_ceiling_and_a_third_completes(
     _paid_twice_at_most_for_what_was_in_flight(high, alone)
 
 
+@pytest.mark.long
 def test_two_backfills_of_the_same_share_the_work(service: Service, alone: Backfill, tmp_path: Path) -> None:
     both = Backfill(tmp_path / "home", service.customer(), INSTANTS)
     for process in [both.start("one"), both.start("other")]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -23,6 +24,8 @@ from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from pipelines.runs import fill as fill_by_command
 from pipelines.runs import ingest_day
+from tests.conftest import RunningService, workspaces_of
+from tests.dagster_fixtures import history_of
 from tests.damage import damage
 from tests.filling import MakeWorkspace, fill
 
@@ -53,7 +56,21 @@ Job = Callable[[Workspace, DagsterInstance], ExecuteInProcessResult]
 def workspace(make_workspace: MakeWorkspace, instance: DagsterInstance) -> Workspace:
     """A workspace that watches one token of one chain."""
     instance.add_dynamic_partitions("chain", [CHAIN])
-    return make_workspace(watchlist={CHAIN: make_workspace().settings.watchlist[CHAIN][:1]})
+    return _workspace(make_workspace)
+
+
+@pytest.fixture(scope="module")
+def filled(sample_service: RunningService, empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one day of one token, filled by a run of Dagster."""
+    home = tmp_path_factory.mktemp("filled")
+    with history_of(home, empty_home) as history, workspaces_of(sample_service, home) as make:
+        history.add_dynamic_partitions("chain", [CHAIN])
+        assert _ingest_job(_workspace(make), history).success
+    return home
+
+
+def _workspace(make: MakeWorkspace, **settings: Any) -> Workspace:
+    return make(watchlist={CHAIN: make().settings.watchlist[CHAIN][:1]}, **settings)
 
 
 @pytest.fixture
@@ -114,34 +131,43 @@ def test_a_retry_of_failures_needs_free_space_before_it_pays(
     assert _calls(workspace) == calls
 
 
-@pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("file", ["manifest", "clusters"])
+@pytest.mark.parametrize(
+    ("job", "file"),
+    [
+        (_ingest_job, "manifest"),
+        (_backfill_job, "clusters"),
+        pytest.param(_ingest_job, "clusters", marks=pytest.mark.long),
+        pytest.param(_backfill_job, "manifest", marks=pytest.mark.long),
+    ],
+)
 def test_a_job_of_dagster_repairs_damage_and_pays_nothing(
-    workspace: Workspace,
     make_workspace: MakeWorkspace,
-    instance: DagsterInstance,
+    filled: Path,
+    tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     job: Job,
     file: str,
 ) -> None:
-    assert job(workspace, instance).success
-    rows, calls = workspace.lake.read("clusters"), _calls(workspace)
-    manifest = next(path for path in workspace.lake.manifest_paths() if path.stem == MAPS.name)
-    path = manifest if file == "manifest" else workspace.lake.path(file, CHAIN, MAY)
-    damage(path, Random(1), "truncate")
-    # with another limit the archive has no answer to the request, so fetching the partition again would cost credits
-    later = make_workspace(watchlist=workspace.settings.watchlist, maps={"limit": 250})
-    assert job(later, instance).success
+    with history_of(tmp_path, filled) as instance:
+        workspace = _workspace(make_workspace)
+        rows, calls = workspace.lake.read("clusters"), _calls(workspace)
+        manifest = next(path for path in workspace.lake.manifest_paths() if path.stem == MAPS.name)
+        path = manifest if file == "manifest" else workspace.lake.path(file, CHAIN, MAY)
+        damage(path, Random(1), "truncate")
+        # with another limit the archive has no answer to the request, so fetching it again would cost credits
+        later = _workspace(make_workspace, maps={"limit": 250})
+        assert job(later, instance).success
     assert _calls(later) == calls
     assert later.lake.read("clusters") == rows
     assert f"maps/{CHAIN}/20260501T000000Z was repaired from the archive, at no cost" in caplog.text
 
 
-def test_a_scheduled_run_finds_a_flipped_bit(workspace: Workspace, instance: DagsterInstance) -> None:
-    assert _ingest_job(workspace, instance).success
-    rows, calls = workspace.lake.read("holders"), _calls(workspace)
-    damage(workspace.lake.path("holders", CHAIN, MAY), Random(1), "flip")
-    assert _ingest_job(workspace, instance).success
+def test_a_scheduled_run_finds_a_flipped_bit(make_workspace: MakeWorkspace, filled: Path, tmp_path: Path) -> None:
+    with history_of(tmp_path, filled) as instance:
+        workspace = _workspace(make_workspace)
+        rows, calls = workspace.lake.read("holders"), _calls(workspace)
+        damage(workspace.lake.path("holders", CHAIN, MAY), Random(1), "flip")
+        assert _ingest_job(workspace, instance).success
     assert workspace.lake.read("holders") == rows
     assert _calls(workspace) == calls
 

@@ -79,7 +79,7 @@ def test_the_doctor_counts_them(run: Run, imported: list[dict[str, Any]]) -> Non
 
 
 def test_data_quality_has_a_row_for_each_address(run: Run, imported: list[dict[str, Any]]) -> None:
-    run("ingest", "--at", "2026-01-01")
+    run("backfill", "--from", "2026-01-01", "--to", "2026-01-01", "--table", "maps")
     sql = "SELECT * FROM data_quality WHERE issue = 'negative_balance' ORDER BY subject, found"
     rows = json.loads(run("sql", sql, "--json").stdout)
     assert Counter(row["subject"] for row in rows) == KNOWN

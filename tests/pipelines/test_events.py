@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from dagster import AssetKey, DagsterInstance
 
+from holderlake.contract.tables import TABLES
+from holderlake.lake.lake import SIDE_TABLES
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from pipelines.runs import fill
-from tests.filling import MakeWorkspace
+from tests.conftest import RunningService, workspaces_of
+from tests.dagster_fixtures import history_of
 
 FIRST = datetime(2026, 6, 1)
 DAYS = [f"2026-06-0{day}" for day in (1, 2, 3)]
+TABLE_ASSETS = sorted(set(TABLES) - set(SIDE_TABLES))
 Metadata = dict[str, dict[str, Any]]
 
 
@@ -40,13 +47,40 @@ def _metadata(instance: DagsterInstance, table: str) -> Metadata:
     }
 
 
-@pytest.mark.parametrize("run", [_range_run, _backfill])
-def test_each_event_of_a_long_run_has_the_figures_of_its_partition(
-    run: Any, make_workspace: MakeWorkspace, instance: DagsterInstance
-) -> None:
-    tokens = make_workspace().settings.watchlist["solana"][:2]
-    workspace = make_workspace(watchlist={"solana": tokens})
-    run(workspace, instance)
+@dataclass(frozen=True)
+class Finished:
+    """A run over three days that has ended."""
+
+    workspace: Workspace
+    instance: DagsterInstance
+
+
+@pytest.fixture(scope="module", params=[_range_run, _backfill])
+def finished(
+    request: pytest.FixtureRequest,
+    sample_service: RunningService,
+    empty_home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Finished]:
+    """A run over three days, by a job over a range of partitions or by a backfill."""
+    home = tmp_path_factory.mktemp("finished")
+    with history_of(home, empty_home) as instance, workspaces_of(sample_service, home) as make:
+        workspace = make(watchlist={"solana": make().settings.watchlist["solana"][:2]})
+        request.param(workspace, instance)
+        yield Finished(workspace, instance)
+
+
+def test_many_partitions_are_one_run_that_materialises_all_assets(finished: Finished) -> None:
+    assert len(finished.instance.get_runs()) == 1
+    for table in [*TABLE_ASSETS, "warehouse"]:
+        found = finished.instance.get_materialized_partitions(AssetKey(table))
+        assert found == {f"solana|{day}" for day in DAYS}, table
+    assert finished.workspace.lake.read("maps", "solana", FIRST + timedelta(days=1)).num_rows > 0
+    assert finished.workspace.warehouse.query("SELECT count(*) AS n FROM maps")["n"][0].as_py() > 0
+
+
+def test_each_event_of_a_long_run_has_the_figures_of_its_partition(finished: Finished) -> None:
+    workspace, instance = finished.workspace, finished.instance
     rows = {
         table: {f"{one.as_of:%Y-%m-%d}": one.tables[table].rows for one in workspace.lake.manifests(family)}
         for family, table in (("maps", "map_nodes"), ("holders", "holders"))
@@ -64,13 +98,8 @@ def test_each_event_of_a_long_run_has_the_figures_of_its_partition(
     assert sum(own["dagster/row_count"] for own in warehouse.values()) == stored
 
 
-@pytest.mark.parametrize("run", [_range_run, _backfill])
-def test_only_the_newest_partition_of_a_run_has_plots(
-    run: Any, make_workspace: MakeWorkspace, instance: DagsterInstance
-) -> None:
-    workspace = make_workspace(watchlist={"solana": make_workspace().settings.watchlist["solana"][:1]})
-    run(workspace, instance)
+def test_only_the_newest_partition_of_a_run_has_plots(finished: Finished) -> None:
     for table in ("holders", "maps", "warehouse"):
-        found = _metadata(instance, table)
+        found = _metadata(finished.instance, table)
         plotted = {day for day, own in found.items() for value in own.values() if "data:image/png" in str(value)}
         assert (plotted, sorted(found)) == ({DAYS[-1]}, DAYS), table

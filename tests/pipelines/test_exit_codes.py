@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,12 @@ from tests.processes import Ended
 
 CHAIN = "eth"
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
+
+
+@pytest.fixture(autouse=True)
+def home(empty_home: Path, tmp_path: Path) -> Path:
+    """A home with an empty history and warehouse, because a command takes a second to create them."""
+    return shutil.copytree(empty_home, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize(
