@@ -21,12 +21,14 @@ from holderlake.healing.attempts import MAYBE_CHARGED
 from holderlake.lake.lake import LakeError
 from holderlake.provider.errors import Cancelled, PermanentError, ProviderError, TransientError
 from holderlake.settings import SettingsError
+from holderlake.storage.postgresql import Unreachable
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.warehouse.warehouse import WarehouseError
 
 _PERMANENT: Final = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
 """Errors that a retry would repeat: an invalid key, plan, setting or instant, a ceiling, or damaged files."""
 _DELAY_SECONDS: Final = 20
+_STATE_RETRIES: Final = 2
 ERROR_TAG: Final = "holderlake/error"
 """Run tag with the code of the run's last error, such as ``credits_exhausted`` or ``unreachable``."""
 
@@ -39,8 +41,8 @@ def step_errors(
 
     A permanent error, and one after which a retry could pay twice, fails the run and tags it so that Dagster does not
     retry it; ``explain`` gives the text. A cancelled provider ends the step as interrupted. Other errors request up to
-    ``retries`` further attempts. Unlike an op's retry policy, this never retries a cancelled step. The tag
-    ``ERROR_TAG`` names the last error.
+    ``retries`` further attempts, at least two while the PostgreSQL of the state cannot be reached. Unlike an op's retry
+    policy, this never retries a cancelled step. The tag ``ERROR_TAG`` names the last error.
     """
     try:
         yield
@@ -50,10 +52,12 @@ def step_errors(
         _interrupt(context, error)
     except Exception as error:
         tags = {ERROR_TAG: _code(error)}
-        if isinstance(error, _PERMANENT) or (isinstance(error, TransientError) and error.maybe_charged):
+        is_permanent = isinstance(error, _PERMANENT) and not isinstance(error, Unreachable)
+        if is_permanent or (isinstance(error, TransientError) and error.maybe_charged):
             context.instance.add_run_tags(context.run_id, tags | {"dagster/max_retries": "0"})
             raise Failure(explain(error), allow_retries=False) from error
         context.instance.add_run_tags(context.run_id, tags)
+        retries = max(retries, _STATE_RETRIES) if isinstance(error, Unreachable) else retries
         if not retries:
             raise
         wait = _DELAY_SECONDS * 2**context.retry_number * random.uniform(1, 1.5)  # noqa: S311 - spreads retries

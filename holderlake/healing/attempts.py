@@ -21,7 +21,8 @@ OUTAGES: Final = frozenset(
     {
         *("unreachable", "unavailable", "internal_error", "too_slow", "rate_limited", "limit_reached"),
         *("invalid_key", "missing_key", "forbidden", "redirected", "credits_exhausted", "budget_exceeded"),
-        *("cancelled", "answer_not_kept", "SettingsError", "DatabaseError", "Unavailable"),
+        *("cancelled", "answer_not_kept", "SettingsError", "DatabaseError", "ConnectionLost", "Unreachable"),
+        "Unavailable",
     }
 )
 """Errors that stop every run, so they are not the fault of one partition."""

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
+import stamina
+import stamina.instrumentation
+
 from holderlake.service.billing.keys import KeyStore
+from holderlake.service.database.errors import DatabaseUnavailable, KeysBusy
 from holderlake.settings import Settings
+
+SETTING: Final = "service.database, HOLDERLAKE_SERVICE__DATABASE"
+_WAIT_SECONDS: Final = 60
+# the first retry is reported by ``say``; structlog's default would print each to stdout
+stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 
 
 def open_keys(settings: Settings) -> KeyStore:
@@ -16,6 +28,25 @@ def open_keys(settings: Settings) -> KeyStore:
         settings.service_accounts if database is None else database.get_secret_value(),
         None if secret is None else secret.get_secret_value().encode(),
     )
+
+
+def wait_for_keys(settings: Settings, say: Callable[[str], None]) -> KeyStore:
+    """Open the database of API keys, and wait up to a minute for a PostgreSQL that cannot be reached yet.
+
+    ``say`` is called with a message when the wait begins. Raises the errors of ``open_keys``.
+    """
+    for attempt in stamina.retry_context(
+        on=_is_away, attempts=None, timeout=_WAIT_SECONDS, wait_initial=1, wait_max=5, wait_jitter=0
+    ):
+        with attempt:
+            if attempt.num == 2:
+                say(f"PostgreSQL cannot be reached ({SETTING}); trying again for {_WAIT_SECONDS} s")
+            return open_keys(settings)
+    raise AssertionError("a retry returns or raises")
+
+
+def _is_away(error: Exception) -> bool:
+    return isinstance(error, KeysBusy) and not isinstance(error, DatabaseUnavailable)
 
 
 def prefix_of(text: str) -> str:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holderlake import console
 from holderlake.engine.errors import EngineError
 from holderlake.engine.store.store import Store
-from holderlake.local.accounts import open_keys
+from holderlake.local.accounts import wait_for_keys
 from holderlake.local.embedded import sample_store
 from holderlake.local.store import Say, open_own_store, open_store
 from holderlake.service.app import create_app
@@ -73,7 +73,7 @@ def _opened(settings: Settings, sample: Path | None, say: Say | None = None) -> 
     message if rules have changed.
     """
     store = open_store(sample, None, settings.engine.memory_limit) if sample else open_own_store(settings, say)
-    with store, open_keys(settings) as keys:
+    with store, wait_for_keys(settings, say or _log.warning) as keys:
         threading.Thread(target=_read_files, args=(store,), name="checksums", daemon=True).start()
         yield store, keys
 

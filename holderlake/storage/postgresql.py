@@ -77,6 +77,8 @@ _REASONS: Final = {
     "could not translate host name": "its host name cannot be resolved",
     "failed to resolve host": "its host name cannot be resolved",
 }
+_AWAY: Final = ("Connection refused", "timeout expired", "resolve host", "translate host name", "starting up")
+"""Words of errors after which a later connection may succeed."""
 _SCHEME: Final = re.compile(r"^postgres(ql)?(\+psycopg)?://")
 _URL: Final = "check state.url (HOLDERLAKE_STATE__URL)"
 
@@ -93,6 +95,10 @@ class Postgres:
     schema: str = "holderlake"
     lease_seconds: float = 60.0
     """Time after which other hosts take over the claims of a host that does not respond."""
+
+
+class Unreachable(DatabaseError):
+    """The server accepted no first connection: it is down, starting, or on another network. A retry may succeed."""
 
 
 class ConnectionLost(DatabaseError):
@@ -228,7 +234,7 @@ class PostgresDatabase:
         import psycopg
 
         given = _parameters(self.place)
-        reason = ""
+        reason, kind = "", DatabaseError
         try:
             raw = psycopg.connect(**{**_ARGUMENTS, **given}, autocommit=True)
             weakref.finalize(self, raw.close)  # also if the caller does not close it
@@ -242,7 +248,9 @@ class PostgresDatabase:
         except psycopg.Error as error:
             text = str(error)
             reason = next((reason for words, reason in _REASONS.items() if words in text), "no connection")
-        failure = ConnectionLost if self._was_open else DatabaseError
+            if any(words in text for words in _AWAY):
+                kind = Unreachable
+        failure = ConnectionLost if self._was_open else kind
         # Outside the handler, without a cause: the driver's text may contain a part of the URL.
         raise failure(f"{self} cannot be used: {reason}; {_URL} and the server, then try again: paid answers are kept")
 

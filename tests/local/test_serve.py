@@ -19,9 +19,10 @@ import httpx
 import pytest
 
 from holderlake.contract.prices import CREDIT
-from holderlake.local.accounts import open_keys
+from holderlake.local.accounts import open_keys, wait_for_keys
 from holderlake.settings import Settings, SettingsError, load_settings
 from tests.commands import holderlake
+from tests.postgres import PostgresServer
 
 Write = Callable[[str], Path]
 
@@ -49,6 +50,22 @@ def fault() -> str:
     with pytest.raises(SettingsError) as caught:
         load_settings()
     return str(caught.value)
+
+
+def test_a_start_waits_for_a_database_of_keys_that_is_down(tmp_path: Path, own_postgres: PostgresServer) -> None:
+    section = {"database": own_postgres.url(), "secret": "s" * 32}
+    own_postgres.stop()
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        own_postgres.start()
+
+    with wait_for_keys(Settings(home=tmp_path, service=section), say) as keys:
+        assert keys.usage() is not None
+    assert said == [
+        "PostgreSQL cannot be reached (service.database, HOLDERLAKE_SERVICE__DATABASE); trying again for 60 s"
+    ]
 
 
 # ------------------------------------------------------------------ settings

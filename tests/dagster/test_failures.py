@@ -1,0 +1,39 @@
+"""Errors of a step: a run that starts while PostgreSQL is down is tried again."""
+
+from pathlib import Path
+
+import pytest
+from dagster import DagsterInstance, OpExecutionContext, job, op
+
+from holderlake.dagster import failures
+from holderlake.dagster.failures import ERROR_TAG, step_errors
+from holderlake.settings import Settings
+from holderlake.workspace import Endpoint, Workspace
+from tests.postgres import PostgresServer
+
+
+def test_a_run_waits_for_a_state_database_that_is_down(
+    own_postgres: PostgresServer, instance: DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "_DELAY_SECONDS", 0)
+    settings = Settings(home=tmp_path, state={"url": own_postgres.url()})
+    workspace = Workspace(settings, lambda: Endpoint("http://127.0.0.1:9", None, "tests"))
+    own_postgres.stop()
+
+    @op
+    def open_ledger(context: OpExecutionContext) -> None:
+        if context.retry_number == 2:
+            own_postgres.start()
+        with step_errors(context, retries=0):
+            assert workspace.ledger.totals().spent == 0
+
+    @job
+    def opening() -> None:
+        open_ledger()
+
+    result = opening.execute_in_process(instance=instance)
+    assert result.success
+    assert result.retry_attempts_for_node("open_ledger") == 2
+    (run,) = instance.get_runs()
+    assert run.tags[ERROR_TAG] == "Unreachable"
+    workspace.close()
