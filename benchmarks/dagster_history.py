@@ -1,6 +1,6 @@
 """The size of Dagster's history after a run over a range of partitions, in bytes per partition and table.
 
-    python -m benchmarks.dagster_history [--days 60] [--log fast|standard] [--home FOLDER]
+    python -m benchmarks.dagster_history [--days 200] [--log fast|standard] [--home FOLDER]
 
 The job ``ingest`` runs once over a range of days of one chain of the sample world. The size is what the run adds to the
 files of the history (SQLite): ``fast`` with the event log of the commands, ``standard`` with Dagster's own, which
@@ -87,7 +87,7 @@ def _events(home: Path) -> list[tuple[str, int, int]]:
 def main() -> None:
     """Measure, and fail above the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=int, default=60)
+    parser.add_argument("--days", type=int, default=200)
     parser.add_argument("--log", choices=("fast", "standard"), default="fast")
     parser.add_argument("--home", type=Path, help="a new folder; default: a temporary one")
     chosen = parser.parse_args()

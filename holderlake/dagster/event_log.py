@@ -6,7 +6,8 @@ missing from the UI. Files and tables are Dagster's own, so its standard event l
 
 Dagster writes each event of an asset twice: to the run's file and to the index of all runs. Here a run's file gets only
 the first event of each table, and of the plan of a run over many partitions only the first partition is logged. Pages
-of assets and their partitions read the index, which has each materialisation.
+of assets and their partitions read the index, which has each materialisation. A repeated event has no fields that are
+the same for the complete step.
 
 It overrides private methods of Dagster, so no process of Dagster loads it (webserver, daemon, code server) unless
 ``dagster.yaml`` names it. Measurements are in docs/decisions/0009-dagster-event-log.md.
@@ -33,6 +34,9 @@ _PAGE_BYTES: Final = 16_384
 _INDEX: Final = "index.db"
 _BY_PARTITION: Final = (DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 _BUSY_SECONDS: Final = 60
+_OF_STEP: Final = {"step_handle", "solid_handle", "step_kind_value", "logging_tags", "message", "pid"}
+"""Fields of an event, as JSON names them, that are the same in all events of a table and step."""
+_DESCRIBED: Final = "AssetMaterialization", "EventMetadataEntry"
 
 
 class FastEventLogStorage(SqliteEventLogStorage):
@@ -113,8 +117,21 @@ def _commit_without_waiting(connection: Any, record: Any) -> None:
 
 
 def _compact(event: EventLogEntry) -> str:
-    """Return an event as Dagster stores it, without the spaces, which are a tenth of it."""
-    return json.dumps(json.loads(serialize_value(event)), separators=(",", ":"))
+    """Return an event as Dagster stores it, without spaces, empty descriptions and the fields that describe its step.
+
+    They are a third of the text, and the step's first event has these fields.
+    """
+    return json.dumps(json.loads(serialize_value(event), object_hook=_shorten), separators=(",", ":"))
+
+
+def _shorten(packed: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of Dagster as JSON without fields that every reader can do without."""
+    kind = packed.get("__class__")
+    if kind == "DagsterEvent":
+        return {name: value for name, value in packed.items() if name not in _OF_STEP}
+    if kind in _DESCRIBED and packed["description"] is None:
+        del packed["description"]
+    return packed
 
 
 def _enlarge_pages(path: Path) -> None:

@@ -88,6 +88,13 @@ def test_dagsters_event_log_reads_what_the_fast_one_wrote(
     assert own.get_materialized_partitions(AssetKey("chains")) == {"solana|2026-05-01", "solana|2026-06-01"}
     found = {event.partition: event for event in materialisations(instance, "chains")}
     assert all(event.metadata["dagster/row_count"].value > 0 for event in found.values())
+    stored = (
+        own.get_records_for_run(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION).records[0].event_log_entry
+    )
+    (repeated,) = own.fetch_materializations(AssetKey("chains"), limit=1).records
+    shown = [(one.message, one.step_key, one.run_id) for one in (stored, repeated.event_log_entry)]
+    assert shown[0] == shown[1]
+    assert stored.asset_materialization.tags.keys() == repeated.event_log_entry.asset_materialization.tags.keys()
 
 
 def test_the_fast_event_log_stores_an_event_of_a_partition_once(

@@ -88,7 +88,7 @@ def test_each_event_of_a_long_run_has_the_figures_of_its_partition(finished: Fin
     for table, expected in rows.items():
         found = _metadata(instance, table)
         assert {day: own["dagster/row_count"] for day, own in found.items()} == expected, table
-        assert [own["instants"] for own in found.values()] == [1, 1, 1], table
+        assert not any("instants" in own for own in found.values()), table  # one instant a day is the usual case
     spent = sum(line.spent for line in workspace.ledger.report("endpoint") if line.name in ("map", "holders"))
     reported = [float(own["credits"]) for table in rows for own in _metadata(instance, table).values()]
     assert round(sum(reported) * 100) == spent > 0

@@ -1,7 +1,7 @@
 """Metadata of a table's asset, and of one materialised partition of it.
 
-A history holds one event for each table, chain and day, so a partition's metadata has few entries: figures that are
-mostly zero are left out, and only the newest partition of a run has a plot.
+A history holds one event for each table, chain and day, so a partition's metadata has few entries: counts that are
+mostly zero, and a single instant, are left out, and only the newest partition of a run has a plot.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def column_schema(table: str) -> TableSchema:
 def table_metadata(
     table: str, results: Sequence[PartitionResult], workspace: Workspace, with_plots: bool = False
 ) -> dict[str, Any]:
-    """Return the metadata of one partition of a table: rows, credits, instants, and what went wrong.
+    """Return the metadata of one partition of a table: rows and credits, and other counts if they are not zero.
 
     ``results`` are the ingest's results for one chain and day. ``with_plots`` adds a plot of the newest instant.
     """
     metadata: dict[str, Any] = {
         "dagster/row_count": sum(result.rows.get(table, 0) for result in results),
         "credits": credits_text(sum(result.credits for result in results)),
-        "instants": len(results),
     }
     others = {
+        "instants": len(results) if len(results) > 1 else 0,
         "failures": sum(result.failures for result in results),
         "revisions": sum(result.revisions for result in results),
         "answers from the engine": sum(result.computed for result in results),
