@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -44,8 +45,9 @@ Home = Callable[..., Workspace]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """Return a function that opens a workspace over one home, without a provider."""
+def home(tmp_path: Path, empty_warehouse: Path) -> Home:
+    """Return a function that opens a workspace over one home with an empty warehouse, without a provider."""
+    shutil.copy(empty_warehouse, tmp_path / "warehouse.duckdb")
 
     def opened(receiver: Receiver | None = None, **alerts: Any) -> Workspace:
         where = {"webhook": receiver.url} if receiver else {}
@@ -335,7 +337,7 @@ def test_another_file_may_hold_the_webhook(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"rule": "cluster_share", "top": 5}, "has no top"),
+        ({"rule": "cluster_share", "top": 5}, "has no setting top"),
         ({"rule": "cluster_share", "threshold": 10}, "0.1 is 10 %"),
         ({"rule": "score_fall", "within": "soon"}, "invalid duration"),
         ({"rule": "nothing"}, "cluster_share"),

@@ -13,23 +13,27 @@ from typing import Any
 
 import duckdb
 import pytest
+from dagster import DagsterInstance
 
 from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.warehouse import schema
 from holderlake.warehouse.warehouse import Warehouse
+from pipelines.definitions import build_defs
+from tests.commands import holderlake
 from tests.processes import HOLDERLAKE, Ended, run
 from tests.real import missing
 
 ROOT = Path(__file__).parents[2]
 
 
+def _environment(home: Path) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))}
+    return own | {"HOLDERLAKE_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+
+
 def _holderlake(home: Path, *arguments: str) -> Ended:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))
-    }
-    environment |= {"HOLDERLAKE_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-    return run(HOLDERLAKE, *arguments, env=environment)
+    return holderlake(*arguments, env=_environment(home))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first(home: Path) -> dict[str, Any]:
-    done = _holderlake(home, "demo", "--json")
+    done = run(HOLDERLAKE, "demo", "--json", env=_environment(home))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -79,30 +83,25 @@ def test_a_second_run_spends_nothing_and_changes_no_row(first: dict[str, Any], h
     assert _counts(home) == before
 
 
-def test_every_asset_is_materialised_and_every_check_passes(first: dict[str, Any], home: Path) -> None:
-    script = """
-import json, os
-from dagster import DagsterInstance
-from pipelines.definitions import build_defs
-defs = build_defs()
-with DagsterInstance.get() as instance:
-    graph = defs.resolve_asset_graph()
-    keys = {key.to_user_string(): bool(instance.get_materialized_partitions(key)) for key in graph.get_all_asset_keys()}
-    checks = {}
-    for key in graph.asset_check_keys:
-        records = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
-        checks[key.name + " " + key.asset_key.to_user_string()] = records[0].status.value if records else "never"
-print(json.dumps({"keys": keys, "checks": checks}))
-"""
-    environment = os.environ | {"HOLDERLAKE_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")}
-    done = run(script, env=environment)
-    assert done.returncode == 0, done.stderr
-    state = json.loads(done.stdout.splitlines()[-1])
-    assert set(state["keys"]) == {*TABLES, "warehouse", "watchlist"} - set(SIDE_TABLES)
-    assert {name for name, done in state["keys"].items() if not done} == {"watchlist"}  # a sensor observes it
-    alerts = {name: status for name, status in state["checks"].items() if name.startswith("alert_")}
+def test_every_asset_is_materialised_and_every_check_passes(
+    first: dict[str, Any], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
+    monkeypatch.setenv("DAGSTER_HOME", str(home / "dagster"))
+    graph = build_defs().resolve_asset_graph()
+    with DagsterInstance.get() as instance:
+        materialised = {
+            key.to_user_string(): bool(instance.get_materialized_partitions(key)) for key in graph.get_all_asset_keys()
+        }
+        checks = {}
+        for key in graph.asset_check_keys:
+            records = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+            checks[f"{key.name} {key.asset_key.to_user_string()}"] = records[0].status.value if records else "never"
+    assert set(materialised) == {*TABLES, "warehouse", "watchlist"} - set(SIDE_TABLES)
+    assert {name for name, done in materialised.items() if not done} == {"watchlist"}  # a sensor observes it
+    alerts = {name: status for name, status in checks.items() if name.startswith("alert_")}
     assert set(alerts.values()) <= {"SUCCEEDED", "FAILED"}, alerts  # the sample world triggers alerts
-    others = {name: status for name, status in state["checks"].items() if name not in alerts}
+    others = {name: status for name, status in checks.items() if name not in alerts}
     of_schedule = {name for name in others if name.startswith(("is_fresh", "is_complete"))}
     assert {others[name] for name in of_schedule} == {"never"}, others
     assert {others[name] for name in others.keys() - of_schedule} == {"SUCCEEDED"}, others

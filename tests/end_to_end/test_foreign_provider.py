@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -129,21 +130,27 @@ def test_documents_beyond_the_bounds_land_but_for_the_places_they_name(
     ids=["inside", "odd", "a row short", "a document short"],
 )
 def test_ingest_ends_with_the_exit_code_of_what_landed(
-    provider: ForeignProvider, tmp_path: Path, beyond: dict[str, str], code: ExitCode
+    provider: ForeignProvider, home: Path, beyond: dict[str, str], code: ExitCode
 ) -> None:
     changes = {change[0]: change for change in BEYOND_HOLDERS}
     provider.choose = lambda question: (
         changes[beyond[question.subject]] if question.endpoint == "holders" and question.subject in beyond else None
     )
-    ended = ingest(provider, tmp_path)
+    ended = ingest(provider, home)
     assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
 
 
-def test_ingest_that_can_read_nothing_ends_with_exit_code_1(provider: ForeignProvider, tmp_path: Path) -> None:
+def test_ingest_that_can_read_nothing_ends_with_exit_code_1(provider: ForeignProvider, home: Path) -> None:
     page = next(change for change in BEYOND_HOLDERS if change[0] == "a page")
     provider.answer = lambda target, body: page[1]({}, None)  # type: ignore[assignment, method-assign, arg-type]
-    ended = ingest(provider, tmp_path)
+    ended = ingest(provider, home)
     assert (ended.returncode, "Traceback" in ended.stderr) == (ExitCode.NOTHING_DONE, False), ended.stderr
+
+
+@pytest.fixture
+def home(empty_home: Path, tmp_path: Path) -> Path:
+    """The home of the command, with an empty history and warehouse, which it takes a second to create."""
+    return shutil.copytree(empty_home, tmp_path / "home")
 
 
 def ingest(provider: ForeignProvider, home: Path) -> Any:

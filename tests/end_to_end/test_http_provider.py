@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,6 +28,12 @@ from tests.provider.misbehaving import Misbehaving, Received, Step, answer, endl
 TOKEN = "native"
 MAY = datetime(2026, 5, 1)
 Fate = Callable[[Received], Step | None]
+
+
+@pytest.fixture(autouse=True)
+def data(empty_home: Path, tmp_path: Path) -> Path:
+    """The home of the commands, with an empty history and warehouse: a command takes a second to create them."""
+    return shutil.copytree(empty_home, tmp_path / "data")
 
 
 def environment(home: Path, address: str, key: str, **settings: str) -> dict[str, str]:

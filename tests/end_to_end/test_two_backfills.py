@@ -22,6 +22,7 @@ from tests.end_to_end.backfills import (
 )
 from tests.end_to_end.filler import STOPPED_BY_A_CEILING
 
+pytestmark = pytest.mark.long  # in short, tests/provider/test_ledger.py and test_claims.py test the same
 INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(2)]
 
 
@@ -58,7 +59,6 @@ def test_two_backfills_share_one_ceiling_and_a_third_completes(
     _paid_twice_at_most_for_what_was_in_flight(high, alone)
 
 
-@pytest.mark.long
 def test_two_backfills_of_the_same_share_the_work(service: Service, alone: Backfill, tmp_path: Path) -> None:
     both = Backfill(tmp_path / "home", service.customer(), INSTANTS)
     for process in [both.start("one"), both.start("other")]:

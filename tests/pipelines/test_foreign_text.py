@@ -65,8 +65,9 @@ def fill(lake: Lake, as_of: datetime) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, empty_warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with such tokens, which the command line uses."""
+    shutil.copy(empty_warehouse, tmp_path / "warehouse.duckdb")
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     fill(lake, DAYS[0])
     warehouse.load(lake)
