@@ -8,7 +8,6 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -77,27 +76,17 @@ class Change:
         self._import = folder
         self._spool = folder.spool
         self._catalog = catalog
-        self._connect = connect
         self._budget = Budget(memory)
         self._opened = OpenFiles(folder.root, checks)
         self._numbers = dict(self.manifest.numbers)
         self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
         self._entries = EntryBuffer(self._spool, self._budget)
-        self._exit = ExitStack()
-
-    def __enter__(self) -> Change:
-        cursor = self._connect()
-        self._exit.callback(cursor.close)
         self._coding = Coding()
         self._addresses = AddressIds(
             self.manifest.volumes, self._opened, self.manifest.sums, self._budget, self._import.new_name
         )
         self._sorter = Sorter(self._coding, self._addresses.numbered, self._spool, self._budget)
-        self._deduplicator = Deduplicator(cursor, self._coding, self._spool, self._budget)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._exit.close()
+        self._deduplicator = Deduplicator(connect, self._coding, self._spool, self._budget)
 
     # ------------------------------------------------------------------ transfers
 

@@ -7,7 +7,7 @@ other rows are compared in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -67,10 +67,15 @@ class Counts:
 
 
 class Deduplicator:
-    """Finds the new rows of an import. Files in ``spool`` hold the rows that exceed the memory budget."""
+    """Finds the new rows of an import. Files in ``spool`` hold the rows that exceed the memory budget.
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, coding: Coding, spool: Path, budget: Budget) -> None:
-        self._cursor = cursor
+    ``connect`` opens a DuckDB cursor.
+    """
+
+    def __init__(
+        self, connect: Callable[[], duckdb.DuckDBPyConnection], coding: Coding, spool: Path, budget: Budget
+    ) -> None:
+        self._connect = connect
         self._coding = coding
         self._spool = spool
         self._budget = budget
@@ -130,11 +135,10 @@ class Deduplicator:
         """Return the indices of the imported rows that are duplicates or conflicts. Add the two numbers to
         ``counts``."""
         places = pa.array(np.arange(imported.num_rows))
-        self._cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
-        self._cursor.register("stored", stored.drop_columns("key"))
-        found = self._cursor.sql(_COMPARE).to_arrow_table()
-        self._cursor.unregister("imported")
-        self._cursor.unregister("stored")
+        with self._connect() as cursor:
+            cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
+            cursor.register("stored", stored.drop_columns("key"))
+            found = cursor.sql(_COMPARE).to_arrow_table()
         verdicts = found["verdict"].to_numpy()
         counts.duplicate += int((verdicts == 1).sum())
         counts.conflict += int((verdicts == 2).sum())

@@ -35,6 +35,7 @@ from holderlake.engine.importing.paths import FOLDERS, ImportFolder, remove_kill
 from holderlake.engine.importing.rows import write_rows
 from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.records import TRANSFERS, ImportReport, Key, Rules
+from holderlake.engine.store.connection import DuckDB
 from holderlake.engine.store.histories import History, history_of
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
@@ -72,7 +73,7 @@ class Store(Metadata):
         with disk_failures(root):
             for folder in FOLDERS:
                 (root / folder).mkdir(parents=True, exist_ok=True)
-        self._duckdb = _connect_duckdb(root, self._memory)
+        self._duckdb = DuckDB(root, self._memory)
         self._checks = FileChecks(root)
         self._files = OpenFiles(root, self._checks)
         self._pinned: tuple[int, View] | None = None
@@ -193,11 +194,11 @@ class Store(Metadata):
                 with self._catalog() as catalog:
                     catalog.execute("BEGIN IMMEDIATE")
                     self._refuse_unlisted(catalog)
-                    with self._new_change(folder, catalog) as change:
-                        remove_killed_imports(self.root, change.manifest.sums, folder)
-                        if self._refuses_unlisted:
-                            tidy(catalog, self.root, change.manifest.sums)
-                        yield catalog, change
+                    change = self._new_change(folder, catalog)
+                    remove_killed_imports(self.root, change.manifest.sums, folder)
+                    if self._refuses_unlisted:
+                        tidy(catalog, self.root, change.manifest.sums)
+                    yield catalog, change
             except BaseException:
                 with suppress(EngineError, OSError), self._catalog() as catalog:  # else the next import removes them
                     folder.remove_files(read_sums(catalog))
@@ -212,11 +213,8 @@ class Store(Metadata):
 
     def _migrate_histories(self, catalog: sqlite3.Connection, files: Sequence[tuple[str, str, str]]) -> None:
         """Make the arrays of a store of format 1. ``files`` has chain, address and Parquet file of each token."""
-        with (
-            disk_failures(self.root),
-            ImportFolder(self.root).opened() as folder,
-            self._new_change(folder, catalog) as change,
-        ):
+        with disk_failures(self.root), ImportFolder(self.root).opened() as folder:
+            change = self._new_change(folder, catalog)
             for chain, address, file in files:
                 change.take_over(chain, address, file.removesuffix(".parquet"))
             change.finish()
@@ -327,13 +325,3 @@ class Store(Metadata):
         manifest = self._manifest()
         found = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
         return [history for history in found if history]
-
-
-def _connect_duckdb(root: Path, memory: int) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute("SET parquet_metadata_cache = true")  # a file of transfers never changes under its name
-    connection.execute("SET threads = 1")  # many small queries in parallel need no threads each
-    connection.execute(f"SET memory_limit = '{memory // 4}B'")  # the rest is for rows and arrays
-    connection.execute("SET temp_directory = $folder", {"folder": str(root / ".spill")})
-    return connection
