@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,16 @@ def lake(tmp_path: Path) -> Lake:
 
 
 @pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
+def new_warehouse(tmp_path: Path) -> Warehouse:
+    """A warehouse without a file."""
     return Warehouse(tmp_path / "warehouse.duckdb")
+
+
+@pytest.fixture
+def warehouse(new_warehouse: Warehouse, empty_warehouse: Path) -> Warehouse:
+    """A warehouse without rows, copied: the first load takes a quarter of a second to create views and macros."""
+    shutil.copy(empty_warehouse, new_warehouse.path)
+    return new_warehouse
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +37,13 @@ def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     warehouse = Warehouse(folder / "warehouse.duckdb")
     warehouse.load(Lake(folder / "lake"))
     return warehouse.path
+
+
+@pytest.fixture
+def home_with_warehouse(empty_warehouse: Path, tmp_path: Path) -> Path:
+    """The home of ``make_workspace``, with a warehouse without rows."""
+    shutil.copy(empty_warehouse, tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

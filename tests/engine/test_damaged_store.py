@@ -143,11 +143,12 @@ def chosen(root: Path, rng: Random) -> Path:
     return rng.choice(by_kind[rng.choice(sorted(by_kind))])
 
 
+@pytest.mark.parametrize("cases", [6, pytest.param(CASES, marks=pytest.mark.long)])
 def test_random_damage_is_answered_right_or_refused(
-    whole: Path, expected: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, expected: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], cases: int
 ) -> None:
     outcomes: Counter[tuple[str, str, str]] = Counter()
-    for case in range(CASES):
+    for case in range(cases):
         rng = Random(case)
         root = copied(whole, tmp_path / f"store{case}")
         path = chosen(root, rng)
@@ -173,7 +174,7 @@ def test_random_damage_is_answered_right_or_refused(
     with capsys.disabled():
         for (file, kind, found), count in sorted(outcomes.items()):
             sys.stdout.write(f"\n{file:22} {kind:9} {found:8} {count:4}")
-    assert sum(outcomes.values()) == CASES
+    assert sum(outcomes.values()) == cases
 
 
 def test_bits_that_change_without_a_write_are_found(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Answers equal brute force after any division, order, spilling or interruption of imports, also in one pass.
 
-The full run compares 500 random answers: ``HOLDERLAKE_ANSWERS=500 python -m pytest tests/engine/test_scale.py``.
+The full run compares 500 random answers: ``HOLDERLAKE_ANSWERS=500 make test-long``.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from tests.engine.world import (
     transfer,
     world,
 )
+from tests.examples import first
 from tests.processes import PIPE, start
 
 Build = Callable[..., Store]
@@ -82,7 +83,7 @@ def import_in_pieces(store: Store, rows: list[Row], chance: Random) -> None:
 # ---------------------------------------------------------------------- brute force
 
 
-@pytest.mark.parametrize("seed", range(max(1, ANSWERS // 4)))
+@pytest.mark.parametrize("seed", first(5, range(max(1, ANSWERS // 4))))
 def test_random_answers_equal_brute_force(seed: int) -> None:
     chance = Random(seed)
     oracle = random_days(chance)
@@ -152,7 +153,7 @@ def answers(store: Store, at: int) -> list[Any]:
 # ---------------------------------------------------------------------- large imports
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first(2, range(6)))
 def test_an_import_larger_than_memory_gives_the_same_store(seed: int, build: Build) -> None:
     chance = Random(seed)
     rows = over_days(list(random_oracle(chance).transfers) * 2, chance)
@@ -204,9 +205,10 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
-def test_a_killed_process_leaves_complete_imports_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", first(1, [1, 4]))
+def test_a_killed_process_leaves_complete_imports_only(tmp_path: Path, kills: int) -> None:
     chance = random.Random(1)
-    for _ in range(4):
+    for _ in range(kills):
         importer = start(
             _IMPORT_ON_AND_ON,
             str(tmp_path),
@@ -247,7 +249,7 @@ def random_instants(chance: Random) -> list[datetime]:
     return [from_unix(max(0, at)) for at in [*seconds, *ends_of_days, seconds[0], END]]
 
 
-@pytest.mark.parametrize("seed", range(max(1, ANSWERS // 5)))
+@pytest.mark.parametrize("seed", first(4, range(max(1, ANSWERS // 5))))
 def test_a_batch_gives_the_rows_of_single_maps(seed: int) -> None:
     chance = Random(seed)
     oracle = random_days(chance)

@@ -227,6 +227,7 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     assert "cluster=1" in page.url
 
 
+@pytest.mark.long
 def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260201T000000Z&cluster=1"))
     page.get_by_role("button", name="Next date").click()
@@ -272,6 +273,7 @@ def test_charts_show_concentration_and_lead_to_a_date(open_page: Open) -> None:
     expect(page.get_by_role("row", name=re.compile("1 Jan 2026 40 "))).to_be_visible()
 
 
+@pytest.mark.long
 def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Open) -> None:
     page = open_page(of(CROWD, "&tab=links"))
     expect(page.get_by_role("tabpanel")).to_contain_text("5000 links")
@@ -310,7 +312,7 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
     ("query", "said"),
     [
         (of(MAPLESS), f"{MAPLESS} has no holders. Fetch it with 'holderlake ingest --chain eth --token {MAPLESS}'"),
-        (of("<b>0xnowhere"), "This token is not in the warehouse"),
+        pytest.param(of("<b>0xnowhere"), "This token is not in the warehouse", marks=pytest.mark.long),
         (of(TIDE, "&at=once"), ""),
     ],
 )
@@ -326,8 +328,8 @@ def test_missing_data_is_shown_with_the_remedy(open_page: Open, query: str, said
     ("view", "options"),
     [
         ("&tab=compare&with=20260101T000000Z", {}),
-        ("&cluster=1", {"color_scheme": "dark"}),
-        ("&tab=concentration", PHONE),
+        pytest.param("&cluster=1", {"color_scheme": "dark"}, marks=pytest.mark.long),
+        pytest.param("&tab=concentration", PHONE, marks=pytest.mark.long),
     ],
     ids=["light", "dark", "phone"],
 )
@@ -349,6 +351,7 @@ def test_phone_shows_one_column_and_accepts_touch(open_page: Open) -> None:
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
 
 
+@pytest.mark.long
 def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     page = open_page(of(TIDE), color_scheme="dark")
     ground = "() => getComputedStyle(document.documentElement).backgroundColor"

@@ -19,6 +19,7 @@ from holderlake.lake.object_store import BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.storage.objects import Bucket, Folder, Objects, ObjectsError, Version
 from holderlake.warehouse.warehouse import Warehouse
+from tests.examples import some
 from tests.lakes import DAYS, MAP_TABLES, count, failures, map_tables, write, write_holders, write_maps
 from tests.s3 import require_s3
 
@@ -188,7 +189,7 @@ def test_readers_see_no_part_of_a_commit_while_writers_commit(any_host: Host) ->
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integers(1, 9)), max_size=12))
-@settings(max_examples=30)
+@settings(max_examples=some(30))
 def test_two_hosts_write_what_one_local_lake_would(tmp_path_factory: Any, writes: list[tuple[int, str, int]]) -> None:
     folder = tmp_path_factory.mktemp("lakes")
     host = Host(Counted(), folder)

@@ -29,6 +29,7 @@ from holderlake.settings import Settings
 from holderlake.settings.sections.lake import LakeSettings
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.cli.main import app
+from tests.conftest import RunningService, workspaces_of
 from tests.filling import MakeWorkspace, fill
 from tests.killing import kill_everywhere
 from tests.maintenance.killed_work import backed_up, workspace_of
@@ -39,13 +40,21 @@ MAY = [datetime(2026, 5, day) for day in range(1, 7)]
 QUERY = "SELECT chain, token_address, timestamp, address, amount, share FROM holders ORDER BY ALL"
 
 
+@pytest.fixture(scope="module")
+def home_with_holders(sample_service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one partition of holders."""
+    home = tmp_path_factory.mktemp("filled")
+    with workspaces_of(sample_service, home) as make:
+        workspace = make()
+        fill(workspace, HOLDERS, "eth", MAY[0])
+        workspace.warehouse.load(workspace.lake)
+    return home
+
+
 @pytest.fixture
-def filled(make_workspace: MakeWorkspace) -> Workspace:
-    """A workspace with one partition of holders."""
-    workspace = make_workspace()
-    fill(workspace, HOLDERS, "eth", MAY[0])
-    workspace.warehouse.load(workspace.lake)
-    return workspace
+def filled(home_with_holders: Path, make_workspace: MakeWorkspace, tmp_path: Path) -> Workspace:
+    shutil.copytree(home_with_holders, tmp_path, dirs_exist_ok=True)
+    return make_workspace()
 
 
 @pytest.fixture
@@ -275,22 +284,26 @@ def test_a_restore_names_a_database_that_is_missing(
     ]
 
 
-def test_a_killed_restore_is_finished_by_the_next(filled: Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(11, marks=pytest.mark.long)])
+def test_a_killed_restore_is_finished_by_the_next(
+    filled: Workspace, tmp_path_factory: pytest.TempPathFactory, kills: int
+) -> None:
     folder = tmp_path_factory.mktemp("killed")
     backup(filled, folder / "backups")
-    homes = [folder / f"home-{number}" for number in range(12)]
+    homes = [folder / f"home-{number}" for number in range(1 + kills)]
     kill_everywhere("tests.maintenance.killed_work:restored", homes)
     for home in homes[1:]:
         restored_home(home)
         assert names(home) == names(filled.settings.home)
 
 
+@pytest.mark.parametrize("kills", [3, pytest.param(7, marks=pytest.mark.long)])
 def test_a_killed_backup_leaves_the_earlier_ones_and_is_repeated(
-    filled: Workspace, tmp_path_factory: pytest.TempPathFactory
+    filled: Workspace, tmp_path_factory: pytest.TempPathFactory, kills: int
 ) -> None:
     folder = tmp_path_factory.mktemp("killed")
     shutil.copytree(filled.settings.home, folder / "home")
-    targets = [folder / f"backups-{number}" for number in range(8)]
+    targets = [folder / f"backups-{number}" for number in range(1 + kills)]
     for target in targets:
         backup(workspace_of(folder / "home"), target)
     kill_everywhere("tests.maintenance.killed_work:backed_up", targets)

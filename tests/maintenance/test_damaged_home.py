@@ -1,6 +1,7 @@
 """Random damage to every kind of file of a home: no traceback, no silent wrong figure, no lost unlisted file.
 
-``HOLDERLAKE_DAMAGES`` is the number of damages (1,000 for the full run), counted from ``HOLDERLAKE_DAMAGES_FROM``;
+``HOLDERLAKE_DAMAGES`` is the number of damages of the long test (1,000 for the full run), counted from
+``HOLDERLAKE_DAMAGES_FROM``;
 ``HOLDERLAKE_DAMAGES_CLI`` of them run commands in separate processes; ``HOLDERLAKE_DAMAGE_KINDS`` chooses the kinds.
 With ``-s`` each damage is a line: its number, the damaged file, the kind and the outcome.
 """
@@ -41,7 +42,7 @@ from tests.engine import damaged as stores
 from tests.filling import MakeWorkspace, fill
 
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
-DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "8"))
+DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "12"))
 FIRST = int(os.environ.get("HOLDERLAKE_DAMAGES_FROM", "0"))
 CHOSEN_KINDS = os.environ.get("HOLDERLAKE_DAMAGE_KINDS", ",".join(KINDS)).split(",")
 COMMAND_DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES_CLI", "2"))
@@ -133,7 +134,8 @@ def copy_of(template: Workspace, home: Path) -> Path:
     return stray
 
 
-def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damages", [3, pytest.param(DAMAGES, marks=pytest.mark.long)])
+def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damages: int) -> None:
     expected, charges = figures(template), template.ledger.report("endpoint")
     template.close()
     assert {row.partition(":")[0] for row in expected} == set(TABLES)
@@ -141,7 +143,7 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path) -> Non
         answers = stores.answers(store)
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     failures = []
-    for number in range(FIRST, FIRST + DAMAGES):
+    for number in range(FIRST, FIRST + damages):
         home = tmp_path / f"home-{number}"
         stray = copy_of(template, home)
         rng = Random(number)

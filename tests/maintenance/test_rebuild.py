@@ -31,6 +31,7 @@ from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill, spoil
 from tests.processes import DEVNULL, start_holderlake
 
+pytestmark = pytest.mark.usefixtures("home_with_warehouse")
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
 
@@ -174,19 +175,26 @@ def test_an_interrupted_rebuild_keeps_the_old_lake(
     assert hashes(workspace.settings.lake_folder) == before
 
 
-def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace) -> None:
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "lake.rebuilding/holders",
+        pytest.param("lake.rebuilding/_manifests", marks=pytest.mark.long),
+        pytest.param("warehouse.duckdb.rebuilt*", marks=pytest.mark.long),
+    ],
+)
+def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace, sign: str) -> None:
     workspace = make_workspace()
     for stream in (CHAINS, HOLDERS):
         fill(workspace, stream, "eth", MAY, JUNE)
     before = hashes(workspace.settings.lake_folder)
     environment = os.environ | {"HOLDERLAKE_HOME": str(workspace.settings.home)}
-    for sign in ("lake.rebuilding/_manifests", "lake.rebuilding/holders", "warehouse.duckdb.rebuilt*"):
-        running = start_holderlake("rebuild", env=environment, stdout=DEVNULL, stderr=DEVNULL)
-        while running.poll() is None and not list(workspace.settings.home.glob(sign)):
-            time.sleep(0.002)
-        running.kill()
-        running.wait()
-        assert hashes(workspace.settings.lake_folder) == before
+    running = start_holderlake("rebuild", env=environment, stdout=DEVNULL, stderr=DEVNULL)
+    while running.poll() is None and not list(workspace.settings.home.glob(sign)):
+        time.sleep(0.002)
+    running.kill()
+    running.wait()
+    assert hashes(workspace.settings.lake_folder) == before
     assert rebuild(workspace).is_whole
     assert hashes(workspace.settings.lake_folder) == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -17,22 +18,35 @@ from holderlake.maintenance.repair import find_damage, repair, repair_before_run
 from holderlake.workspace import Workspace
 from pipelines.cli.main import app
 from pipelines.doctor.file_checks import check_files
+from tests.conftest import RunningService, workspaces_of
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill, spoil
 
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
 
 
+@pytest.fixture(scope="module")
+def filled(sample_service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two chains with a token each, at two instants; tests damage copies of it."""
+    home = tmp_path_factory.mktemp("filled")
+    with workspaces_of(sample_service, home) as make:
+        made = of_two_chains(make)
+        for chain in ("solana", "eth"):
+            for family in (TOKENS, HOLDERS, MAPS):
+                fill(made, family, chain, MAY, JUNE)
+        made.warehouse.load(made.lake)
+    return home
+
+
 @pytest.fixture
-def workspace(make_workspace: MakeWorkspace) -> Workspace:
-    """Two chains with a token each, at two instants."""
-    watched = make_workspace().settings.watchlist
-    made = make_workspace(watchlist={chain: watched[chain][:1] for chain in ("solana", "eth")})
-    for chain in ("solana", "eth"):
-        for family in (TOKENS, HOLDERS, MAPS):
-            fill(made, family, chain, MAY, JUNE)
-    made.warehouse.load(made.lake)
-    return made
+def workspace(filled: Path, make_workspace: MakeWorkspace, tmp_path: Path) -> Workspace:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    return of_two_chains(make_workspace)
+
+
+def of_two_chains(make: MakeWorkspace) -> Workspace:
+    watched = make().settings.watchlist
+    return make(watchlist={chain: watched[chain][:1] for chain in ("solana", "eth")})
 
 
 def spent(workspace: Workspace) -> int:
@@ -47,7 +61,7 @@ def of_kind(lake: Lake, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("file", ["manifest", "holders", "clusters"])
+@pytest.mark.parametrize("file", ["manifest", "clusters", pytest.param("holders", marks=pytest.mark.long)])
 def test_a_damaged_file_is_found_and_repaired_at_no_cost(workspace: Workspace, file: str, kind: str) -> None:
     before, paid = {name: workspace.lake.read(name) for name in ("holders", "maps", "clusters")}, spent(workspace)
     path = of_kind(workspace.lake, file)

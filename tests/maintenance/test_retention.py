@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pipelines.cli.main import app
 from pipelines.dagster_history import expired_runs
 from pipelines.definitions import build_defs
 from pipelines.runs import dagster_instance
+from tests.conftest import RunningService, workspaces_of
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)
@@ -32,26 +34,40 @@ UNKNOWN = "0x" + "9" * 40
 NOW = timedelta(0)
 
 
-def with_failure(make_workspace: MakeWorkspace, **settings: Any) -> Workspace:
-    """Return a workspace with a partition of holders in which one token failed."""
-    known = make_workspace().settings.watchlist["eth"]
-    workspace = make_workspace(watchlist={"eth": [*known, UNKNOWN]}, retention=settings)
-    fill(workspace, HOLDERS, "eth", MAY)
-    workspace.warehouse.load(workspace.lake)
-    return workspace
+@pytest.fixture(scope="module")
+def home_with_failure(sample_service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a partition of holders in which one token failed."""
+    home = tmp_path_factory.mktemp("failure")
+    with workspaces_of(sample_service, home) as make:
+        workspace = watching_unknown(make)
+        fill(workspace, HOLDERS, "eth", MAY)
+        workspace.warehouse.load(workspace.lake)
+    return home
+
+
+def watching_unknown(make: MakeWorkspace, **settings: Any) -> Workspace:
+    known = make().settings.watchlist["eth"][:2]
+    return make(watchlist={"eth": [*known, UNKNOWN]}, retention=settings)
+
+
+@pytest.fixture
+def with_failure(home_with_failure: Path, make_workspace: MakeWorkspace, tmp_path: Path) -> Callable[..., Workspace]:
+    """Return the workspace of a copy of ``home_with_failure``, with settings of the retention."""
+    shutil.copytree(home_with_failure, tmp_path, dirs_exist_ok=True)
+    return partial(watching_unknown, make_workspace)
 
 
 def kinds(workspace: Workspace) -> dict[str, int]:
     return {one.kind: one.count for one in expired(workspace)}
 
 
-def test_nothing_is_deleted_without_settings(make_workspace: MakeWorkspace) -> None:
-    workspace = with_failure(make_workspace)
+def test_nothing_is_deleted_without_settings(with_failure: Callable[..., Workspace]) -> None:
+    workspace = with_failure()
     assert expired(workspace) == []
 
 
-def test_old_failures_are_deleted_and_other_rows_stay(make_workspace: MakeWorkspace) -> None:
-    workspace = with_failure(make_workspace, failures="0")
+def test_old_failures_are_deleted_and_other_rows_stay(with_failure: Callable[..., Workspace]) -> None:
+    workspace = with_failure(failures="0")
     before, (manifest,) = workspace.lake.read("holders"), workspace.lake.manifests()
     assert kinds(workspace) == {"failures": 1}
     result = delete_expired(expired(workspace), without_rebuild=False)
@@ -67,12 +83,12 @@ def test_old_failures_are_deleted_and_other_rows_stay(make_workspace: MakeWorksp
     assert expired(workspace) == []
 
 
-def test_young_failures_stay(make_workspace: MakeWorkspace) -> None:
-    assert kinds(with_failure(make_workspace, failures="1d")) == {}
+def test_young_failures_stay(with_failure: Callable[..., Workspace]) -> None:
+    assert kinds(with_failure(failures="1d")) == {}
 
 
-def test_answers_are_deleted_only_with_permission(make_workspace: MakeWorkspace) -> None:
-    workspace = with_failure(make_workspace, archive="0")
+def test_answers_are_deleted_only_with_permission(with_failure: Callable[..., Workspace]) -> None:
+    workspace = with_failure(archive="0")
     before, answers = workspace.lake.read("holders"), workspace.archive.size().answers
     kept = delete_expired(expired(workspace), without_rebuild=False)
     assert workspace.archive.size().answers == answers
@@ -114,8 +130,9 @@ def holders() -> None:
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[tuple[DagsterInstance, Path]]:
+def history(empty_history: Path, tmp_path: Path) -> Iterator[tuple[DagsterInstance, Path]]:
     """An instance with three runs of an asset, in a home's folder."""
+    shutil.copytree(empty_history, tmp_path / "dagster")
     with dagster_instance(tmp_path / "dagster") as instance:
         for _ in range(3):
             materialize([holders], instance=instance)
@@ -170,22 +187,25 @@ def test_the_command_leaves_a_dagster_home_of_the_users_own(
         assert len(instance.get_runs()) == 2
 
 
-def test_the_job_deletes_by_the_settings_and_its_schedule_is_off(make_workspace: MakeWorkspace) -> None:
-    workspace = with_failure(make_workspace, failures="0", archive="0", history="0")
+def test_the_job_deletes_by_the_settings_and_its_schedule_is_off(
+    with_failure: Callable[..., Workspace], instance: DagsterInstance
+) -> None:
+    workspace = with_failure(failures="0", archive="0", history="0")
     definitions = build_defs(workspace)
     (schedule,) = [one for one in definitions.schedules or [] if one.name == "retention"]
     assert (schedule.default_status.value, schedule.cron_schedule) == ("STOPPED", "40 3 * * *")
-    with dagster_instance(workspace.settings.dagster_home) as instance:
-        for _ in range(2):
-            materialize([holders], instance=instance)
-        result = definitions.resolve_job_def("retention").execute_in_process(instance=instance)
-        assert result.success
-        assert len(instance.get_runs()) == 2
+    for _ in range(2):
+        materialize([holders], instance=instance)
+    result = definitions.resolve_job_def("retention").execute_in_process(instance=instance)
+    assert result.success
+    assert len(instance.get_runs()) == 2
     assert workspace.archive.size().answers > 0
     assert [one.failures for one in workspace.lake.manifests()] == [0]
 
 
-def test_the_job_deletes_unused_files_of_a_bucket_after_a_day(make_workspace: MakeWorkspace, tmp_path: Path) -> None:
+def test_the_job_deletes_unused_files_of_a_bucket_after_a_day(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, tmp_path: Path
+) -> None:
     workspace = make_workspace(lake={"url": f"file://{tmp_path}/bucket"})
     fill(workspace, HOLDERS, "eth", MAY)
     before = workspace.lake.read("holders")
@@ -195,17 +215,16 @@ def test_the_job_deletes_unused_files_of_a_bucket_after_a_day(make_workspace: Ma
         shutil.copy(used, path)
     for path in (used, old):
         os.utime(path, (0, 0))
-    with dagster_instance(tmp_path / "dagster") as instance:
-        job = build_defs(workspace).resolve_job_def("retention")
-        assert job.execute_in_process(instance=instance).success
+    job = build_defs(workspace).resolve_job_def("retention")
+    assert job.execute_in_process(instance=instance).success
     assert [path.exists() for path in (used, young, old)] == [True, True, False]
     assert workspace.lake.read("holders").equals(before)
 
 
 def test_the_command_needs_yes_and_a_flag_for_answers(
-    make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
+    with_failure: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace = with_failure(make_workspace)
+    workspace = with_failure()
     monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
     run = CliRunner().invoke
     assert "Nothing is old enough to delete" in run(app, ["prune"]).output

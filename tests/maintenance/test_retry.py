@@ -26,6 +26,7 @@ from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill
 from tests.provider.misbehaving import Misbehaving, Step, answer
 
+pytestmark = pytest.mark.usefixtures("home_with_warehouse")
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
 CLOSED_PORT = "http://127.0.0.1:9"

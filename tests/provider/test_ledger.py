@@ -24,6 +24,7 @@ from holderlake.provider.errors import BudgetExceeded
 from holderlake.provider.ledger.entries import Release, Reservation, Reserve, Settle
 from holderlake.provider.ledger.reports import Problem, ReportRow
 from holderlake.storage.state import Where
+from tests.examples import first, some
 from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 
@@ -153,7 +154,7 @@ def test_the_renewal_falls_on_a_day_that_the_month_has(
 
 
 @given(start=st.dates(date(2024, 1, 1), date(2030, 1, 1)), renewal_day=st.integers(1, 31))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(
     new_where: Callable[[], Where], start: date, renewal_day: int
 ) -> None:
@@ -179,7 +180,7 @@ def test_every_day_belongs_to_exactly_one_month_from_renewal_to_renewal(
         max_size=40,
     )
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_ledger_agrees_with_a_simple_model(
     new_where: Callable[[], Where], steps: list[tuple[str, int, int]]
 ) -> None:
@@ -294,6 +295,7 @@ print(spent)
 """
 
 
+@pytest.mark.parametrize("new_where", first(1, ["sqlite", "postgresql"]), indirect=True)
 def test_processes_together_never_pass_a_ceiling(where: Where) -> None:
     """They also all create the file at once."""
     workers = [python(SPEND, where) for _ in range(4)]
@@ -308,7 +310,7 @@ import time
 from tests.provider.credit_ledger import OneCallLedger
 print("ready", flush=True)
 start = float(sys.stdin.readline())
-for number in range(60):
+for number in range(30):
     while time.time() < start + number * 0.02:
         pass
     with OneCallLedger(f"{where}-{number}") as ledger:

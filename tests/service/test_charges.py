@@ -24,6 +24,7 @@ from holderlake.service.billing.keys import (
     UnknownKey,
 )
 from holderlake.service.billing.periods import next_renewal, period_start
+from tests.examples import first, some
 from tests.ledgers import SECRET, Clock, Ledger, account_of
 from tests.postgres import PostgresServer, Wire
 
@@ -297,6 +298,7 @@ with ThreadPoolExecutor(8) as pool:
 """
 
 
+@pytest.mark.parametrize("ledger", first(1, ["sqlite", "postgresql"]), indirect=True)
 def test_processes_never_exceed_the_allowance(keys, ledger):
     key = account_of(keys, allowance=500)
     workers = [ledger.python(_ASK_MUCH.format(key=key)) for _ in range(3)]
@@ -321,7 +323,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=some(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(allowance=st.integers(0, 200), renewal_day=st.integers(1, 31), steps=_STEPS)
 def test_random_operations_agree_with_a_simple_model(
     keys: KeyStore, clock: Clock, allowance: int, renewal_day: int, steps: list[tuple[str, Any]]

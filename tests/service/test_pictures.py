@@ -37,6 +37,7 @@ from holderlake.service.pictures.layout.bubbles import Layout, place
 from holderlake.service.pictures.layout.page import Area
 from holderlake.service.pictures.layout.simulation import Simulation
 from holderlake.service.pictures.scene import Figures, Line, Node, Scene, scene_of
+from tests.examples import first, some
 from tests.service.conftest import DAY, World
 
 Link = tuple[int, int, int]
@@ -197,7 +198,7 @@ def scenes(draw_from: st.DrawFn) -> Scene:
 
 
 FRAMES = st.sampled_from([FRAME, Area(10.0, 130.0, 560.0, 420.0), Area(0.0, 0.0, 900.0, 300.0)])
-MANY = settings(max_examples=50, deadline=None)
+MANY = settings(max_examples=some(50), deadline=None)
 
 
 def between(layout: Layout) -> np.ndarray:
@@ -261,9 +262,9 @@ def test_no_bubble_covers_a_line_of_another_component() -> None:
     lines = [(0, number) for number in range(2, 30)] + [(1, number) for number in range(30, 45)]
     scene = scene_of_numbers(falling(80, 0.7), 0, lines)
     layout = place(scene, FRAME, 16.0)
-    for first, second in lines:
+    for one, other in lines:
         for stranger in range(45, 80):
-            assert _distance(layout, stranger, first, second) > layout.radius[stranger]
+            assert _distance(layout, stranger, one, other) > layout.radius[stranger]
 
 
 def _distance(layout: Layout, node: int, first: int, second: int) -> float:
@@ -284,8 +285,7 @@ def test_small_change_of_data_keeps_most_positions(lines: list[tuple[int, int]])
 # ---------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("theme", Theme)
-@pytest.mark.parametrize("at", [600, 1200, 1600])
+@pytest.mark.parametrize(("at", "theme"), first(2, [(600, Theme.LIGHT), (1600, Theme.DARK), (1200, Theme.LIGHT)]))
 def test_png_has_the_requested_width(at: int, theme: Theme) -> None:
     png = draw_map(CLUSTERED, TITLE, width=at, theme=theme, form="png")
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
@@ -476,7 +476,7 @@ def assert_legible(svg: str) -> None:
             assert across < 1 or down < 1, f"{text} lies over {other}"
 
 
-@pytest.mark.parametrize("at", [600, 960, 1600])
+@pytest.mark.parametrize("at", first(1, [960, 600, 1600]))
 @pytest.mark.parametrize(
     "tables",
     [
@@ -517,7 +517,7 @@ def test_unknown_letter_becomes_a_box_and_unknown_symbol_is_dropped() -> None:
 
 
 @given(st.text(max_size=60), st.floats(0, 300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 def test_shortened_text_fits(text: str, room: float) -> None:
     shown = shortened(printable(text), room, 12.0)
     assert not shown or width(shown, 12.0) <= room

@@ -25,6 +25,7 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.service.runtime.server import listen
 from tests import processes as started
+from tests.examples import first
 from tests.processes import PIPE, run, start
 from tests.service.served import BROKEN
 
@@ -221,7 +222,7 @@ def test_long_request_is_cut_off_at_shutdown(serve: Serve) -> None:
         assert slow.exception() is not None or slow.result().status_code == 500
 
 
-@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize("processes", first(1, [0, 1]))
 def test_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
     process = serve(processes)
     with ThreadPoolExecutor() as callers:

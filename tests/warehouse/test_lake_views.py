@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 
 import holderlake
 from holderlake.contract.tables import TABLES
-from holderlake.lake.damage import damages
+from holderlake.lake.damage import Damage, damages
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import lake_views, schema
 from holderlake.warehouse.dataframes import DataFrames
@@ -145,8 +146,8 @@ def two_days(tmp_path: Path) -> Lake:
     return lake
 
 
-def first_file(lake: Lake, table: str) -> Path:
-    (path,) = lake.root.glob(f"{table}/chain=eth/timestamp=20241201T000000Z/*")
+def first_file(lake: Lake, table: str, instant: datetime = INSTANTS[0]) -> Path:
+    (path,) = lake.root.glob(f"{table}/chain=eth/timestamp={instant:%Y%m%dT%H%M%SZ}/*")
     return path
 
 
@@ -193,13 +194,54 @@ ODD_MANIFESTS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD_MANIFESTS.values(), ids=ODD_MANIFESTS.keys())
-def test_a_damaged_manifest_hides_its_own_partition_only(two_days: Lake, odd: Callable[[bytes], bytes]) -> None:
-    path = first_file(two_days, "_manifests")
-    path.write_bytes(odd(path.read_bytes()))
-    assert listed(two_days) == [("0x1",)]
-    (found,) = damages(two_days, every_byte=True)
-    assert f"-- Left out, because it is damaged: {path}" in lake_views.script(two_days, [found])
+ODD_FILES = [(table, kind) for table in ("holders", "failures") for kind in ("truncate", "empty", "delete", "junk")]
+
+
+@dataclass(frozen=True)
+class DamagedLake:
+    """A lake in which each partition but one is damaged in its own way, and the holders that its views show."""
+
+    lake: Lake
+    paths: Mapping[str, Path]
+    """Damaged file by the name of its damage."""
+    listed: Sequence[tuple[str]]
+    """Addresses of the listed holders. The address in a damaged partition is the name of its damage."""
+    damages: Sequence[Damage]
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> DamagedLake:
+    lake = Lake(tmp_path_factory.mktemp("damaged") / "lake")
+    names = ["intact", *ODD_MANIFESTS, *(f"{table} {kind}" for table, kind in ODD_FILES)]
+    instants = {name: INSTANTS[0] + timedelta(days=day) for day, name in enumerate(names)}
+    for name, instant in instants.items():
+        failed = failures("eth", instant, ("holders", "0xb"))
+        write(
+            lake, "holders", "eth", instant, {"holders": holders("eth", instant, {"0xa": {name: 1}})}, {"0xa"}, failed
+        )
+    paths = {name: first_file(lake, "_manifests", instants[name]) for name in ODD_MANIFESTS}
+    for name, odd in ODD_MANIFESTS.items():
+        paths[name].write_bytes(odd(paths[name].read_bytes()))
+    for table, kind in ODD_FILES:
+        path = paths[f"{table} {kind}"] = first_file(lake, table, instants[f"{table} {kind}"])
+        data = {"truncate": path.read_bytes()[:-20], "empty": b"", "junk": b"not Parquet"}
+        path.unlink() if kind == "delete" else path.write_bytes(data[kind])
+    return DamagedLake(lake, paths, listed(lake), list(damages(lake, every_byte=True)))
+
+
+@pytest.mark.parametrize("odd", ODD_MANIFESTS)
+def test_a_damaged_manifest_hides_its_own_partition_only(damaged: DamagedLake, odd: str) -> None:
+    assert (odd,) not in damaged.listed
+    assert ("intact",) in damaged.listed
+    path = damaged.paths[odd]
+    (found,) = [one for one in damaged.damages if one.path == path]
+    assert f"-- Left out, because it is damaged: {path}" in lake_views.script(damaged.lake, [found])
+
+
+@pytest.mark.parametrize(("table", "kind"), ODD_FILES)
+def test_a_damaged_parquet_file_hides_its_own_partition_only(damaged: DamagedLake, table: str, kind: str) -> None:
+    assert (f"{table} {kind}",) not in damaged.listed
+    assert ("intact",) in damaged.listed
 
 
 def test_a_manifest_with_a_table_twice_does_not_break_the_script(two_days: Lake) -> None:
@@ -207,15 +249,6 @@ def test_a_manifest_with_a_table_twice_does_not_break_the_script(two_days: Lake)
     twice = b'"tables":{"holders":{"rows":1,"bytes":2,"sha256":""},'
     path.write_bytes(path.read_bytes().replace(b'"tables":{', twice))
     assert ("0x1",) in listed(two_days)
-
-
-@pytest.mark.parametrize("table", ["holders", "failures"])
-@pytest.mark.parametrize("kind", ["truncate", "empty", "delete", "junk"])
-def test_a_damaged_parquet_file_hides_its_own_partition_only(two_days: Lake, table: str, kind: str) -> None:
-    path = first_file(two_days, table)
-    data = {"truncate": path.read_bytes()[:-20], "empty": b"", "junk": b"not Parquet"}
-    path.unlink() if kind == "delete" else path.write_bytes(data[kind])
-    assert listed(two_days) == [("0x1",)]
 
 
 def test_a_damaged_file_of_the_right_size_is_left_out(two_days: Lake) -> None:

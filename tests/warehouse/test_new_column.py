@@ -25,9 +25,8 @@ VIEWS = ("holders", "latest_holders", "holders_as_of('2026-12-01')", "holders_kn
 
 
 @pytest.fixture
-def old(tmp_path: Path) -> tuple[Lake, Warehouse]:
+def old(lake: Lake, warehouse: Warehouse) -> tuple[Lake, Warehouse]:
     """A lake and a warehouse that the older version wrote."""
-    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     for day, token in zip(DAYS[:2], ("0xa", "0xb"), strict=True):
         write_holders(lake, "eth", day, {token: {"0x1": 1}})
     warehouse.load(lake)

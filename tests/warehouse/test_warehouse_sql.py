@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tomllib
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -31,12 +30,6 @@ from tests.lakes import (
 )
 
 DAY = DAYS[0]
-
-
-@pytest.fixture
-def warehouse(empty_warehouse: Path, tmp_path: Path) -> Warehouse:
-    """A new warehouse that already has its views."""
-    return Warehouse(Path(shutil.copy(empty_warehouse, tmp_path)))
 
 
 # Views and macros
