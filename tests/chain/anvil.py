@@ -69,7 +69,7 @@ class Anvil:
         flags = ["--no-mining", "--auto-impersonate", "--disable-min-priority-fee", "--silent"]
         written = [str(part) for pair in arguments.items() for part in pair]
         self._process = subprocess.Popen([path, *written, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self._http = httpx.Client(base_url=self.url, timeout=None, trust_env=False)
+        self._http = httpx.Client(base_url=self.url, timeout=None, verify=False, trust_env=False)
 
     def __enter__(self) -> Anvil:
         deadline = time.monotonic() + 30

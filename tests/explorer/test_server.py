@@ -38,7 +38,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def http(home: Path) -> Iterator[httpx.Client]:
-    with exploring(home) as address, httpx.Client(base_url=address, timeout=None) as client:
+    with exploring(home) as address, httpx.Client(base_url=address, timeout=None, verify=False) as client:
         yield client
 
 

@@ -129,7 +129,7 @@ def served() -> Iterator[Served]:
 
 
 def test_app_sees_forwarded_client_scheme_and_host(served):
-    assert httpx.get(served.base_url, headers=_SAID, timeout=None).json() == [
+    assert httpx.get(served.base_url, headers=_SAID, timeout=None, verify=False).json() == [
         "198.51.100.1",
         "https",
         ["maps.example:8443"],
@@ -138,7 +138,11 @@ def test_app_sees_forwarded_client_scheme_and_host(served):
 
 def test_untrusted_peer_cannot_set_client_scheme_or_host():
     with serving(ProxyHeadersMiddleware(_seen, PROXIES)) as served:
-        assert httpx.get(served.base_url, headers=_SAID, timeout=None).json() == ["127.0.0.1", "http", ["inside"]]
+        assert httpx.get(served.base_url, headers=_SAID, timeout=None, verify=False).json() == [
+            "127.0.0.1",
+            "http",
+            ["inside"],
+        ]
 
 
 def test_trailers_do_not_set_the_client(served):
@@ -161,10 +165,13 @@ def test_trailers_do_not_set_the_client(served):
     ],
 )
 def test_invalid_scheme_or_host_is_ignored(served, name, value):
-    answer = httpx.get(served.base_url, headers={"Host": "inside", name: value}, timeout=None)
+    answer = httpx.get(served.base_url, headers={"Host": "inside", name: value}, timeout=None, verify=False)
     assert answer.json() == ["127.0.0.1", "http", ["inside"]]
 
 
 def test_last_value_of_a_forwarded_list_is_used(served):
     text = {"X-Forwarded-Proto": "http, https", "X-Forwarded-Host": "evil.example, maps.example"}
-    assert httpx.get(served.base_url, headers=text, timeout=None).json()[1:] == ["https", ["maps.example"]]
+    assert httpx.get(served.base_url, headers=text, timeout=None, verify=False).json()[1:] == [
+        "https",
+        ["maps.example"],
+    ]

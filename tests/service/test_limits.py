@@ -50,7 +50,7 @@ def _answer_is_rate_limited(answer: httpx.Response) -> None:
 
 def test_calls_over_the_limit_get_retry_after():
     with serving(RateLimitMiddleware(hello, 3, MemoryStorage(lambda: 0.0))) as served:
-        answers = [httpx.get(served.base_url, timeout=None) for _ in range(6)]
+        answers = [httpx.get(served.base_url, timeout=None, verify=False) for _ in range(6)]
         assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
         for answer in answers[3:]:
             _answer_is_rate_limited(answer)
@@ -149,7 +149,9 @@ def test_refused_client_does_not_reach_the_database(database):
         ThreadPoolExecutor(1) as executor,
         serving(RateLimitMiddleware(hello, 2, SharedStorage(database.count, executor))) as served,
     ):
-        assert [httpx.get(served.base_url, timeout=None).status_code for _ in range(9)] == [200, 200] + [429] * 7
+        assert [httpx.get(served.base_url, timeout=None, verify=False).status_code for _ in range(9)] == [200, 200] + [
+            429
+        ] * 7
     assert database.statements == 3
 
 
@@ -242,7 +244,7 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def client(served: Served) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served.base_url, timeout=None) as client:
+    with httpx.Client(base_url=served.base_url, timeout=None, verify=False) as client:
         yield client
 
 

@@ -106,6 +106,7 @@ def _spent(keys: KeyStore, secret: str) -> int:
     return keys.balance(key.id).spent
 
 
+@pytest.mark.long
 def test_64_clients_of_two_processes_spend_exactly_the_allowance(world, ledger, keys):
     covered, asked = 150, 400
     secret = keys.create("crowd", covered)

@@ -118,7 +118,7 @@ def running(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with (
         KeyStore(tmp_path_factory.mktemp("observed") / "keys.sqlite") as keys,
         BackgroundApp(app := observed_app(world, keys, patient())) as service,
-        httpx.Client(base_url=service.base_url, timeout=None) as client,
+        httpx.Client(base_url=service.base_url, timeout=None, verify=False) as client,
     ):
         yield app, client, keys
 
@@ -140,7 +140,7 @@ def start_watched(world: World, tmp_path: Path, log_lines: io.StringIO) -> Itera
             keys = stack.enter_context(KeyStore(tmp_path / "keys.sqlite"))
             app = observed_app(world, keys, patient(settings))
             service = stack.enter_context(BackgroundApp(app, settings))
-            client = stack.enter_context(httpx.Client(base_url=service.base_url, timeout=None))
+            client = stack.enter_context(httpx.Client(base_url=service.base_url, timeout=None, verify=False))
             return Watched(app, client, keys, log_lines)
 
         yield start
@@ -293,7 +293,7 @@ def test_text_line_cannot_be_forged() -> None:
 
 def test_embedded_service_logs_no_requests(world: World, tmp_path: Path, log: io.StringIO) -> None:
     with KeyStore(tmp_path / "keys.sqlite") as keys, BackgroundService(world.store, keys) as service:
-        answer = httpx.get(f"{service.base_url}/v0/chains", timeout=None)
+        answer = httpx.get(f"{service.base_url}/v0/chains", timeout=None, verify=False)
     assert answer.headers["X-Request-Id"] not in log.getvalue()
 
 

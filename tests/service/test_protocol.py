@@ -357,7 +357,7 @@ def test_idle_connections_do_not_delay_others(served):
         for number in range(300):
             peer = stack.enter_context(served.connect())
             peer.send(GET[: number % 20])
-        with httpx.Client(base_url=served.base_url, timeout=None) as other:
+        with httpx.Client(base_url=served.base_url, timeout=None, verify=False) as other:
             began = time.monotonic()
             assert {other.get("/x").text for _ in range(30)} == {"/x"}
             assert time.monotonic() - began < PATIENCE / 2
@@ -418,7 +418,7 @@ def test_reader_that_stalls_is_disconnected():
     with serving(_app, limited_protocol(4_096, 5.0, stalled_seconds=0.5)) as served, served.connect() as deaf:
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         deaf.send(GET % b"big")
-        with httpx.Client(base_url=served.base_url, timeout=None) as other:
+        with httpx.Client(base_url=served.base_url, timeout=None, verify=False) as other:
             assert {other.get("/x").text for _ in range(50)} == {"/x"}
         _until(lambda: served.open_connections == 0)
 
