@@ -187,6 +187,7 @@ def test_doctor_names_the_parts_of_an_earlier_version(home: Path, monkeypatch: p
         upgraded(home)
 
 
+@pytest.mark.long
 def test_the_command_asks_at_a_terminal(home: Path) -> None:
     main, terminal = pty.openpty()
     env = os.environ | {"HOLDERLAKE_HOME": str(home)}
