@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 import tomllib
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +39,7 @@ from pipelines.definitions import build_defs
 from pipelines.runs import fill, ingest_day
 from pipelines.schedules import due_days
 from tests.filling import MakeWorkspace
+from tests.real import missing
 
 ROOT = Path(__file__).parents[2]
 MAY = datetime(2026, 5, 1)
@@ -316,3 +322,28 @@ load_from:
       location_name: {project["code_location_name"]}
 """
     assert (ROOT / "workspace.yaml").read_text() == location
+
+
+@pytest.mark.long
+def test_dagsters_newer_command_line_finds_all_definitions(tmp_path: Path) -> None:
+    if importlib.util.find_spec("dagster_dg_cli") is None:
+        missing("dagster-dg-cli is not installed; 'make extras' installs it")
+
+    def dg(*arguments: str) -> str:
+        code = "from dagster_dg_cli.cli import main; main()"
+        environment = {**os.environ, "HOME": str(tmp_path), "HOLDERLAKE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=ROOT,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    assert "All definitions loaded successfully." in dg("check", "defs")
+    found = json.loads(dg("list", "defs", "--json"))
+    assert {one["asset_key"] for one in found["assets"]} >= {*TABLE_ASSETS, "warehouse"}
+    assert {one["name"] for one in found["jobs"]} >= {"ingest", "backfill", "retention"}
+    assert {one["name"] for one in found["schedules"]} >= {"daily", "retention"}
+    assert {one["name"] for one in found["sensors"]} >= {"healing", "watchlist"}
