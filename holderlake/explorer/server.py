@@ -1,4 +1,4 @@
-"""Runs the explorer's web server on this machine."""
+"""Runs the web server of the explorer, the web page that shows the warehouse's maps, on this machine."""
 
 from __future__ import annotations
 

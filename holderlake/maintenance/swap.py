@@ -54,7 +54,10 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def writers_locked_out(old: Sequence[Lake]) -> Iterator[None]:
-    """Lock every chain of the first lake in ``old``, so that no partition is committed during the replacement."""
+    """Lock every chain of the lake that is replaced, so that no partition is committed to it in the ``with`` block.
+
+    ``old`` has that lake first; other lakes in it are not locked.
+    """
     with ExitStack() as held:
         for lake in old[:1]:
             for chain in sorted({manifest.chain for manifest in lake.manifests()}):

@@ -54,9 +54,10 @@ FindSteps = Callable[[], Iterable[Step]]
 
 
 def plan(workspace: Workspace, *others: FindSteps) -> list[Step]:
-    """Return the steps that the home needs; ``others`` find those of parts that this library does not know.
+    """Return the upgrade steps that the home needs, and change nothing.
 
-    Nothing is changed. Raises the error of a part whose format is later than this version knows.
+    ``others`` are functions that find the steps for files of other programs, for example Dagster's history. Raises an
+    error if files have a later format than this version knows.
     """
     found = [_ledger(workspace), _archive(workspace), _lake(workspace), _store(workspace), _warehouse(workspace)]
     return [step for steps in (*found, *(find() for find in others)) for step in steps]

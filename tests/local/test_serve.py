@@ -107,7 +107,10 @@ def test_several_processes_share_call_counts(options: dict[str, Any], shared: bo
         ("processes = 0", "service.processes: Input should be greater than or equal to 1"),
         ('log = "xml"', "service.log: Input should be 'json', 'text' or 'off'"),
         ('lifetimes = {older = "soon"}', "service.lifetimes: invalid duration 'soon': use for example 30s, 5m"),
-        ('lifetimes = {1h = "30s"}', "service.lifetimes: the lifetime of answers about all older tokens is missing"),
+        (
+            'lifetimes = {1h = "30s"}',
+            "service.lifetimes: the cache lifetime for tokens older than those listed is missing",
+        ),
         ("prot = 80", "service.prot: there is no such setting; did you mean port?"),
     ],
 )

@@ -102,8 +102,8 @@ def holders_of(
 class RankedHolders(NamedTuple):
     """Holders by instant and rank, as arrays with one value for each holder.
 
-    ``instants`` are positions of instants, ``ranks`` begin with 1, ``addresses`` are address numbers. ``balances`` are
-    raw, as limbs (64-bit words, see ``bigint``).
+    ``instants`` are positions in the list of requested instants, ``ranks`` begin with 1, ``addresses`` are address
+    numbers. ``balances`` are raw, as limbs (64-bit words, see ``bigint``).
     """
 
     instants: Array

@@ -212,7 +212,7 @@ class SharedStorage(Storage):
         return True
 
     async def reset(self) -> int | None:
-        """Delete this process's copies of the counts; the shared counts stay."""
+        """Delete this process's copies of the counts; the shared counts stay. Return None."""
         self._last.clear()
         return None
 

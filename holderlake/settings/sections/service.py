@@ -16,7 +16,9 @@ from holderlake.units import parse_duration
 
 def _lifetime_table(table: Mapping[str, str]) -> tuple[tuple[int | None, int], ...]:
     if "older" not in table:
-        raise ValueError("the lifetime of answers about all older tokens is missing: add a line for 'older'")
+        raise ValueError(
+            'the cache lifetime for tokens older than those listed is missing; add a line such as older = "24h"'
+        )
     ages = sorted((_seconds(age), _seconds(kept)) for age, kept in table.items() if age != "older")
     return (*ages, (None, _seconds(table["older"])))
 

@@ -111,7 +111,7 @@ def test_an_invalid_map_is_refused(pairs: list[str], constants: list[str], words
         ("[columns]\nvalue = 1.5", "write lines such as"),
         ("columns = 3", "write lines such as"),
         ("[rows]\na = 1", "unknown table rows"),
-        ("[columns", "invalid map"),
+        ("[columns", "invalid column map"),
     ],
 )
 def test_an_invalid_map_file_is_refused(text: str, words: str, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_transactions_without_outcome_or_receiver_are_refused(csv_file: Write) -
     blind = {name: value for name, value in ETL_TRANSACTION.items() if name != "receipt_status"}
     with pytest.raises(BadSource, match="receipt_status is missing, which marks failed transactions"):
         read_transfers(csv_file(blind), None, "eth")
-    with pytest.raises(BadSource, match="row 2, column to_address: the address of a new contract"):
+    with pytest.raises(BadSource, match="row 2, column to_address: empty in a row that creates a contract"):
         read_transfers(csv_file(ETL_TRANSACTION, {**ETL_TRANSACTION, "to_address": ""}), None, "eth")
 
 

@@ -181,7 +181,7 @@ def _native_table(
     row = columns.first_row(pc.and_(is_moved, pc.and_(pc.is_null(receiver), pc.invert(raw.problems.bad_rows(rows)))))
     if row is not None:
         raise raw.bad(
-            "the address of a new contract that receives a value is missing; add it as to_address",
+            "empty in a row that creates a contract and sends it a value; put the new contract's address there",
             column="to_address",
             row=row,
         )

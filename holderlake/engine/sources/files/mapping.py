@@ -84,7 +84,9 @@ def read_map(path: Path) -> ColumnMap:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise bad_source(path, f"invalid map ({error}); write a TOML file with [columns] and [constants]") from error
+        raise bad_source(
+            path, f"invalid column map ({error}); write a TOML file with [columns] and [constants]"
+        ) from error
     tables = {name: content.pop(name, {}) for name in ("columns", "constants")}
     for name, table in tables.items():
         if not isinstance(table, dict) or not all(isinstance(value, str | int) for value in table.values()):

@@ -129,7 +129,10 @@ def _written_out(text: str, value: object) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return the text without surrounding spaces and quotation marks. For spreadsheets, long numbers are quoted."""
+    """Return the text without surrounding spaces and quotation marks.
+
+    Some files quote long numbers, so that a spreadsheet does not round them.
+    """
     return text.strip().strip("\"'").strip()
 
 

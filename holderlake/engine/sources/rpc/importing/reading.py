@@ -253,7 +253,7 @@ def _linked(headers: dict[int, Header]) -> None:
         before = headers.get(block - 1)
         if before is not None and own.parent_hash != before.hash:
             raise InvalidAnswer(
-                f"block {block} does not follow block {block - 1}: a reorganisation happened in between"
+                f"block {block} does not follow block {block - 1}: the chain was reorganised between two reads"
             )
 
 
