@@ -24,6 +24,7 @@ import tempfile
 import time
 from contextlib import closing
 from datetime import datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,7 @@ from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
 
 LIMIT_SECONDS: Final = 60
+"""Seconds of CPU."""
 LIMIT_MEGABYTES: Final = 500
 _CHAINS: Final = [f"chain-{number:02}" for number in range(14)]
 _LOOK_UP: Final = "SELECT name FROM pieces WHERE name IN (SELECT value FROM json_each(?))"
@@ -104,6 +106,14 @@ def archive_answers(settings: Settings, workspace: Workspace, instants: list[dat
             )
 
 
+def prepare(home: Path, tokens: int, count: int, complete: int) -> None:
+    """Fill a home: partitions at the first ``complete`` of ``count`` instants, archived answers at the others."""
+    pa.set_cpu_count(2)
+    settings, instants = settings_of(home, tokens), instants_of(count)
+    fill(settings, instants[:complete])
+    archive_answers(settings, workspace_of(settings), instants[complete:])
+
+
 def workspace_of(settings: Settings) -> Workspace:
     """Return a workspace of the settings, whose provider is never called."""
     return Workspace(settings, lambda: Endpoint("http://127.0.0.1:1", None, _PROVIDER))
@@ -158,15 +168,15 @@ def main() -> None:
     if chosen.plan:
         plan(chosen.home, chosen.tokens, chosen.instants)
         return
-    pa.set_cpu_count(2)
     with tempfile.TemporaryDirectory() as folder:
         home = chosen.home or Path(folder)
-        settings = settings_of(home, chosen.tokens)
         if not home.joinpath("lake").exists() and chosen.filled:
-            instants = instants_of(chosen.instants)
-            complete = round(chosen.instants * chosen.filled)
-            fill(settings, instants[:complete])
-            archive_answers(settings, workspace_of(settings), instants[complete:])
+            # a separate process, because the peak of a child's memory counts what its parent holds at the start
+            filling = get_context("spawn").Process(
+                target=prepare, args=(home, chosen.tokens, chosen.instants, round(chosen.instants * chosen.filled))
+            )
+            filling.start()
+            filling.join()
         sizes = ["--tokens", str(chosen.tokens), "--instants", str(chosen.instants), "--home", str(home)]
         run = subprocess.run(
             [sys.executable, "-m", "benchmarks.plan", "--plan", *sizes],
@@ -178,14 +188,14 @@ def main() -> None:
         if run.returncode:
             sys.exit(run.stderr[-3_000:])
         found = json.loads(run.stdout.splitlines()[-1])
-        least = floor(settings, found["calls"] + found["archived"])
+        least = floor(settings_of(home, chosen.tokens), found["calls"] + found["archived"])
     print(
         f"{chosen.tokens:,} tokens on each of 14 chains, {chosen.instants} instants, {chosen.filled:.0%} filled: "
         f"{found['calls']:,} calls, {found['archived']:,} archived, {found['advice']} suggestions"
     )
     print(f"{found['seconds']:.1f} s ({found['cpu']:.1f} s of CPU), peak {found['megabytes']:,.0f} MB")
     print(f"floor {least:.1f} s of CPU: {found['cpu'] / max(least, 1e-3):.1f} times the floor")
-    sys.exit(found["seconds"] > LIMIT_SECONDS or found["megabytes"] > LIMIT_MEGABYTES)
+    sys.exit(found["cpu"] > LIMIT_SECONDS or found["megabytes"] > LIMIT_MEGABYTES)
 
 
 if __name__ == "__main__":

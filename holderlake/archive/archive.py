@@ -271,12 +271,11 @@ class AnswerArchive:
         """Yield texts that describe damage in the index, and with ``every_byte`` in the segments. Changes nothing."""
         try:
             self._segments.check_index()
-            places = self._segments.places()
         except DatabaseError as error:
             yield str(error)
             return
         damaged: dict[str, int] = {}
-        for place in places if every_byte else ():
+        for place in self._segments.places() if every_byte else ():
             try:
                 _checked(place, self._segments.read(place))
             except (DamagedPiece, KeyError, ValueError, TypeError, OSError):

@@ -14,7 +14,7 @@ import re
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,6 +75,13 @@ _CURRENT: Final = """
     SELECT name
     FROM json_each(?) AS wanted
     CROSS JOIN pieces ON name = wanted.value AND superseded = 0 AND fetched_at >= ?
+"""
+_PAGE: Final = """
+    SELECT {columns}
+    FROM pieces
+    WHERE superseded = {superseded} AND (name, id) > (?, ?)
+    ORDER BY name, id
+    LIMIT ?
 """
 _NAMES_AT_ONCE: Final = 10_000
 _SUPERSEDE: Final = """
@@ -160,9 +167,16 @@ class Segments:
         """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""
         return self._select("WHERE name = ? ORDER BY superseded, id DESC", name)
 
-    def places(self) -> list[Place]:
-        """Return the locations of all pieces by name; superseded pieces after all current ones."""
-        return self._select("ORDER BY superseded, name, id")
+    def places(self) -> Iterator[Place]:
+        """Yield the locations of all pieces by name; superseded pieces after all current ones.
+
+        Memory does not grow with the archive: a query reads the next ten thousand.
+        """
+        for superseded in (0, 1) if self._exists() else ():
+            query, last = _PAGE.format(columns=_COLUMNS, superseded=superseded), ("", 0)
+            while page := self._rows(query, (*last, _NAMES_AT_ONCE)):
+                last = page[-1][1], page[-1][0]
+                yield from _as_places(page)
 
     def sizes(self) -> tuple[int, int]:
         """Return the number of current pieces, and their compressed bytes."""
@@ -377,5 +391,8 @@ def supersede(db: sqlite3.Connection, names: Iterable[str]) -> None:
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
     """Return locations of pieces. Rows whose path is no segment's are left out: those files must never be deleted."""
-    found = (Place(*row) for row in ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
-    return [place for place in found if SEGMENT.fullmatch(place.segment)]
+    return _as_places(ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
+
+
+def _as_places(rows: Iterable[Any]) -> list[Place]:
+    return [place for place in (Place(*row) for row in rows) if SEGMENT.fullmatch(place.segment)]

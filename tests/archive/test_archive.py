@@ -264,6 +264,18 @@ def test_headers_tell_of_each_file_and_damaged_ones_are_left_out(tmp_path: Path)
     assert [one.superseded for one in archive.stored()] == [True]
 
 
+def test_all_answers_are_listed_once_over_several_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = AnswerArchive(tmp_path / "archive")
+    for _ in range(4):  # of each request, three answers are superseded
+        current = [kept(archive, b"{}", a_map(f"0x{number:040x}")) for number in range(7)]
+    monkeypatch.setattr(segments, "_NAMES_AT_ONCE", 3)
+    stored = list(archive.stored())
+    names = sorted(one.digest for one in current)
+    assert [one.digest for one in stored if not one.superseded] == [one.digest for one in stored[:7]] == names
+    assert [one.digest for one in stored[7:]] == sorted(names * 3)
+    assert len({one.place.id for one in stored}) == 28
+
+
 def test_a_removed_answer_is_gone(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path)
     put = kept(archive, b"one")
