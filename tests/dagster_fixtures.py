@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,16 +17,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def no_state_of_dagster_stays() -> Iterator[None]:
-    """Undo what runs of Dagster leave in the process: ``DAGSTER_HOME``, and the storage of the last instance."""
+def dagster_home_is_restored() -> Iterator[None]:
+    """Undo the variable ``DAGSTER_HOME`` that runs of Dagster leave in the process."""
     before = os.environ.get("DAGSTER_HOME")
     yield
     os.environ.pop("DAGSTER_HOME", None)
     if before is not None:
         os.environ["DAGSTER_HOME"] = before
-    storage = sys.modules.get("dagster._core.storage.defs_state.base")
-    if storage is not None:
-        storage._current_storage.set(None)  # instances that end in another order than they began leave a dead one
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -179,10 +179,12 @@ def test_the_same_backfill_is_parked_once_however_it_was_written(poor: Workspace
 
 def test_the_sensor_starts_only_backfills_that_are_due(poor: Workspace, stopped: DagsterInstance) -> None:
     sensor, instance = paused_sensor(poor.settings), stopped
-    (waiting,) = sensor(build_sensor_context(instance=instance, resources={"workspace": poor}))
+    with build_sensor_context(instance=instance, resources={"workspace": poor}) as context:
+        (waiting,) = sensor(context)
     assert isinstance(waiting, SkipReason)
     _due_now(poor)
-    (request,) = sensor(build_sensor_context(instance=instance, resources={"workspace": poor}))
+    with build_sensor_context(instance=instance, resources={"workspace": poor}) as context:
+        (request,) = sensor(context)
     assert isinstance(request, RunRequest)
     poor.settings.budget.__dict__["per_day"] = None  # the renewal
     poor.close()

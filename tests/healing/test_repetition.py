@@ -34,13 +34,13 @@ class Pipeline:
         self.cursors: dict[str, str | None] = {}
 
     def schedule(self, tick: datetime) -> list[Any]:
-        context = build_schedule_context(
+        with build_schedule_context(
             instance=self.instance,
             scheduled_execution_time=tick,
             repository_def=self.defs.get_repository_def(),
             resources={"workspace": self.workspace},
-        )
-        data = self.defs.resolve_schedule_def("daily").evaluate_tick(context)
+        ) as context:
+            data = self.defs.resolve_schedule_def("daily").evaluate_tick(context)
         return self.execute(data.run_requests or []) or [data.skip_message]
 
     def sensor(self, name: str) -> list[Any]:

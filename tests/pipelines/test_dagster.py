@@ -207,13 +207,13 @@ def test_the_schedule_requests_todays_partition_of_every_chain(
     workspace = make_workspace()
     defs = build_defs(workspace)
     schedule = defs.resolve_schedule_def("daily")
-    context = build_schedule_context(
+    with build_schedule_context(
         instance=instance,
         scheduled_execution_time=datetime(2026, 6, 1, 0, 5),
         repository_def=defs.get_repository_def(),
         resources={"workspace": workspace},
-    )
-    data = schedule.evaluate_tick(context)
+    ) as context:
+        data = schedule.evaluate_tick(context)
     keys = {request.partition_key for request in data.run_requests or [] if isinstance(request, RunRequest)}
     assert keys == {f"{chain}|2026-06-01" for chain in workspace.settings.watchlist}
 
@@ -245,13 +245,13 @@ def test_each_tick_of_a_day_has_a_run_of_its_own(make_workspace: MakeWorkspace, 
     daily = defs.resolve_schedule_def("daily")
     keys = []
     for hour in (0, 12):
-        context = build_schedule_context(
+        with build_schedule_context(
             instance=instance,
             scheduled_execution_time=datetime(2026, 6, 1, hour, 5),
             repository_def=defs.get_repository_def(),
             resources={"workspace": workspace},
-        )
-        data = daily.evaluate_tick(context)
+        ) as context:
+            data = daily.evaluate_tick(context)
         keys += [(request.partition_key, request.run_key) for request in data.run_requests or []]
     assert len(keys) == len(set(keys)) == 2
     assert {key for key, _ in keys} == {"solana|2026-06-01"}
@@ -262,7 +262,8 @@ def test_the_sensor_adds_watched_chains_and_only_names_the_others(
 ) -> None:
     workspace = _small(make_workspace)
     sensor = build_defs(workspace).resolve_sensor_def("new_chains")
-    found = sensor(build_sensor_context(instance=instance, resources={"workspace": workspace}))
+    with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
+        found = sensor(context)
     assert isinstance(found, SensorResult)
     (request,) = found.dynamic_partitions_requests or []
     assert list(request.partition_keys) == ["solana"]
