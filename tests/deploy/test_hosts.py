@@ -44,6 +44,12 @@ def test_container_and_unit_run_the_same_command(part: str) -> None:
     assert comparable(commands()[part]) == comparable(commands()[f"holderlake-{part}"])
 
 
+def test_a_jump_of_the_clock_does_not_end_the_definitions() -> None:
+    (kubernetes,) = re.findall(r"command: (.*code-server.*)", (DEPLOY / "kubernetes" / "code.yaml").read_text())
+    for command in (commands()["code"], commands()["holderlake-code"], re.sub(r'[\[\]",]', "", kubernetes)):
+        assert "--heartbeat-ttl 2592000" in command  # 30 seconds by default
+
+
 def test_no_file_of_deploy_has_a_secret() -> None:
     for service in compose()["services"].values():
         for name, value in service.get("environment", {}).items():
