@@ -57,23 +57,26 @@ def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names
     rules = workspace.settings.alerts.in_force
     unknown = sorted(set(names) - rules.keys())
     if unknown:
-        raise ValueError(f"unknown rule {unknown[0]!r}: the rules are {', '.join(sorted(rules)) or 'none'}")
+        has = f"the rules are {', '.join(sorted(rules))}" if rules else "the settings have no rules"
+        raise ValueError(f"unknown rule {unknown[0]!r}: {has}")
     span = Span(since, until, interval_of(workspace.settings.schedule.cron))
-    alerts = [
-        alert
-        for name, rule in rules.items()
-        if not names or name in names
-        for alert in evaluate(workspace.warehouse, name, rule, tokens_of(rule, workspace.settings.watchlist), span)
-    ]
+    with workspace.warehouse.connect() as warehouse:
+        alerts = [
+            alert
+            for name, rule in rules.items()
+            if not names or name in names
+            for alert in evaluate(warehouse, name, rule, tokens_of(rule, workspace.settings.watchlist), span)
+        ]
     return sorted(alerts, key=lambda alert: (alert.timestamp, alert.name, alert.chain, alert.token_address))
 
 
 def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluate: bool = True) -> DeliveryReport:
-    """Evaluate all rules, add new alerts to the outbox, and send the alerts that are due.
+    """Evaluate all rules, add new alerts to the outbox, and send the alerts and notices that are due.
 
-    Instants before a rule's first evaluation, or older than the setting ``alerts.max_age``, give no alerts. Without
-    ``evaluate``, only send alerts that are in the outbox. ``now`` is naive UTC, by default the current time. Raises
-    ``WarehouseError`` without a warehouse, and ``SettingsError`` if the webhook's file cannot be read.
+    Instants before a rule's first evaluation, or older than the setting ``alerts.max_age``, give no alerts. With
+    ``evaluate=False``, no rule is evaluated. ``now`` is naive UTC, by default the current time. Raises
+    ``WarehouseError`` if there is no warehouse, and ``SettingsError`` if the file with the webhook's address or secret
+    cannot be read.
     """
     now = now or utc_now()
     outbox = Outbox(workspace.state(workspace.settings.alerts_book))
@@ -93,7 +96,8 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
 def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None = None) -> DeliveryReport:
     """Add new notices to the outbox, and send the alerts and notices that are due. Each notice is sent once.
 
-    ``now`` is naive UTC, by default the current time. Raises ``SettingsError`` if the webhook's file cannot be read.
+    ``now`` is naive UTC, by default the current time. Raises ``SettingsError`` if the file with the webhook's address
+    or secret cannot be read.
     """
     now = now or utc_now()
     outbox = Outbox(workspace.state(workspace.settings.alerts_book))
@@ -105,7 +109,7 @@ def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None
 
 
 def has_unsent(workspace: Workspace, now: datetime) -> bool:
-    """Return whether an alert or notice is due for delivery to a destination that the settings still name."""
+    """Return whether an alert or notice has to be sent now. Those for a webhook count only if one is still set."""
     outbox = Outbox(workspace.state(workspace.settings.alerts_book))
     if not outbox.exists:
         return False
@@ -113,7 +117,7 @@ def has_unsent(workspace: Workspace, now: datetime) -> bool:
 
 
 def webhook_of(settings: Settings) -> Webhook | None:
-    """Return the webhook that the settings define; None if they define none."""
+    """Return the webhook of the settings; None if they have none."""
     url, chosen = settings.webhook(), settings.alerts
     if url is None:
         return None
@@ -130,11 +134,12 @@ def _new_alerts(workspace: Workspace, outbox: Outbox, destinations: list[str], n
     settings = workspace.settings
     interval = interval_of(settings.schedule.cron)
     new = []
-    for name, rule in settings.alerts.in_force.items():
-        began = outbox.began(name, rule, now)
-        span = Span(max(began, now - settings.alerts.max_age), now, interval, began)
-        alerts = evaluate(workspace.warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
-        new += outbox.add(alerts, destinations, now)
+    with workspace.warehouse.connect() as warehouse:
+        for name, rule in settings.alerts.in_force.items():
+            began = outbox.began(name, rule, now)
+            span = Span(max(began, now - settings.alerts.max_age), now, interval, began)
+            alerts = evaluate(warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
+            new += outbox.add(alerts, destinations, now)
     return new
 
 

@@ -42,7 +42,10 @@ def run_failed(run_id: str, job: str, partition: str | None, error: str | None, 
 def partition_given_up(
     chain: str, day: date, instants: Sequence[datetime], families: Sequence[str], reason: str, at: datetime
 ) -> Notice:
-    """Return the notice that a chain and day is not fetched again. ``families`` are the streams that lack data."""
+    """Return the notice that the missing data of a chain and day are not fetched again.
+
+    ``instants`` are the scheduled instants of the day, ``families`` the streams with missing data.
+    """
     text = f"{chain} {day} lacks {', '.join(families)} and is not fetched again: {reason}"
     times = [f"{when.isoformat()}Z" for when in instants]
     evidence = {"day": day.isoformat(), "instants": times, "families": list(families), "reason": reason}
@@ -50,14 +53,17 @@ def partition_given_up(
 
 
 def schedule_parked(code: str, since: datetime, resume_on: date, reason: str) -> Notice:
-    """Return the notice that scheduled runs wait for credits from ``since`` until the day ``resume_on``."""
+    """Return the notice that scheduled runs wait for credits from ``since`` until the day ``resume_on``.
+
+    ``code`` and ``reason`` are the code and the text of the error that made them wait.
+    """
     text = f"scheduled runs wait until {resume_on}, because no credits are left ({code})"
     evidence = {"code": code, "resume_on": resume_on.isoformat(), "reason": reason}
     return _notice(SCHEDULE_PARKED, text, since.isoformat(), since, evidence)
 
 
 def key_refused(code: str, run_id: str, at: datetime) -> Notice:
-    """Return the notice that the provider refuses the API key; there is at most one of each code a day."""
+    """Return the notice that the provider refuses the API key, with the error's code: one a day for each code."""
     text = f"the provider refuses the API key ({code}); no scheduled run can fetch data"
     return _notice(KEY_REFUSED, text, f"{at.date()} {code}", at, {"code": code, "run_id": run_id})
 

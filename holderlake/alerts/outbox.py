@@ -98,7 +98,7 @@ SELECT fingerprint, destination, state, attempts, error FROM deliveries JOIN ale
 
 @dataclass(frozen=True)
 class Due:
-    """An alert to be sent now to a destination (``log`` or ``webhook``); ``attempts`` counts earlier attempts."""
+    """An alert to be sent now to a destination (``log`` or ``webhook``); ``attempts``: earlier attempts to send it."""
 
     alert: Alert
     found_at: datetime
@@ -132,7 +132,10 @@ class Outbox:
         return not isinstance(self._where, Path) or self._where.exists()
 
     def began(self, name: str, rule: AlertRule, now: datetime) -> datetime:
-        """Return when this definition of a rule was first evaluated; if it never was, record and return ``now``."""
+        """Return when the rule ``name`` was first evaluated with this definition; if never, record and return ``now``.
+
+        A rule whose definition changes counts as a new one.
+        """
         definition = rule.model_dump_json()
         with self._db.transaction() as db:
             db.execute("INSERT INTO rules VALUES (?, ?, ?) ON CONFLICT DO NOTHING", [name, definition, now.isoformat()])
@@ -172,11 +175,11 @@ class Outbox:
         self._mark(due, "sent", 0, now, None)
 
     def postpone(self, due: Due, error: str, now: datetime) -> None:
-        """Record a failed attempt. The wait before the next attempt doubles, from a minute up to an hour."""
+        """Record a failed attempt and its error. Each further wait is twice as long, from a minute up to an hour."""
         self._mark(due, "pending", 0, now + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(due.attempts, 10)), error)
 
     def give_up(self, before: datetime) -> None:
-        """Give up unsent alerts that were found before an instant."""
+        """Mark unsent alerts that were found before an instant as given up: they are never sent."""
         with self._db.transaction() as db:
             db.execute(_GIVE_UP, [before.isoformat()])
 

@@ -1,6 +1,6 @@
 """Evaluation of alert rules over the warehouse.
 
-Each kind of rule is a query in ``sql/`` over the warehouse's tables and ``watched``, a table of the rule's tokens.
+Each kind of rule is a query in ``sql/`` over the warehouse's tables and ``watched``, a table of the tokens to examine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.settings.sections.alerts import AlertRule
-from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from holderlake.warehouse.warehouse import WarehouseError
 
 Tokens = Mapping[str, Sequence[str]]
 """Token addresses by chain."""
@@ -45,10 +45,10 @@ _SENTENCES: Final = {
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert of a rule: the value ``measured`` for ``subject`` as of ``timestamp`` (UTC).
+    """An alert of the rule ``name`` of the kind ``rule``: ``measured`` for ``subject`` as of ``timestamp`` (UTC).
 
-    ``occasion`` distinguishes alerts about the same subject. ``evidence`` is plain JSON, and the only place for text
-    of providers (labels, reasons).
+    ``subject`` is for example an address. ``occasion`` distinguishes events about the same subject. ``evidence`` is
+    plain JSON; only there may be texts of the provider, such as labels.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Alert:
 
     @property
     def fingerprint(self) -> str:
-        """Identifier (32 hexadecimal digits) of the event: finding the event again gives the same fingerprint."""
+        """Identifier of the event (32 hexadecimal digits): the same each time that the event is found."""
         parts = (self.name, self.rule, self.chain, self.token_address, self.subject, self.occasion)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
@@ -77,9 +77,9 @@ class Alert:
 
 @dataclass(frozen=True)
 class Span:
-    """The period to examine (UTC), ends included, and the schedule's ``interval`` between instants.
+    """The period that a rule examines (naive UTC, ends included), and the schedule's ``interval`` between instants.
 
-    ``began``: time of the rule's first evaluation. For a token without any data, lateness is measured from it.
+    ``began``: the rule's first evaluation. A token without any data counts as late since then.
     """
 
     since: datetime
@@ -89,21 +89,25 @@ class Span:
 
 
 def tokens_of(rule: AlertRule, watched: Tokens, chains: Collection[str] | None = None) -> dict[str, Sequence[str]]:
-    """Return the token addresses that a rule examines by chain: its own tokens, or else all watched tokens.
+    """Return the token addresses that a rule examines, by chain: those of its setting, or else all watched tokens.
 
     With ``chains``, only tokens on these chains.
     """
     return {chain: tokens for chain, tokens in (rule.tokens or watched).items() if chains is None or chain in chains}
 
 
-def evaluate(warehouse: Warehouse, name: str, rule: AlertRule, tokens: Tokens, span: Span) -> list[Alert]:
-    """Return the alerts of the rule ``name`` for some tokens. Raises ``WarehouseError`` without a warehouse."""
-    with warehouse.connect() as connection:
-        connection.register("watched", _table_of(tokens))
-        return list(_alerts(connection, name, rule, span))
+def evaluate(
+    warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, tokens: Tokens, span: Span
+) -> list[Alert]:
+    """Return the alerts of the rule ``name`` about some tokens. Raises ``WarehouseError`` if its query fails.
+
+    ``warehouse`` is a connection to the warehouse. Its temporary view ``watched`` is replaced by the tokens.
+    """
+    warehouse.register("watched", _table_of(tokens))
+    return list(_alerts(warehouse, name, rule, span))
 
 
-def _alerts(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, span: Span) -> Iterator[Alert]:
+def _alerts(warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, span: Span) -> Iterator[Alert]:
     sql = rule_sql(rule.rule)
     parameters = {
         "since": span.since,
@@ -115,7 +119,7 @@ def _alerts(connection: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, s
         "within_seconds": int(rule.within.total_seconds()),
     }
     try:
-        rows = connection.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
+        rows = warehouse.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
     except duckdb.Error as error:
         raise WarehouseError(f"the rule {name} cannot be evaluated: {error}") from error
     for chain, token, timestamp, subject, occasion, measured, evidence in rows:

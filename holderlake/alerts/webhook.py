@@ -1,4 +1,4 @@
-"""Webhooks as the Standard Webhooks specification defines them: id, time and signature are in headers.
+"""Send messages to a webhook, with id, time and signature in headers as in the Standard Webhooks specification.
 
 The webhook's address may contain a secret, so no error and no log shows it.
 """
@@ -26,7 +26,7 @@ from holderlake.http.client import MEGABYTE, HttpClient, HttpError, HttpResponse
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
 _LONGEST_WAIT: Final = 10.0
-"""Seconds. After a longer ``Retry-After`` there is no retry; a later delivery sends the alert."""
+"""The longest ``Retry-After`` (seconds) that is waited for. After a longer one, a later delivery sends the alert."""
 
 
 class NotDelivered(Exception):
@@ -68,7 +68,7 @@ class Webhook:
         await retry(_wait_before_retry, self._post, message)
 
     async def _post(self, message: Message) -> None:
-        """Send a message once. Raises ``NotDelivered`` outside of ``except`` blocks: their errors hold the address."""
+        """Send a message once. Raises ``NotDelivered``, whose chain of errors does not contain the address."""
         failure: NotDelivered | None
         try:
             url = httpx.URL(self.url.get_secret_value())
@@ -84,7 +84,7 @@ class Webhook:
             finally:
                 await http.close()
         except httpx.InvalidURL:
-            failure = NotDelivered("the webhook's address is invalid", is_transient=False)
+            failure = NotDelivered("the webhook's address is not a valid URL", is_transient=False)
         except HttpError as error:
             if error.response is None:
                 reason = str(error) if error.cause == "timeout" else f"it cannot be reached ({error.kind})"
@@ -139,9 +139,10 @@ def test_message(now: datetime) -> Message:
 
 
 def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
-    """Return the signature header ``v1,…``: the HMAC-SHA256 of the message's key, timestamp and body, in base64.
+    """Return the header ``webhook-signature``: ``v1,`` and the HMAC-SHA256 of key, timestamp and body in base64.
 
-    A secret with the prefix ``whsec_`` is decoded from base64; any other is used as text.
+    ``timestamp`` is in Unix seconds. A secret with the prefix ``whsec_`` is decoded from base64, any other is used as
+    text. Raises ``NotDelivered`` for a secret that is not base64.
     """
     text = secret.get_secret_value()
     key = text.encode()
@@ -160,7 +161,8 @@ def _refusal(response: HttpResponse) -> NotDelivered | None:
         return None
     if 300 <= status < 400:
         return NotDelivered(
-            f"the webhook answers with a redirect (HTTP {status}), which is not followed; set the target as address",
+            f"the webhook answers with a redirect (HTTP {status}), which is not followed; set the redirect's target as "
+            "the webhook's address",
             is_transient=False,
         )
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "unknown status"

@@ -1,8 +1,7 @@
 """Coverage of a lake at many instants: the subjects that each partition lacks.
 
-The results equal those of ``ingest.stream.missing``, but each chain's manifests are read once, so that a large
-finished grid takes seconds. Of a manifest with thousands of tokens only the missing ones stay in memory. ``pricing``
-computes the prices of these gaps.
+The results equal those of ``ingest.stream.missing``, but each chain's manifests are read once, so that thousands of
+complete partitions take seconds. For a partition with thousands of tokens, only the missing tokens stay in memory.
 """
 
 from __future__ import annotations
@@ -30,15 +29,16 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 _SLIM: Final = frozenset(stream.name for stream in STREAMS if stream.by in ("token", "address"))
-"""Names of the streams with too many subjects a partition for a plan to keep the lists of their manifests."""
+"""Names of the streams whose manifests list too many tokens or addresses to keep them in memory."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A complete partition in the lake: its manifest, in which the ``covered`` subjects of ``_SLIM`` are left out.
+    """A complete partition in the lake.
 
-    ``has_answers``: the manifest has answered subjects. ``missing``: watched tokens that it lacks, for a stream by
-    token. ``unwatched``: further tokens that it covers.
+    ``manifest``: for the streams ``_SLIM`` its ``covered`` is emptied. ``has_answers``: at least one subject was
+    answered. For streams by token, ``missing`` are the watched tokens that the partition lacks, and ``unwatched`` the
+    tokens in it that are not watched.
     """
 
     manifest: Manifest
@@ -49,10 +49,10 @@ class Held:
 
 @dataclass(frozen=True)
 class Gap:
-    """The subjects of a stream that a partition lacks (``missing``).
+    """The subjects of a stream that a partition lacks (``missing``), for example token addresses; empty if complete.
 
-    ``unnamed`` is the highest number of further subjects, whose addresses are not known yet. ``options`` are the
-    options for the requests. ``other`` are the options that the partition was fetched with if the settings differ.
+    ``unnamed``: the highest number of further missing subjects, whose addresses are not known yet. ``options``: request
+    options to fetch them with. ``other``: request options of the existing partition, None if they equal the settings.
     """
 
     stream: Stream
@@ -69,9 +69,9 @@ class Gap:
 
 
 class Coverage:
-    """Coverage of a lake at some instants, for ``tokens`` or the watchlist's tokens. Each chain is read once.
+    """Finds the gaps of a lake at some instants (naive UTC), for ``tokens`` or, if None, the watchlist's tokens.
 
-    ``refresh`` treats all subjects as missing.
+    The manifests of each chain are read once and kept in memory. With ``refresh``, all subjects count as missing.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Coverage:
         self._watched: dict[str, tuple[str, ...]] = {}
 
     def gaps(self, workspace: Workspace, streams: Sequence[Stream], chain: str) -> Iterator[Gap]:
-        """Yield a gap for each partition of a chain, in the order of a backfill, under the workspace's settings."""
+        """Yield the gap of each partition of a chain, complete ones included: by stream, then newest instant first."""
         partitions = [partition_of(workspace, chain, as_of) for as_of in from_first_day(chain, self._instants)]
         if not partitions:
             return
@@ -107,7 +107,7 @@ class Coverage:
             yield self.refreshed(workspace, gap) if self._refresh else gap
 
     def refreshed(self, workspace: Workspace, gap: Gap) -> Gap:
-        """Return the gap for a refresh of its partition: all subjects, with the options of the settings."""
+        """Return the gap with all subjects as missing, and with the request options of the settings."""
         subjects = self._subjects(workspace, gap.stream, gap.partition)
         held = self._of(gap.stream, gap.partition)
         kept = held.unwatched if held and gap.other is not None else ()
@@ -128,7 +128,10 @@ class Coverage:
         )
 
     def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
-        """Yield the gaps of the stream ``addresses``. Top holders not in the lake are counted in ``unnamed``."""
+        """Yield the gaps of the stream ``addresses``.
+
+        ``unnamed`` counts the top holders of tokens whose holders are not in the lake yet.
+        """
         chosen = workspace.settings.addresses
         top = chosen.top if chosen.enabled else 0
         without_top = changed(workspace.settings, "addresses.top", 0)
@@ -144,11 +147,11 @@ class Coverage:
             yield Gap(ADDRESSES, partition, tuple(subjects), top * len(unlisted))
 
     def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> Sequence[str]:
-        """Return a stream's subjects, which are the same for all instants of a chain. Not for ``addresses``."""
+        """Return all subjects of a stream in a partition. Not for ``addresses``, whose subjects change by instant."""
         return self._watched[partition.chain] if stream.by == "token" else stream.subjects(workspace, partition)
 
     def _missing(self, workspace: Workspace, stream: Stream, partition: Partition) -> tuple[str, ...]:
-        """Return the subjects that a partition lacks. Not for ``addresses``."""
+        """Return the subjects that a partition lacks. Not for the stream ``addresses``."""
         held = self._of(stream, partition)
         if held is None:
             return tuple(self._subjects(workspace, stream, partition))
@@ -169,9 +172,9 @@ class Coverage:
         }
 
     def _with_top(self, partition: Partition, named: Sequence[str], top: int) -> list[str]:
-        """Return the addresses ``named`` and those of holders up to rank ``top``, sorted and without duplicates.
+        """Return ``named`` and the addresses of the partition's holders up to rank ``top``, sorted, no duplicates.
 
-        Raises ``LakeError`` for a damaged file.
+        Raises ``LakeError`` if the file of holders is damaged.
         """
         held = self._of(HOLDERS, partition) if top else None
         if held is None or not held.manifest.tables["holders"].rows:
@@ -191,7 +194,7 @@ class Coverage:
 
 
 def _held(manifest: Manifest, watched: tuple[str, ...], known: frozenset[str]) -> Held:
-    """Return a partition of the lake. ``watched`` and ``known`` are its chain's tokens, as a tuple and as a set."""
+    """Return the partition of a manifest. ``watched`` and ``known`` are the same tokens, as a tuple and as a set."""
     answered = manifest.answered
     if manifest.family not in _SLIM:
         return Held(manifest, bool(answered))
@@ -203,13 +206,13 @@ def _held(manifest: Manifest, watched: tuple[str, ...], known: frozenset[str]) -
 
 
 def with_settings(workspace: Workspace, settings: Settings) -> Workspace:
-    """Return a workspace with the same stores and other settings."""
+    """Return a copy of a workspace that has other settings, and shares its lake, archive and ledger."""
     other = copy(workspace)
     other.settings = settings
     return other
 
 
 def changed(settings: Settings, name: str, value: object) -> Settings:
-    """Return a copy of the settings with another value of the setting ``name``, as in ``addresses.top``."""
+    """Return a copy of the settings with another value of one setting; ``name`` is for example ``addresses.top``."""
     section, _, key = name.partition(".")
     return settings.model_copy(update={section: getattr(settings, section).model_copy(update={key: value})})

@@ -34,7 +34,10 @@ between their holders."""
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes of an answer for each ``unit``, and the number of archived answers measured; 0 for an assumed size."""
+    """Average bytes of an answer for each ``unit``, such as "a token".
+
+    ``answers`` is the number of archived answers that were measured; 0 for an assumed size.
+    """
 
     by_unit: float
     unit: str
@@ -42,7 +45,10 @@ class Size:
 
 
 def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
-    """Return the kind of a request (a key of ``ASSUMED``), and its number of units: holders, tokens or addresses."""
+    """Return the kind of a request (a key of ``ASSUMED``), and its number of units: holders, tokens or addresses.
+
+    ``query`` has the parameters of the request's URL, ``body`` its decoded JSON or None.
+    """
     parts = path.strip("/").split("/")[1:]
     kind = "/".join(parts[:2])
     if kind in ("tokens/map", "tokens/holders"):

@@ -69,7 +69,7 @@ class Funds:
 
 
 def forecast(calls: Iterable[tuple[int, int]], funds: Funds) -> Forecast:
-    """Return the forecast of calls. ``calls`` are, in order, pairs of a number and hundredths of a credit each."""
+    """Return the forecast of calls, in their order: pairs of a number of calls and the cost of each (hundredths)."""
     waiting = [[count, cost] for count, cost in calls if count]
     never = _never(waiting, funds.budget)
     if never:
@@ -115,10 +115,10 @@ def _never(waiting: Sequence[Sequence[int]], budget: Budget) -> str | None:
 
 
 def _spend(waiting: list[list[int]], most: int, *budgets: int | None) -> tuple[int, int]:
-    """Remove up to ``most`` calls from the front of ``waiting``, as far as all ``budgets`` pay for them.
+    """Remove up to ``most`` calls from the front of ``waiting``, fewer if one of the ``budgets`` is too small.
 
-    Returns the number and the cost of the removed calls. Amounts are hundredths of a credit; a budget of None has no
-    limit.
+    ``waiting`` has pairs of a number of calls and the cost of each. Returns the number and the total cost of the
+    removed calls. Amounts are hundredths of a credit; a budget of None has no limit.
     """
     sent = paid = 0
     while waiting:

@@ -1,8 +1,8 @@
-"""Parked (paused) backfills: they ran out of credits, and each is stored with the date on which it can resume.
+"""Parked (paused) backfills: backfills that stopped for lack of credits, with the day on which they can resume.
 
 Each one is a small JSON file in the home's folder ``parked``, or a row in the PostgreSQL that hosts share. ``holderlake
-backfill --parked`` resumes them, and so does Dagster's sensor if the settings enable it. Partitions that are complete
-cost nothing again.
+backfill --parked`` resumes them, and so does Dagster's sensor if the settings enable it. A resumed backfill does not
+fetch its complete partitions again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Selection:
     tokens: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     refresh_since: str = field(default="", repr=False)
-    """Start of a refresh (ISO): partitions written since then need no second refresh. Empty without a refresh."""
+    """For ``--refresh``: its start (ISO). Partitions written since then are not refreshed again. Else empty."""
 
     @classmethod
     def of(
@@ -42,7 +42,7 @@ class Selection:
         tables: Iterable[str],
         refresh_since: str = "",
     ) -> Selection:
-        """Return the selection with sorted values, so that equal scopes in another order are equal."""
+        """Return the selection of these values, sorted, so that the order of the values does not matter."""
         times = tuple(when.isoformat() for when in sorted({parse_when(when) for when in instants}))
         own = [tuple(sorted(set(each))) for each in (chains, tokens, tables)]
         return cls(times, own[0], own[1], own[2], refresh_since)
@@ -64,7 +64,7 @@ class Parked:
     reason: str
     resume_on: date | None
     asked: int | None = None
-    """Hundredths of a credit of the call that a ceiling of the settings refused; None for another reason."""
+    """Cost (hundredths of a credit) of the call that exceeded a ceiling of the settings; None for another reason."""
 
     def is_due(self, workspace: Workspace) -> bool:
         """Return True if the backfill can resume: its day has come, or raised ceilings allow the refused call."""
@@ -92,7 +92,7 @@ def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked
 
 
 def parked_after(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
-    """Return how a backfill that ``error`` stopped waits for credits, without storing it; None for other errors."""
+    """Return the record that ``park`` would store for a stopped backfill, without storing it; None for other errors."""
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     asked = error.asked if isinstance(error, BudgetExceeded) else None

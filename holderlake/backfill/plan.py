@@ -28,13 +28,13 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
 _MOST_LOOK_UPS: Final = 1_000_000
-"""Plans with more calls price suggestions without looking each answer up in the archive: they may save a bit more."""
+"""Plans with this many calls price suggestions as if no answer about a token were in the archive, to save time."""
 _BY_ADDRESS: Final = (ADDRESSES.name, SUBGRAPHS.name)
 
 
 @dataclass(frozen=True)
 class PlanLine:
-    """Numbers of a stream: partitions, complete partitions (``whole``), calls, and their hundredths of a credit.
+    """A stream's numbers in a plan: partitions, complete partitions (``whole``), calls, and their cost in hundredths.
 
     ``archived``: answers that are in the archive. ``shared``: requests that need no call, because a call for another
     partition answers them. ``computed``: answers that the local engine computes, without a call.
@@ -215,7 +215,7 @@ def make_plan(
 
 
 def _own(settings: Settings, family: str) -> str:
-    """Return the settings that a suggestion may change and that the cost of a stream depends on, as text."""
+    """Return those settings as text that the cost of a stream depends on: equal texts mean equal costs."""
     if family in FIRST_OPTIONS:
         return repr(options_of(family, settings))
     return repr((settings.addresses, settings.address_sets)) if family in _BY_ADDRESS else ""
@@ -236,7 +236,7 @@ def _line(family: str, bill: Bill) -> PlanLine:
 
 
 def _endpoint_lines(workspace: Workspace, provider_id: str, bill: Bill) -> list[EndpointLine]:
-    """Return a line for each endpoint with calls, the dearest first."""
+    """Return a line for each kind of request that has calls, the dearest first."""
     kinds = {call.kind: call.endpoint for call in bill.calls}
     sizes = sample_sizes(workspace.archive, provider_id, kinds) if kinds else {}
     lines = [_endpoint_line(endpoint, kind, sizes[kind], bill) for kind, endpoint in kinds.items()]

@@ -1,4 +1,4 @@
-"""Prices the gaps of a plan: the calls that fill them, and the requests that need no call."""
+"""Price the gaps of a plan: list the calls that fill them, and count the requests that need no call."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Bill:
     shared: Counter[str] = field(default_factory=Counter)
     computed: Counter[str] = field(default_factory=Counter)
     other: dict[str, list[Gap]] = field(default_factory=dict)
-    """Partitions that were requested with other options than those of the settings."""
+    """Gaps by stream, of partitions that were fetched with other request options than those of the settings."""
 
     @property
     def credits(self) -> int:
@@ -65,9 +65,10 @@ class Bill:
 def price(
     workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False, look_up: bool = True
 ) -> Bill:
-    """Return the calls that fill the gaps, in their order. Archived answers cost nothing, except with ``refresh``.
+    """Return the calls that fill the gaps, in the order of the gaps.
 
-    Without ``look_up``, single answers about tokens count as not archived.
+    Archived answers cost nothing, except with ``refresh``. Without ``look_up``, answers about one token count as not
+    archived, which is faster.
     """
     bill = Bill()
     keys: set[str] = set()
@@ -98,7 +99,7 @@ def price(
 
 
 def _price_alike(workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, refresh: bool, look_up: bool) -> None:
-    """Add the calls of a gap whose subjects each have one request, which differ from each other in the path only."""
+    """Add the calls of a gap with one request for each subject, where only the request's path contains the subject."""
     name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
     settings = with_options(name, workspace.settings, gap.options)
     (request,) = gap.stream.requests(settings, gap.partition, gap.missing[:1], refresh)
@@ -116,7 +117,7 @@ def _price_alike(workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, r
 
 
 def _price_unnamed(gap: Gap, bill: Bill) -> None:
-    """Add the calls of a gap of ``addresses`` to the bill, at their highest cost, because some are not known yet."""
+    """Add the calls of a gap of the stream ``addresses`` with ``unnamed`` subjects, at the highest possible cost."""
     left = len(gap.missing) + gap.unnamed
     while left:
         units = min(left, gap.stream.batch)
@@ -130,7 +131,7 @@ def _price_requests(
 ) -> int:
     """Add a gap's requests to the bill, and return their number.
 
-    ``keys`` are the archive's keys of requests that are in the bill already; those of this gap are added.
+    ``keys`` are the archive keys of the requests that the bill contains already. The gap's keys are added to them.
     """
     name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
     settings = with_options(name, workspace.settings, gap.options)

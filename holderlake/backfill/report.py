@@ -31,7 +31,7 @@ def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None
 
 
 def plan_markdown(plan: Plan) -> str:
-    """Return a plan as Markdown for Dagster's UI: a line for each stream, then the sentences."""
+    """Return a plan as Markdown for Dagster's UI: a table with a line for each stream, then ``sentences``."""
     lines = [
         "| family | partitions | complete | in the archive | from the engine | calls | credits |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -77,7 +77,7 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
 
 
 def _other_options(plan: Plan) -> list[str]:
-    """Return a sentence for each stream with partitions that were requested with other options than the settings."""
+    """Return a sentence for each stream of ``plan.other``; none for a plan with ``refresh``."""
     return [
         f"{line.partitions:,} partitions of {line.family} ({line.first} to {line.last}) were requested with other "
         f"options ({'; or '.join(line.options)}). They are kept; --refresh would replace them for "

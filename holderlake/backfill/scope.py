@@ -22,7 +22,7 @@ from holderlake.workspace import Workspace
 class LeftOut:
     """A stream that the API key's plan does not include, with the provider's reason.
 
-    ``since``: when the provider refused it. ``until``: when plans include it again, as a new attempt. Both naive UTC.
+    ``since``: when the provider refused it. ``until``: from then on, plans include it again. Both naive UTC.
     """
 
     family: str
@@ -39,7 +39,8 @@ class LeftOut:
     def __str__(self) -> str:
         return (
             f"Left out: {', '.join(self.tables)}. The key's plan does not include it: {self.reason} "
-            f"({self.since:%Y-%m-%d}). The next 'holderlake ingest' tries again; plans do from {self.until:%Y-%m-%d}."
+            f"({self.since:%Y-%m-%d}). "
+            f"The next 'holderlake ingest' tries it again, backfills do so from {self.until:%Y-%m-%d} on."
         )
 
 
@@ -54,10 +55,10 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
     known = {table: stream for stream in STREAMS for table in stream.tables}
     for table in tables:
         if table in SIDE_TABLES:
-            raise ValueError(f"{table} come with every table; name the tables that they shall come with")
+            raise ValueError(f"{table} is filled together with every other table; choose one of those")
         if table not in known:
             near = difflib.get_close_matches(table, known, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(known)}"
             raise ValueError(f"there is no table {table!r}; {hint}")
     chosen = {known[table].name for table in tables}
     if ADDRESSES.name in chosen and settings.addresses.enabled and settings.addresses.top:
@@ -66,7 +67,7 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
 
 
 def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[Stream, ...], tuple[LeftOut, ...]]:
-    """Return the streams without those that the API key's plan is known to exclude, and the excluded ones.
+    """Split the streams into those that the API key's plan may include, and those that it is known to exclude.
 
     Raises ``SettingsError`` if no provider is configured.
     """

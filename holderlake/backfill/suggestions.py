@@ -52,7 +52,10 @@ class Offer:
         return stream in self.streams
 
     def saved(self, settings: Settings, *streams: Stream) -> int:
-        """Return the hundredths of a credit that other settings save on those of these streams that are in the plan."""
+        """Return the saving of other settings on some streams, in hundredths of a credit.
+
+        Streams that are not in the plan are ignored.
+        """
         own = [stream for stream in self.streams if stream in streams]
         return sum(self.costs[stream.name] for stream in own) - self.credits(settings, own)
 
@@ -82,9 +85,9 @@ class Advice:
 
 
 def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
-    """Return the suggestions, the largest saving first, and one that combines all suggested settings.
+    """Return the suggestions, the largest saving first, and a last one that combines all suggested settings.
 
-    The combined one still fills all tables; None if no setting is suggested.
+    The last one still fills all tables; it is None if no setting is suggested.
     """
     if not offer.total:
         return [], None
@@ -94,7 +97,7 @@ def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
 
 
 def _settings_advice(offer: Offer) -> Iterator[Advice]:
-    """Yield cheaper settings that still fill every table."""
+    """Yield suggestions to change one setting, with which every table is still filled."""
     yield from _limit_advice(offer, MAPS, offer.settings.maps.limit)
     yield from _limit_advice(offer, HOLDERS, offer.settings.holders.limit)
     if offer.settings.holders.with_metadata:
@@ -112,7 +115,10 @@ def _limit_advice(offer: Offer, stream: Stream, limit: int) -> Iterator[Advice]:
 
 
 def _holders_advice(offer: Offer) -> Iterator[Advice]:
-    """Yield the advice to leave out ``holders``, which maps contain, and ``addresses`` if only holders are in it."""
+    """Yield the suggestion to leave out ``holders``, if maps contain the same holders.
+
+    ``addresses`` is left out too if it would contain nothing but top holders.
+    """
     settings = offer.settings
     if not (offer.pays_for(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
         return
@@ -138,7 +144,7 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
 
 
 def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
-    """Yield the advice to cut address sets that are too large for one request: blocks cost several times as much."""
+    """Yield a suggestion for each address set that needs several requests: to cut it to the size of one request."""
     if not offer.pays_for(SUBGRAPHS):
         return
     for name, members in offer.settings.address_sets.items():
@@ -148,8 +154,8 @@ def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
         smaller = members.model_copy(update={"addresses": members.addresses[:MAX_SUBGRAPH_ADDRESSES]})
         sets = {**offer.settings.address_sets, name: smaller}
         yield Advice(
-            f"cut address_sets.{name}.addresses to {MAX_SUBGRAPH_ADDRESSES:,}: its {count:,} need "
-            f"{len(covering_blocks(members.addresses))} calls in blocks that cover each pair",
+            f"cut address_sets.{name}.addresses to {MAX_SUBGRAPH_ADDRESSES:,}: its {count:,} addresses need "
+            f"{len(covering_blocks(members.addresses))} calls",
             {},
             None,
             offer.saved(offer.settings.model_copy(update={"address_sets": sets}), SUBGRAPHS),

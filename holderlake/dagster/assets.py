@@ -1,7 +1,7 @@
 """A stream's tables as Dagster assets: one asset per table, partitioned by chain and day.
 
-An asset run over a range of partitions is one run (``single_run``). If it fails midway, the partitions that were
-finished are logged as materialised, so that the next run fetches only the rest.
+A range of partitions is materialised in one run (``single_run``). If it fails midway, the partitions that it finished
+are logged as materialised, so that the next run fetches only the rest.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ from holderlake.workspace import Workspace
 
 OWNERS: Final = ["team:holderlake"]
 POOL: Final = "provider"
-"""The concurrency pool of all steps that fetch with the API key of the settings."""
+"""Name of Dagster's concurrency pool for all steps that fetch with the API key of the settings."""
 
 
 class IngestConfig(Config):
-    """Options of one run; everything else comes from the settings."""
+    """Run config of the assets: the options of one run. The settings have everything else."""
 
     instants: list[str] = Field(
         default=[], description="As-of instants (ISO or unix seconds); by default those of the schedule."
@@ -67,8 +67,8 @@ def stream_asset(
 ) -> AssetsDefinition:
     """Return the assets of a stream's tables. They need the resource ``workspace``.
 
-    ``deps`` are tables that are fetched before, and ``key_prefix`` comes before the name of each table. ``pool`` is
-    Dagster's concurrency pool of the steps: one for each API key, so that ``dagster.yaml`` can limit the runs of a key.
+    ``deps`` are the names of tables to fetch before, ``key_prefix`` is the first part of each asset key. ``pool`` is
+    Dagster's concurrency pool of the steps; with one pool for each API key, ``dagster.yaml`` can limit a key's steps.
     """
 
     @multi_asset(
@@ -188,9 +188,9 @@ def _instants_by_chain(
 
 
 def _instants_of_day(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:
-    """Return the instants to fetch on a day (YYYY-MM-DD).
+    """Return the instants to fetch on a day (YYYY-MM-DD): those of the run config, or the past ones of the schedule.
 
-    A later run fetches scheduled instants that are in the future.
+    Raises ``InstantAhead`` if all scheduled instants of the day are in the future.
     """
     if config.instants:
         return [when for when in map(parse_when, config.instants) if f"{when:%Y-%m-%d}" == day]

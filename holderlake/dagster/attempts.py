@@ -1,4 +1,4 @@
-"""Runs of chains and days as the attempts that ``holderlake.healing`` counts."""
+"""Convert Dagster's runs of a chain and day to ``Attempt`` objects for ``holderlake.healing``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from holderlake.healing.attempts import Attempt
 from holderlake.healing.missing import Day
 
 REPETITION_TAG: Final = "holderlake/repetition"
-"""Run tag of a repeated partition, with the planned cost in hundredths of a credit."""
+"""Run tag of a run that the sensor ``healing`` launched; its value is the planned cost in hundredths of a credit."""
 PARTITION_TAG: Final = "dagster/partition"
 _MOST_SUCCESSES: Final = 1_000
 
 
 def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> list[Attempt]:
-    """Return all runs of a job for these days, and its runs of other days that succeeded since the first of them."""
+    """Return all runs of a job for these chains and days, and later successful runs for any others.
+
+    The latter are at most the newest 1,000 that were created after the first run for these days.
+    """
     keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
     own = instance.get_run_records(RunsFilter(job_name=job, tags={PARTITION_TAG: keys})) if keys else []
     if not own:

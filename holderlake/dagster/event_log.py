@@ -5,12 +5,12 @@ commit waits for the disk only when SQLite moves its log into the database: afte
 missing from the UI. Files and tables are Dagster's own, so its standard event log reads them.
 
 Dagster writes each event of an asset twice: to the run's file and to the index of all runs. Here a run's file gets only
-the first event of each table, and of the plan of a run over many partitions only the first partition is logged. Pages
-of assets and their partitions read the index, which has each materialisation. A repeated event has no fields that are
-the same for the complete step.
+the first materialisation of each table, and only the first partition of each table is logged as planned. The UI's pages
+of assets and partitions read the index, which has each materialisation. A repeated event has no fields that are the
+same for the complete step.
 
-It overrides private methods of Dagster, so no process of Dagster loads it (webserver, daemon, code server) unless
-``dagster.yaml`` names it. Measurements are in docs/decisions/0009-dagster-event-log.md.
+The class overrides private methods of Dagster. So Dagster's own processes (webserver, daemon, code server) load it only
+if ``dagster.yaml`` names it. Measurements are in docs/decisions/0009-dagster-event-log.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dagster._serdes import ConfigurableClassData, serialize_value
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 
 _MOST_ENGINES: Final = 16
-"""Most database files that are open at once. Dagster has one file per run, and an index."""
+"""Most database files that are open at a time. Dagster has one file for each run, and an index."""
 _PAGE_BYTES: Final = 16_384
 """Size of a page of a new index. With SQLite's 4,096, most pages would hold one event, and be half empty."""
 _INDEX: Final = "index.db"
@@ -64,7 +64,10 @@ class FastEventLogStorage(SqliteEventLogStorage):
         return table_name in self._tables
 
     def store_event(self, event: EventLogEntry) -> None:
-        """Store an event. A table's further materialisations in a run go to the index only, its plan nowhere."""
+        """Store an event, but of a run's repeated events for other partitions of a table only the materialisations.
+
+        These are written to the index only.
+        """
         if not self._is_repeated(event):
             super().store_event(event)
         elif event.dagster_event_type == DagsterEventType.ASSET_MATERIALIZATION:
@@ -75,7 +78,7 @@ class FastEventLogStorage(SqliteEventLogStorage):
                 self._store_asset_event(connection, event, event_id)
 
     def _is_repeated(self, event: EventLogEntry) -> bool:
-        """Return whether the run has an event of this type and table already, for another partition."""
+        """Return whether the run has stored an event of the same type and table before, for another partition."""
         content = event.dagster_event
         if content is None or content.event_type not in _BY_PARTITION or not (content.asset_key and content.partition):
             return False
@@ -135,7 +138,7 @@ def _shorten(packed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _enlarge_pages(path: Path) -> None:
-    """Give a new, empty index large pages. If another process has it open at the same time, do not change it."""
+    """Set the page size of a new, empty index. Do nothing if another process has the index open."""
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path)) as connection:
         connection.executescript(f"PRAGMA journal_mode = DELETE; PRAGMA page_size = {_PAGE_BYTES}; VACUUM")
         connection.execute("PRAGMA journal_mode = WAL")

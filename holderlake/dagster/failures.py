@@ -1,4 +1,4 @@
-"""Errors of a step, translated for Dagster in one place: fail for good, end as cancelled, or retry."""
+"""Translate errors of a step into Dagster's outcomes: failed without retry, interrupted, or retried."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holderlake.storage.sqlite import DatabaseError
 from holderlake.warehouse.warehouse import WarehouseError
 
 _PERMANENT: Final = (PermanentError, SettingsError, LakeError, DatabaseError, WarehouseError, InstantAhead)
-"""Errors that a retry would repeat: an invalid key, plan, setting or instant, a ceiling, or damaged files."""
+"""Errors that would occur again in a retry: an invalid key, plan, setting or instant, a ceiling, or damaged files."""
 _DELAY_SECONDS: Final = 20
 _STATE_RETRIES: Final = 2
 ERROR_TAG: Final = "holderlake/error"
@@ -37,12 +37,12 @@ ERROR_TAG: Final = "holderlake/error"
 def step_errors(
     context: OpExecutionContext, retries: int = 2, explain: Callable[[Exception], str] = str
 ) -> Iterator[None]:
-    """Translate errors within a step.
+    """Translate errors within the ``with`` block into outcomes of the Dagster step.
 
-    A permanent error, and one after which a retry could pay twice, fails the run and tags it so that Dagster does not
-    retry it; ``explain`` gives the text. A cancelled provider ends the step as interrupted. Other errors request up to
-    ``retries`` further attempts, at least two while the PostgreSQL of the state cannot be reached. Unlike an op's retry
-    policy, this never retries a cancelled step. The tag ``ERROR_TAG`` names the last error.
+    A permanent error, or one after which a retry could pay twice, fails the run without a retry, with the text
+    ``explain(error)``. ``Cancelled`` ends the step as interrupted. After any other error Dagster retries the step, up
+    to ``retries`` times, and at least twice while the PostgreSQL of the state cannot be reached. Unlike an op's retry
+    policy, this never retries a cancelled step. The run's tag ``ERROR_TAG`` gets the code of the error.
     """
     try:
         yield
@@ -71,7 +71,7 @@ def _code(error: Exception) -> str:
 
 
 def _interrupt(context: OpExecutionContext, error: Exception) -> NoReturn:
-    """End the step as interrupted. A run that was not cancelled in the UI is first marked as being cancelled."""
+    """End the step as interrupted. Mark the run as being cancelled first, unless it was cancelled in Dagster's UI."""
     run = context.instance.get_run_by_id(context.run_id)
     if run is not None and run.status == DagsterRunStatus.STARTED:
         context.instance.report_run_canceling(run, "Interrupted by a signal.")

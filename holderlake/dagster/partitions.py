@@ -27,7 +27,7 @@ DAY: Final = "date"
 def chain_by_day(chains: Sequence[str] | None = None, start: date = FIRST_DAY) -> MultiPartitionsDefinition:
     """Return partitions by chain and day, up to today.
 
-    Without ``chains`` they are Dagster's dynamic partitions named ``chain``, which a sensor adds to.
+    Without ``chains`` the chains are Dagster's dynamic partitions ``chain``, to which a sensor adds watched chains.
     """
     by_chain = DynamicPartitionsDefinition(name=CHAIN) if chains is None else StaticPartitionsDefinition(chains)
     by_day = DailyPartitionsDefinition(start_date=start.isoformat(), end_offset=1)

@@ -1,7 +1,7 @@
-"""Locks that show which runs have a living process, and the end of runs that have none.
+"""Find started runs whose process has ended, by a lock file for each run, and mark them as failed.
 
-Dagster's default run launcher cannot check its runs. After a crash of the whole host they would stay started and keep
-their slots. So the process of each run holds a file lock, which the operating system frees when the process ends.
+Dagster's default run launcher cannot check its runs: after a crash of the host they would stay started and keep their
+slots. So the process of each run holds a file lock, which the operating system frees when the process ends.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from holderlake.dagster.failures import ERROR_TAG
 from holderlake.storage.locks import locked
 
 PROCESS_TAG: Final = "holderlake/process"
-"""Run tag that names the host and the lock file of the run's process."""
+"""Run tag with the host and the path of the lock file of the run's process, as ``host:path``."""
 PROCESS_GONE: Final = "process_gone"
-"""Value of ``ERROR_TAG`` of a run whose process ended without a result."""
+"""Error code (the value of ``ERROR_TAG``) of a run whose process ended without a result."""
 
 ASSET_JOB: Final = "__ASSET_JOB"
 """Dagster's name of the job of assets that a user materialises without naming a job."""
 _UNMARKED: Final = timedelta(hours=1)
-"""Age above which a started run without ``PROCESS_TAG`` has no process: each process sets it in its first seconds."""
+"""Age from which a started run without ``PROCESS_TAG`` has no process: a process sets the tag in its first seconds."""
 _ATTEMPTS: Final = 10
 _log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ class _HasProcess(Exception):
 
 @contextmanager
 def process_lock(home: Path, run_id: str) -> Iterator[dict[str, str]]:
-    """Hold the lock of a run during the ``with`` block, and return the tag that names it, for the run's tags.
+    """Hold the lock of a run during the ``with`` block, and yield ``PROCESS_TAG`` with its value, to tag the run.
 
-    ``home`` is the home folder of the settings. If another process of the same run holds the lock, there is no tag.
+    ``home`` is the home folder. If another process of the same run holds the lock, this yields an empty dictionary.
     """
     path = _lock_path(home, run_id)
     with ExitStack() as held:
@@ -56,9 +56,9 @@ def process_lock(home: Path, run_id: str) -> Iterator[dict[str, str]]:
 def runs_without_process(instance: DagsterInstance, home: Path, jobs: Collection[str]) -> list[str]:
     """Return the ids of started runs of these jobs whose process on this host is gone.
 
-    A run that is about to succeed may be among them for a moment: its process frees the lock before Dagster notes the
-    result. Runs of other hosts and other homes are left out. So are runs that are starting or being cancelled, which
-    have time limits in ``dagster.yaml``.
+    A run that just succeeded may be among them for a moment: its process frees the lock before Dagster records the
+    result. Runs of other hosts and homes are left out, and runs that are starting or being cancelled, for which
+    ``dagster.yaml`` has time limits.
     """
     return [
         record.dagster_run.run_id
@@ -70,15 +70,15 @@ def runs_without_process(instance: DagsterInstance, home: Path, jobs: Collection
 
 
 def is_of_home(run: DagsterRun, home: Path) -> bool:
-    """Return whether a run may belong to a home: its process, on any host, named the home's folder, or never began."""
+    """Return whether a run belongs to a home, on any host: its ``PROCESS_TAG`` has the home's folder, or is missing."""
     mark = run.tags.get(PROCESS_TAG)
     return mark is None or mark.partition(":")[2].startswith(str(_folder(home)))
 
 
 def end_run(instance: DagsterInstance, home: Path, run_id: str) -> bool:
-    """Mark a run without a process as failed, unless it ended meanwhile. Return whether it was marked.
+    """Mark a started run without a process as failed. Return False, and do nothing, if it has ended meanwhile.
 
-    Dagster then frees the run's slots, and repeats the run if its retry policy says so.
+    Dagster then frees the run's slots, and retries it if run retries are configured.
     """
     _lock_path(home, run_id).unlink(missing_ok=True)
     run = instance.get_run_by_id(run_id)
@@ -91,7 +91,7 @@ def end_run(instance: DagsterInstance, home: Path, run_id: str) -> bool:
 
 
 def _is_own(record: RunRecord, home: Path) -> bool:
-    """Return whether a run belongs to this host and home. A run that has no mark belongs to them after an hour."""
+    """Return whether a run belongs to this host and home. One without ``PROCESS_TAG`` does an hour after its start."""
     run = record.dagster_run
     mark = run.tags.get(PROCESS_TAG)
     if mark is None:
@@ -100,9 +100,9 @@ def _is_own(record: RunRecord, home: Path) -> bool:
 
 
 def _take(path: Path, held: ExitStack) -> bool:
-    """Take a run's lock until ``held`` closes, and return True; False if another process keeps it for a second.
+    """Take a lock file until ``held`` closes, and return True; False if another process holds it for a second.
 
-    The sensor takes the lock too, for a moment.
+    Trying for a second is needed because the sensor holds the lock for a moment when it checks a run.
     """
     for _ in range(_ATTEMPTS):
         try:

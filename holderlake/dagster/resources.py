@@ -29,12 +29,12 @@ class ProviderResource(ConfigurableResource):  # type: ignore[type-arg] # its va
         default="sample", description="Without a URL: the built-in sample world, or the engine's store of your imports"
     )
     api_key: str | None = Field(
-        default=None, description="The API key, as an EnvVar; without it the key of the settings is used"
+        default=None, description="The API key, as a Dagster EnvVar; without it, the key of the settings is used"
     )
 
 
 class LakeResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
-    """The Parquet lake: one folder per table, one file per chain and instant."""
+    """The Parquet lake: one folder per table, with one file per chain and instant, in a folder or in a bucket."""
 
     path: str = Field(description="Folder of the lake")
     url: str | None = Field(default=None, description="Bucket of lake and archive, such as s3://bucket/lake, if any")
@@ -44,7 +44,7 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg] # its value 
         return open_lake(self.settings()) if self.url else Lake(Path(self.path))
 
     def settings(self, settings: Settings | None = None) -> Settings:
-        """Return the settings (by default those of file and environment) with the bucket of this resource."""
+        """Return a copy of the settings with the bucket of this resource; by default those of file and environment."""
         settings = settings or load_settings()
         return settings.model_copy(update={"lake": settings.lake.model_copy(update={"url": self.url})})
 
@@ -64,7 +64,8 @@ class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its valu
 
     store: str = Field(description="Folder of the engine's store")
     direct: bool = Field(
-        default=True, description="Without a provider's URL: compute maps and holders in one pass, without calls"
+        default=True,
+        description="Without a provider's URL: compute many maps and holders at a time with the engine, without calls",
     )
 
 
@@ -76,7 +77,8 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
     warehouse: WarehouseResource
     engine: EngineResource
     settings_file: str | None = Field(
-        default=None, description="The settings file; else HOLDERLAKE_CONFIG, or holderlake.toml in this folder"
+        default=None,
+        description="The settings file; by default that of HOLDERLAKE_CONFIG, or holderlake.toml in the current folder",
     )
 
     @contextmanager

@@ -1,7 +1,4 @@
-"""The ingest within a Dagster run, shared by the assets and the backfill job.
-
-``holderlake.ingest`` fetches and commits the data.
-"""
+"""Ingest within a Dagster run, for the assets and the backfill job. ``holderlake.ingest`` has the ingest itself."""
 
 from __future__ import annotations
 
@@ -28,16 +25,16 @@ Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
 OnItem: TypeAlias = Callable[[Stream, str, list[PartitionResult]], None]
 
 _RETRY_TAG: Final = "dagster/retry_number"
-"""Run tag of Dagster's automatic repeats."""
+"""Tag that Dagster gives to a run that repeats a failed run automatically."""
 _FIRST_RUN_TAG: Final = "dagster/root_run_id"
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of an ingest: the tokens (empty for all), and ``refresh`` to fetch existing data again.
+    """Options of an ingest: addresses of tokens (empty for all), and ``refresh`` to fetch existing data again.
 
-    A resumed refresh skips partitions that were written since ``refresh_since`` (UTC), the start of the interrupted
-    refresh.
+    A refresh skips partitions that were written since ``refresh_since`` (naive UTC): the start of the refresh, or of
+    the interrupted one that it resumes.
     """
 
     tokens: Sequence[str] = ()
@@ -48,7 +45,11 @@ class RunOptions:
 def prepare(
     workspace: Workspace, run_id: str, instants: Mapping[str, Sequence[datetime]], streams: int, *, every_byte: bool
 ) -> None:
-    """Check the disk and repair damaged partitions, once per run, before any request; see ``prepare_run``."""
+    """Check the free disk space and repair damaged partitions, once per run, before any request.
+
+    ``instants`` are the as-of instants by chain, ``streams`` the number of streams that the run fetches. With
+    ``every_byte`` damage is found by checksums, else by file sizes. ``prepare_run`` has the errors.
+    """
     workspace.repair = partial(repair_before_run, workspace)
     prepare_run(workspace, run_id, instants, streams, every_byte=every_byte)
 
@@ -61,10 +62,10 @@ async def ingest_run(
     on_result: Callable[[PartitionResult], None],
     on_item: OnItem = lambda stream, chain, results: None,
 ) -> None:
-    """Fetch and commit the work: each stream, chain and its instants in turn.
+    """Fetch and commit each item of ``work`` in turn.
 
-    ``on_result`` is called after each finished partition. ``on_item`` is called after each stream and chain with all
-    its finished partitions, also if an error ends it. Raises the errors of ``ingest``, and ``Cancelled``.
+    ``on_result`` is called after each finished partition, ``on_item`` after each item, also a failed one, with all its
+    finished partitions. Raises the errors of ``ingest``, and ``Cancelled``.
     """
     async with workspace.provider(run_id) as provider:
         context = IngestContext(provider, workspace, options.refresh, options.refresh_since)
@@ -88,10 +89,10 @@ async def ingest_run(
 
 
 def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
-    """Return the time (naive UTC) since which a run's refresh counts: when the run was created.
+    """Return the time (naive UTC) at which the refresh of a run began: when the run was created.
 
-    For a run that Dagster repeats after a crash, it is the time of the first attempt, so that the repeat does not fetch
-    again what the first attempt fetched.
+    For a run that Dagster repeats after a crash, it is the creation of the first run, so that partitions that the first
+    run refreshed are not paid again.
     """
     run, record = instance.get_run_by_id(run_id), instance.get_run_record_by_id(run_id)
     if run is not None and _RETRY_TAG in run.tags and _FIRST_RUN_TAG in run.tags:

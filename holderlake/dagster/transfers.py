@@ -1,6 +1,6 @@
-"""Raw transfers as an asset: one chain and day, read from the chain's nodes into the engine's store.
+"""Raw transfers as an asset by chain and day, read from the chain's nodes into the engine's store.
 
-The asset needs nodes in the settings.
+The settings must name the nodes.
 """
 
 from collections.abc import Sequence
@@ -79,8 +79,8 @@ def is_imported(instance: DagsterInstance, chain: str, day: datetime) -> bool:
 def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
         raise SettingsError(
-            "transfers cannot be imported here: this workspace was made without Workspace.import_day, which writes to "
-            "the engine's store; holderlake's own definitions set it"
+            "transfers cannot be imported: Workspace.import_day, the function that reads the nodes, is not set; set it "
+            "as Holderlake's own definitions do"
         )
     return workspace.import_day(chain, day)
 

@@ -1,4 +1,4 @@
-"""The warehouse as an asset: one load of every partition that the lake committed since the last load."""
+"""The warehouse as an asset: each run loads all partitions of the lake that changed since the last load."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ from holderlake.warehouse.warehouse import LoadReport
 from holderlake.workspace import Workspace
 
 _PLOTTED_TOKENS: Final = 4
-"""Most tokens with a plot in a partition's metadata. Each plot takes about 0.25 seconds."""
+"""Most tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
 _LISTED: Final = 20
 _DESCRIPTION: Final = (
     "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. A load is one "
@@ -54,7 +54,7 @@ def warehouse_asset(
     key_prefix: Sequence[str] = (),
     partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
 ) -> AssetsDefinition:
-    """Return the asset ``warehouse``, downstream of the tables. It needs the resource ``workspace``."""
+    """Return the asset ``warehouse``, downstream of these tables. It needs the resource ``workspace``."""
 
     spec = AssetSpec(
         asset_key("warehouse", key_prefix),
@@ -97,7 +97,7 @@ def load_text(report: LoadReport) -> str:
 
 
 def stored_rows(workspace: Workspace, days: Collection[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the metadata of the warehouse's partitions, its rows and instants, by chain and day (YYYY-MM-DD)."""
+    """Return the numbers of rows and instants in the warehouse, by chain and day (YYYY-MM-DD), as Dagster metadata."""
     found = workspace.warehouse.query(_STORED, [[chain for chain, _ in days], [day for _, day in days]])
     return {
         (row["chain"], row["day"]): {"dagster/row_count": row["row_count"], "instants": row["instants"]}
@@ -106,7 +106,10 @@ def stored_rows(workspace: Workspace, days: Collection[tuple[str, str]]) -> dict
 
 
 def history_plots(workspace: Workspace, chain: str, day: str, tokens: int = _PLOTTED_TOKENS) -> dict[str, Any]:
-    """Return plots of the history of a chain's first watched tokens up to the end of a day (YYYY-MM-DD)."""
+    """Return plots of the history of a chain's first watched tokens up to the end of a day, as Dagster metadata.
+
+    ``day`` is a text (YYYY-MM-DD), ``tokens`` the most tokens to plot.
+    """
     from holderlake.export.history_plots import history_markdown  # noqa: PLC0415 - imports matplotlib: half a second
 
     until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)

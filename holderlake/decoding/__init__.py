@@ -199,7 +199,7 @@ def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: st
 
 
 def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
-    """Decode several answers about the same subject into one set of tables."""
+    """Decode several answers about the same subject into one set of tables, leniently if the fast decoder fails."""
     try:
         return Decoded(build([parse(raw, shape) for raw in raws], False))
     except _ODD:

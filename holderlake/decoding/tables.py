@@ -229,7 +229,7 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
 
 
 def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``grouped_transfers``. For each map, relationships of no time node come first."""
+    """Return the table ``grouped_transfers``. For each map, relationships outside time nodes come first."""
     windows = transfers.windows
     columns = transfers.columns() | {
         "token_address": tokens.repeat(transfers.counts),

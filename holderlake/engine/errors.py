@@ -34,7 +34,7 @@ class UnsupportedToken(EngineError):
 
 
 class BadSource(EngineError):
-    """A file can't be imported. Nothing of the file is stored.
+    """A file can't be imported, or a store has an unknown format. Nothing is stored.
 
     The message names the file, the faulty row and the remedy.
     """

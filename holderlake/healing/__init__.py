@@ -1,4 +1,4 @@
-"""Repair of the schedule: the partitions that it asked for, those that are missing, and the time of the next attempt.
+"""Repair of missing scheduled data: the partitions due by the schedule, the missing ones, and when to fetch them again.
 
 The sensors that launch runs are in ``pipelines.healing``. The repair of damaged files is in ``maintenance``.
 """

@@ -12,9 +12,9 @@ from holderlake.healing.missing import Day, MissingDay
 from holderlake.settings.sections.schedule import Healing
 
 WAITS: Final = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4), timedelta(hours=12), timedelta(days=1))
-"""Time between the end of a day's last run and the next repetition, after 0, 1, 2, … repetitions."""
+"""Wait between the end of a day's last run and its next repetition, after 0, 1, 2, … repetitions."""
 AT_ONCE: Final = 4
-"""Most repetitions that are queued or running, so that scheduled runs need not wait for all of them."""
+"""Most repetitions that are queued or running at a time, so that scheduled runs do not wait long for them."""
 MAYBE_CHARGED: Final = "maybe_charged"
 """Error of a run whose last call got no answer, and may have been charged."""
 OUTAGES: Final = frozenset(
@@ -25,18 +25,18 @@ OUTAGES: Final = frozenset(
         "Unavailable",
     }
 )
-"""Errors that stop every run, so they are not the fault of one partition."""
+"""Codes of errors that concern all partitions, not one: of the provider, the key, the credits, the settings."""
 _OUTAGE_WAITS: Final = (timedelta(minutes=15), timedelta(minutes=30), timedelta(hours=1))
 _NEAR: Final = timedelta(days=1)
 _OF_ALL: Final = 5
-"""Most repetitions of a day, those during outages included, as a multiple of ``healing.attempts``."""
+"""A day has at most this many times ``healing.attempts`` repetitions, those during outages included."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A run of a chain and day. ``ended`` is naive UTC, None for a run that is queued or running.
+    """A run of Dagster for a chain and day. ``ended`` is naive UTC, None for a run that is queued or running.
 
-    ``error`` is the code of a failed run, empty for a run that succeeded. ``is_repetition``: launched by the sensor.
+    ``error`` is the error code of a failed run, else empty. ``is_repetition``: the sensor ``healing`` launched it.
     ``is_limited``: the run fetched some tokens only, so its success does not complete the day.
     """
 
@@ -53,7 +53,7 @@ class Attempt:
 
 @dataclass
 class Choice:
-    """The days to repeat now, those that are given up with the reason, and the number of those that wait."""
+    """The missing days to fetch again ``now``, those that are given up (with the reason), and how many wait."""
 
     now: list[MissingDay] = field(default_factory=list)
     given_up: list[tuple[MissingDay, str]] = field(default_factory=list)
@@ -63,10 +63,10 @@ class Choice:
 def choose(
     missing: Sequence[MissingDay], attempts: Collection[Attempt], now: datetime, limits: Healing, credits: int | None
 ) -> Choice:
-    """Return which of the missing days, newest first, to repeat now. ``credits``: hundredths left today, or None.
+    """Choose the missing days to fetch again now. ``missing`` has the newest day first.
 
-    A day that has a run is left to it. During an outage of a chain, one of its days is tried at a time, that with the
-    fewest attempts.
+    ``credits``: hundredths of a credit left today; None without a limit. A day with a queued or running run waits.
+    After an outage, one day of the chain is tried at a time, first the one with the fewest attempts.
     """
     choice = Choice()
     room = AT_ONCE - sum(attempt.is_repetition and attempt.ended is None for attempt in attempts)
@@ -96,9 +96,9 @@ def choose(
 
 
 def _is_counted(attempt: Attempt, successes: Sequence[Attempt]) -> bool:
-    """Return whether the setting ``healing.attempts`` counts an attempt.
+    """Return whether an attempt counts against the setting ``healing.attempts``: an ended repetition.
 
-    A failure because of an outage counts only if another chain succeeded within a day of it.
+    An outage (``OUTAGES``) counts only if a run of another chain succeeded less than a day before or after it.
     """
     if not attempt.is_repetition or attempt.ended is None:
         return False
@@ -109,13 +109,13 @@ def _is_counted(attempt: Attempt, successes: Sequence[Attempt]) -> bool:
 
 
 def _may_start(own: Sequence[Attempt], counted: int, now: datetime) -> bool:
-    """Return whether a day has no run that is queued or running, and its last run ended long enough ago."""
+    """Return whether a day, whose runs are ``own``, has no active run and waited long enough after the last one."""
     wait = WAITS[min(counted, len(WAITS) - 1)]
     return all(attempt.ended is not None and now >= attempt.ended + wait for attempt in own)
 
 
 def _room(own: Sequence[Attempt], now: datetime) -> int:
-    """Return how many days of a chain may start now, given its attempts: one at a time after an outage."""
+    """Return how many days of a chain, whose runs are ``own``, may start now; after an outage at most one."""
     ended = sorted(((one.ended, one) for one in own if one.ended), key=lambda pair: pair[0], reverse=True)
     failed = list(takewhile(lambda pair: pair[1].error in OUTAGES, ended))
     if not failed:

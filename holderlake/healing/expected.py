@@ -1,7 +1,8 @@
-"""Instants that the schedules asked for, by chain: JSON files in folders of the home, or documents in PostgreSQL.
+"""Record of the instants that schedules were to fetch: JSON files in folders of the home, or documents in PostgreSQL.
 
-Each tick of a schedule records its instants. So a later change of the times, or a new chain, does not make older
-instants look missed. The schedule of transfers records the starts of the days that it imports.
+Each tick of a schedule adds its instants, by chain. So after a change of the schedule's times, or for a new chain,
+older instants that were never due do not count as missing. The schedule of transfers records the starts of the days
+that it imports.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
-    """Record the instants of a tick of the schedule for every watched chain.
+    """Record the instants that are due at a tick of the schedule, for every watched chain.
 
-    They are the instants after the last recorded tick, also if ticks between were missed; for a new chain, those after
-    ``previous``, the tick before. Instants older than ``healing.days`` are forgotten.
+    They lie after the last recorded tick, which may be several ticks ago, and up to ``tick``; for a new chain after
+    ``previous``, the tick before. Instants older than the setting ``healing.days`` are removed from the record.
     """
     _record(workspace, _DAILY, workspace.settings.watchlist, workspace.settings.schedule.offsets, previous, tick)
 
@@ -68,7 +69,7 @@ def _record(
 
 
 def expected(workspace: Workspace, folder: str = _DAILY) -> Expected | None:
-    """Return what a schedule asked for; None before its first tick, or if the record is damaged."""
+    """Return the recorded instants; None before the schedule's first tick, or if the record is damaged."""
     for content in _documents(workspace, folder).all():
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             return msgspec.json.decode(content, type=Expected)
@@ -78,7 +79,7 @@ def expected(workspace: Workspace, folder: str = _DAILY) -> Expected | None:
 def instants_between(since: datetime, until: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
     """Return the instants after ``since`` and not after ``until``, oldest first.
 
-    ``offsets`` are the instants of a day, as durations since midnight.
+    ``offsets`` are the times of day of the schedule, as durations since midnight.
     """
     days = [
         datetime.combine(since.date() + timedelta(days=day), time())

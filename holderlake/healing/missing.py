@@ -24,15 +24,15 @@ SETTLED: Final = frozenset(
         *(UNREADABLE, UNREADABLE_ROW, UNREADABLE_VALUE),
     }
 )
-"""Codes of failures that no repetition helps: facts about a token, and paid answers that lack or garble it."""
+"""Codes of failures that would occur again: facts about a token, and paid answers without it or unreadable."""
 
 Day = tuple[str, date]
-"""A chain and a day: one partition in Dagster, with all instants of the day."""
+"""A chain and a day. It is one partition in Dagster, and contains all instants of the day."""
 
 
 @dataclass(frozen=True)
 class MissingDay:
-    """A chain and day with missing partitions: its expected instants, its gaps, and their cost.
+    """A chain and day with missing data: all its scheduled instants, the gaps, and the cost to fill them.
 
     ``credits`` are hundredths of a credit.
     """
@@ -49,7 +49,7 @@ class MissingDay:
 
     @property
     def families(self) -> list[str]:
-        """The names of the streams with a gap, in the order in which a partition is filled."""
+        """The names of the streams with a gap, in the order in which a run fetches them."""
         names = {gap.stream.name for gap in self.gaps}
         return [stream.name for stream in STREAMS if stream.name in names]
 
@@ -62,12 +62,11 @@ def missing_days(
     *,
     with_credits: bool = True,
 ) -> list[MissingDay]:
-    """Return the days with missing data, newest first.
+    """Return the chains and days with missing data, newest first.
 
-    ``expected``: instants that the schedule asked for, by chain. ``succeeded`` is True for each day whose last run
-    succeeded. What such a day lacks without a failure is a token that was added later: it is not missing.
-    ``complete`` are chains and instants that need no check; those found complete are added.
-    Without ``with_credits``, no cost is computed.
+    ``expected``: scheduled instants by chain. ``succeeded`` is True for a day whose last run succeeded; there, only
+    subjects whose request failed are missing, since others were added to the watchlist later. ``complete``: chains and
+    instants that need no check; the function adds those that it finds complete. Without ``with_credits``, costs are 0.
     """
     found = []
     streams: Sequence[Stream] | None = None
@@ -86,12 +85,12 @@ def missing_days(
 
 
 def _credits(workspace: Workspace, gaps: Sequence[Gap]) -> int:
-    """Return the cost of filling the gaps in hundredths of a credit; 0 for a provider in this process."""
+    """Return the cost to fill the gaps in hundredths of a credit; 0 for the embedded service."""
     return price(workspace, workspace.provider_id, gaps).credits if workspace.settings.provider.url else 0
 
 
 def _streams(workspace: Workspace) -> Sequence[Stream]:
-    """Return the streams that the key's plan includes. A provider in this process has no plan, and is not started."""
+    """Return the streams that the API key's plan includes; all of them for the embedded service."""
     return STREAMS if workspace.settings.provider.url is None else within_plan(workspace, STREAMS)[0]
 
 
@@ -108,7 +107,7 @@ def _gaps(
 
 
 def _is_missing(workspace: Workspace, gap: Gap, succeeded: Mapping[Day, bool]) -> bool:
-    """Return whether a repetition of the gap's partition may help."""
+    """Return whether another run may fill the gap: ``missing_days`` has the conditions."""
     partition = gap.partition
     manifest = workspace.lake.manifest(gap.stream.name, partition.chain, partition.as_of)
     if manifest is None:

@@ -1,7 +1,7 @@
-"""The parked schedule: credits are exhausted, so scheduled runs wait until there are credits again.
+"""Record that the schedule is parked: credits are exhausted, so scheduled runs wait until there are credits again.
 
-It is a JSON file in the home's folder ``parked_schedule``, or a row in PostgreSQL. Parked backfills are in
-``backfill.paused``.
+The record is a JSON file in the home's folder ``parked_schedule``, or a row in PostgreSQL. ``backfill.paused`` has
+parked backfills.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _NOTHING: Final = Selection((), ())
 
 @dataclass(frozen=True)
 class ParkedSchedule:
-    """Reason of a wait: the error as text, its code, when it came (UTC), and the day on which they resume.
+    """The reason that scheduled runs wait: an error's text, code and time (naive UTC), and the day when they resume.
 
-    ``asked``: hundredths of a credit of the call that a ceiling of the settings refused; None for another reason.
-    ``account``: digest of the provider and the API key.
+    ``asked``: cost (hundredths of a credit) of the call that exceeded a ceiling of the settings; None for another
+    reason. ``account``: digest of the provider's address and the API key.
     """
 
     reason: str
@@ -48,9 +48,9 @@ class ParkedSchedule:
 
 
 def parking(workspace: Workspace) -> Callable[[Exception], str]:
-    """Return a function that parks the schedule if an error is about exhausted credits, and returns the error's text.
+    """Return a function that takes an error, parks the schedule if credits are exhausted, and returns the error's text.
 
-    A ceiling per run, and a rate limit, park nothing: the next run can continue.
+    The ceiling per run and the rate limit do not park the schedule: the next run can continue.
     """
 
     def explain(error: Exception) -> str:

@@ -315,7 +315,7 @@ async def commit(
 def _write(
     context: IngestContext, stream: Stream, partition: Partition, missing: Missing, rules: str | None, batch: Batch
 ) -> Manifest:
-    """Record in the archive which answers the commit uses, then write the tables to the lake."""
+    """Record in the archive which answers the commit uses, then write the tables to the lake. Return the manifest."""
     at = utc_now() if context.replay is None else context.replay.at
     lake, record = context.workspace.lake, None
     if context.replay is None:

@@ -54,7 +54,7 @@ class LocalEngine:
         return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
-        """Return maps of tokens at instants, see ``Engine.maps``. Raises ``EngineError`` if the store can't be read."""
+        """Compute the map tables of tokens at instants (UTC). Raises ``EngineError`` if the store can't be read."""
         from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
@@ -68,7 +68,7 @@ class LocalEngine:
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
-        """Return holders of tokens at instants, see ``Engine.holders``. Raises ``EngineError`` if the store can't be
+        """Compute the lists of holders of tokens at instants (UTC). Raises ``EngineError`` if the store can't be
         read."""
         from holderlake.engine.maps.batch import holder_batches
 

@@ -110,7 +110,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     count = sum(len(one.rows) for one in rejected)
     if all(line.get("rows") == 0 for line in lines):
         passed_over = sum(line["passed over"] for line in lines)
-        others = f"; {passed_over:,} rows are no transfers" if passed_over else ""
+        others = f"; {passed_over:,} rows are not transfers" if passed_over else ""
         others += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
         raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
     if count:

@@ -1,4 +1,4 @@
-"""Upkeep of a home folder: rebuild, repair, replay, retry of failures, and removal of old answers.
+"""Upkeep of a home folder: rebuild, repair, upgrade, move to a bucket, retry of failures, removal of old data.
 
-Every function works on stored data; only ``retry`` sends requests.
+Only ``retry`` sends requests to the provider.
 """

@@ -1,4 +1,4 @@
-"""Move of a home's lake and archive into the bucket of the settings. The local files stay, but are not used."""
+"""Copy a home's lake and archive to the bucket of the settings. The local files stay, but are not used any more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holderlake.workspace import Workspace
 
 @dataclass
 class MovedHome:
-    """Result of a move: numbers of copied segments and partitions, and messages about partitions that were not."""
+    """Result of a move: numbers of copied archive segments and partitions; messages about partitions not copied."""
 
     segments: int = 0
     partitions: int = 0
@@ -22,9 +22,10 @@ class MovedHome:
 
 
 def move_home(workspace: Workspace) -> MovedHome:
-    """Copy the archive, then the partitions with the records of their commits. A killed move can be repeated.
+    """Copy the archive, then the partitions with their commit records, to the bucket of the settings.
 
-    A partition that the bucket has with other rows is not copied. Raises ``LakeError`` without a bucket.
+    A partition that the bucket has with other rows is not copied. A move that was killed can be started again. Raises
+    ``LakeError`` if the settings have no bucket.
     """
     lake, settings = workspace.lake, workspace.settings
     if lake.is_local:
@@ -47,7 +48,7 @@ def move_home(workspace: Workspace) -> MovedHome:
 
 
 def move_command(workspace: Workspace, as_json: bool) -> bool:
-    """Move the home and print a report. Return False if partitions were not copied."""
+    """Move the home and print a report. Return False if a partition was not copied."""
     report = move_home(workspace)
     if as_json:
         console.as_json(vars(report))

@@ -1,6 +1,6 @@
 """Size of the archive by endpoint and month, and removal of old answers whose rows are in the lake.
 
-A partition whose answers are removed can't be rebuilt. Storage of answers belongs to ``archive``.
+A partition cannot be rebuilt from the archive after its answers are removed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class Share:
-    """Numbers of the answers of an endpoint in one month (YYYY-MM): answers, their compressed bytes, and replaced ones.
+    """Size of one endpoint's archived answers of one month (YYYY-MM): their number and compressed bytes.
 
-    ``superseded`` counts answers that a refresh replaced.
+    ``superseded`` is the number of those that a refresh replaced by later answers.
     """
 
     endpoint: str
@@ -48,7 +48,7 @@ class Prunable:
 
 
 def shares(archive: AnswerArchive) -> list[Share]:
-    """Return the archive's size by endpoint and month."""
+    """Return the size of the archive by endpoint and month, sorted by both."""
     answers: Counter[tuple[str, str]] = Counter()
     stored: Counter[tuple[str, str]] = Counter()
     superseded: Counter[tuple[str, str]] = Counter()
@@ -63,11 +63,10 @@ def shares(archive: AnswerArchive) -> list[Share]:
 def prunable(
     workspace: Workspace, age: timedelta, keep_failed: bool = False, only_superseded: bool = False
 ) -> Prunable:
-    """Return answers older than ``age`` whose partitions are all in the lake, and that no failure refers to.
+    """Return the answers older than ``age`` whose rows are in the lake.
 
-    ``only_superseded`` leaves out answers that no later answer replaced.
-    ``keep_failed`` excludes all answers of partitions with failures. Answers that no commit to the lake used are
-    excluded too.
+    Answers are kept if a row of the table ``failures`` refers to them, or if no commit used them. With ``keep_failed``,
+    all answers of partitions with failures are kept. With ``only_superseded``, only replaced answers are returned.
     """
     oldest = utc_now() - age
     used: dict[str, list[Commit]] = {}

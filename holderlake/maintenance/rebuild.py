@@ -1,8 +1,8 @@
 """Rebuild lake and warehouse from the archive, without calls or credits: the same rows with the same times.
 
-``replay`` repeats each commit that the archive records, with the same answers, in a new folder next to the lake. The
-complete folder replaces the lake (``swap``). Partitions of the local engine have no answers: they are copied from the
-old lake, and computed again only if the old lake lacks them. The records of commits belong to ``archive.provenance``.
+Each recorded commit is repeated (``replay``) with the same answers, in a new folder next to the lake. The complete
+folder replaces the lake (``swap``). Partitions of the local engine have no answers: they are copied from the old lake,
+and computed again only if the old lake lacks them. ``archive.provenance`` has the commit records.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from holderlake.maintenance.swap import (
 from holderlake.workspace import Workspace
 
 _CHAINS_AT_ONCE: Final = 8
-"""Number of chains that are rebuilt in parallel, because the commits of one chain are sequential."""
+"""Number of chains that are rebuilt in parallel. The commits of one chain are replayed one after the other."""
 
 
 def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     """Rebuild lake and warehouse, and replace the old ones.
 
-    ``provider`` is the id of the provider whose answers are used. Raises ``LakeError`` if there are several and none is
-    chosen, and if the archive records no commit; the old lake does not change then.
+    ``provider`` is the id of the provider whose answers are used. Raises ``LakeError``, and changes nothing, if it is
+    None while the archive has answers of several providers, or if the archive has no commit record.
     """
     began = time.monotonic()
     report = RebuildReport()
@@ -107,9 +107,9 @@ def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
 
 
 class Rebuild:
-    """A rebuild into the new lake ``fresh``, from the archive and the ``old`` lakes.
+    """A rebuild of the lake ``fresh``, from the answers of one provider in the archive and from the ``old`` lakes.
 
-    ``run`` may be called again to add commits that were recorded since.
+    ``run`` may be called again to add commits that were recorded since the last call.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Rebuild:
         self._stopped = False
 
     def run(self) -> None:
-        """Replay the recorded commits that were not replayed yet, and copy partitions without records."""
+        """Replay the recorded commits that were not replayed yet, and copy partitions without commit records."""
         paths = [path for path in provenance.records(self._workspace.archive) if path not in self._done]
         with console.progress("rebuilding partitions", len({path.parent for path in paths})) as bar:
             self.replay(paths, lambda: bar.advance(bar.task_ids[0]))
@@ -135,7 +135,7 @@ class Rebuild:
         self._carry_over()
 
     def replay(self, paths: Sequence[Path], done: Callable[[], None] = lambda: None) -> None:
-        """Replay the recorded commits in these files, in their order. ``done`` is called after each partition."""
+        """Replay the commits whose records are in these files, in order. ``done`` is called after each partition."""
         chains = groupby(paths, key=lambda path: path.parents[2])
         _ = self._workspace.ledger  # opened before the threads start
         with ThreadPoolExecutor(_CHAINS_AT_ONCE) as pool:
@@ -148,7 +148,7 @@ class Rebuild:
         self._stopped = False
 
     def _chain(self, paths: Sequence[Path], done: Callable[[], None]) -> None:
-        """Replay a chain's recorded commits; stop early if the replay of another chain failed."""
+        """Replay the commits of one chain from their record files; stop if the replay of another chain failed."""
 
         async def replayed() -> None:
             for _, of_one in _by_partition(paths):
@@ -181,7 +181,7 @@ class Rebuild:
             self._keep_old_rows(chosen[0], missing)
 
     def _take_computed(self, partition: Sequence[Commit]) -> bool:
-        """Copy a partition that the local engine computed. Returns False if no old lake has it complete."""
+        """Copy a partition that the local engine computed from an old lake. Return False if none has all its rows."""
         held = _held_computed(self._old, partition)
         if held is None:
             return False
@@ -193,7 +193,10 @@ class Rebuild:
         return True
 
     def _keep_old_rows(self, commit: Commit, missing: Sequence[Asked]) -> None:
-        """Replace a partition whose answers are ``missing`` by the old lake's rows, if intact; report both."""
+        """Replace a partition whose answers are ``missing`` by its rows in an old lake, if intact.
+
+        Add the missing answers to the report.
+        """
         held = _held(self._old, commit)
         if held is not None:
             _forget(self.fresh, commit)
@@ -203,7 +206,7 @@ class Rebuild:
         self._report.missing += [Missing(name_of(commit), one.endpoint, one.digest or "", kept) for one in missing]
 
     def _carry_over(self) -> None:
-        """Copy partitions with subjects that the new lake lacks from the old lakes: no readable record has them."""
+        """Copy partitions from the old lakes that have subjects without a readable commit record."""
         for lake in self._old:
             for manifest in lake.manifests():
                 if manifest.provider == self._provider and self._lacks(manifest):
@@ -237,7 +240,10 @@ class Rebuild:
 
 
 def _replayable(archive: AnswerArchive, partition: Sequence[Commit]) -> list[Commit]:
-    """Return a partition's commits, without groups whose answers are missing and whose subjects a later commit has."""
+    """Return the commits of a partition, without groups of subjects that cannot and need not be replayed.
+
+    Such a group has missing answers, and a later commit has all its subjects.
+    """
     kept: list[Commit] = []
     settled: set[str] = set()
     for commit in reversed(partition):
@@ -258,7 +264,7 @@ def _answers(group: Group) -> list[Asked]:
 
 
 def _missing_answers(archive: AnswerArchive, group: Group) -> list[Asked]:
-    """Return the answers of a group that the archive does not have any more."""
+    """Return the requests of a group whose answers are no longer in the archive."""
     return [asked for asked in _answers(group) if asked.digest is not None and asked.digest not in archive]
 
 
@@ -277,19 +283,22 @@ def _by_partition(paths: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Path]]
 
 
 def _chosen(archive: AnswerArchive, provider: str | None) -> str:
-    """Return the provider whose answers the lake gets. Raises ``LakeError`` if it is not unique."""
+    """Return ``provider``, or else the only provider of the archive's commits.
+
+    Raises ``LakeError`` if the archive has no commits, none of ``provider``, or those of several providers.
+    """
     found = sorted({commit.provider for commit in provenance.commits(archive)})
     if not found:
-        raise LakeError(f"the archive {archive.root} has no records of commits, so nothing can be rebuilt from it")
+        raise LakeError(f"the archive {archive.root} has no commit records, so nothing can be rebuilt from it")
     if provider is None and len(found) > 1:
         raise LakeError(f"the archive holds answers of {', '.join(found)}; choose one with --provider")
     if provider is not None and provider not in found:
-        raise LakeError(f"the archive holds no answers of {provider!r}, but of {', '.join(found)}")
+        raise LakeError(f"the archive has no answers of {provider!r}; choose --provider from {', '.join(found)}")
     return provider or found[0]
 
 
 def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
-    """Return the first old lake with the commit's partition and intact files, and its manifest; None without one."""
+    """Return the first old lake that has the commit's partition with intact files, and the partition's manifest."""
     for lake in old:
         manifest = lake.manifest(commit.family, commit.chain, commit.as_of)
         if manifest is not None and lake.intact_rows(manifest) is not None:
@@ -298,7 +307,10 @@ def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
 
 
 def _held_computed(old: Iterable[Lake], partition: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
-    """Return the old lake and manifest of ``_held`` if they cover all subjects that the engine computed, else None."""
+    """Return an old lake and its manifest of a partition that has all subjects computed by the local engine, or None.
+
+    ``partition`` has the commits of that partition.
+    """
     held = _held(old, partition[0])
     groups = [group for commit in partition if commit.is_computed for group in commit.groups]
     failed = {failure.subject for group in groups for failure in group.failures}
@@ -307,7 +319,10 @@ def _held_computed(old: Iterable[Lake], partition: Sequence[Commit]) -> tuple[La
 
 
 def _to_replay(workspace: Workspace, partition: Sequence[Commit], report: RebuildReport) -> list[Commit]:
-    """Return a partition's commits, without those that the local engine computed if that engine is not available."""
+    """Return the commits of a partition that can be replayed, and count computed ones in the report.
+
+    Commits that the local engine computed are left out if this engine is not available now.
+    """
     engine = workspace.engine
     if engine is not None and engine.provider_id == partition[0].provider:
         report.computed += 1
@@ -317,7 +332,7 @@ def _to_replay(workspace: Workspace, partition: Sequence[Commit], report: Rebuil
 
 
 def _forget(lake: Lake, commit: Commit | Manifest) -> None:
-    """Remove a partition from the lake under construction."""
+    """Delete the files of a partition from a lake that is being rebuilt."""
     manifests.manifest_path(lake.root, commit.family, commit.chain, commit.timestamp).unlink(missing_ok=True)
     for table in (*stream_of(commit).tables, *SIDE_TABLES):
         lake.path(table, commit.chain, commit.as_of, commit.family).unlink(missing_ok=True)

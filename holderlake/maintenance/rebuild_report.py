@@ -10,9 +10,9 @@ from holderlake import console
 
 @dataclass(frozen=True)
 class Missing:
-    """An answer that is missing in the archive or damaged. ``kept``: the old lake's rows were copied instead.
+    """An answer of a partition that is missing or damaged in the archive.
 
-    ``digest`` is the answer's name in the archive.
+    ``digest`` is its name in the archive. ``kept``: the partition's rows were copied from the old lake instead.
     """
 
     partition: str
@@ -26,10 +26,10 @@ class RebuildReport:
     """Result of a rebuild: numbers of rebuilt partitions, replayed commits, decoded answers, and rows by table.
 
     ``carried``: names of partitions copied from the old lake, because the archive has no record of them.
-    ``damaged``: unreadable files among the archive's records and in the old lake.
+    ``damaged``: unreadable commit records, and damaged files of the old lake.
     ``unnamed``: number of archived answers that no commit used.
-    Partitions of the local engine: ``kept`` were copied, ``computed`` were computed again; ``uncomputed`` names those
-    that the old lake lacks while that engine is not available.
+    Of the local engine's partitions, ``kept`` were copied and ``computed`` were computed again. ``uncomputed`` names
+    those that have no rows now: the old lake lacks them, and the engine that computed them is not available.
     """
 
     partitions: int = 0
@@ -47,7 +47,7 @@ class RebuildReport:
 
     @property
     def is_whole(self) -> bool:
-        """True if everything that was ever committed was rebuilt."""
+        """True if nothing is missing, damaged or uncomputed."""
         return not self.missing and not self.damaged and not self.uncomputed
 
     def as_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class RebuildReport:
 
 
 def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
-    """Print the report of a rebuild or its ``dry_run``."""
+    """Print the report of a rebuild, or of one that would be made (``dry_run``)."""
     if as_json:
         console.as_json(report.as_json() | {"dry_run": dry_run})
         return
@@ -65,20 +65,21 @@ def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
     if report.kept:
         console.out.print(f"{report.kept:,} partitions of the local engine are copied from the old lake.")
     if report.computed:
-        console.out.print(f"{report.computed:,} that it lacks are computed again, as of the same instants.")
+        console.out.print(f"{report.computed:,} that the old lake lacks are computed again, as of the same instants.")
     if report.uncomputed:
         console.err.print(
-            f"{len(report.uncomputed):,} partitions that it lacks need the local engine that computed them "
-            f"({report.uncomputed[0]}, …): their rows are missing. Restore the [provider] of then, with direct = true.",
+            f"The rows of {len(report.uncomputed):,} partitions are missing ({report.uncomputed[0]}, …): the old lake "
+            "lacks them, and the local engine that computed them is not available. Restore the [provider] settings of "
+            "that engine, with direct = true, and rebuild again.",
             soft_wrap=True,
         )
     for name in report.carried:
-        console.out.print(f"Copied from the old lake, because the archive has no record of it: {name}")
+        console.out.print(f"Copied from the old lake, because the archive has no commit record of it: {name}")
     for one in report.missing:
         fate = "the old lake's rows are kept" if one.kept else "its rows are missing"
         console.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
     for name in report.damaged:
-        console.err.print(f"Damaged, so its content is left out: {name}", soft_wrap=True)
+        console.err.print(f"Damaged, so the rebuild left it out: {name}", soft_wrap=True)
     if report.unnamed:
         console.out.print(f"{report.unnamed:,} answers belong to no commit; they stay in the archive.")
     did = "Would rebuild" if dry_run else "Rebuilt"

@@ -1,4 +1,4 @@
-"""Repair of damaged partitions from the archive, without a call; the rest of the lake does not change.
+"""Repair of damaged partitions from the archive, without requests. The rest of the lake does not change.
 
 The commits of a partition are replayed into a temporary lake, as in ``rebuild``. Then the damaged files move to the
 lake's quarantine, and the new files take their place.
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Repaired:
-    """Result of a repair: damaged files (``found``), names of repaired partitions, and failed ones with the reason."""
+    """Result of a repair: the damage (``found``), names of repaired partitions, and reasons by name of the others."""
 
     found: list[Damage] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ def repair_command(workspace: Workspace, partitions: Sequence[str], dry_run: boo
 
 
 def find_damage(lake: Lake) -> list[Damage]:
-    """Read all files of the lake; return the damaged ones, and files that no manifest lists."""
+    """Read all files of the lake, and return the damaged ones and those that no manifest lists."""
     return [*damages(lake, every_byte=True), *unlisted(lake)]
 
 
@@ -90,9 +90,9 @@ def repair_damaged(workspace: Workspace) -> Repaired:
 def repair_before_run(
     workspace: Workspace, chains: Collection[str], timestamps: Collection[str], *, every_byte: bool
 ) -> None:
-    """Repair the damaged partitions of some chains and timestamps before a run writes to them, and log each repair.
+    """Repair the damaged partitions of some chains and timestamps (20261120T000000Z), and log each repair.
 
-    ``every_byte`` compares checksums; otherwise only sizes are compared.
+    A run calls this before it writes to them. With ``every_byte`` damage is found by checksums, else by file sizes.
     """
     found = list(damages(workspace.lake, every_byte=every_byte, chains=chains, timestamps=timestamps))
     if not found:
@@ -140,7 +140,7 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
     paths = [path for path in provenance.records_of(workspace.archive, place)]
     owners = {commit.provider for commit in map(provenance.read, paths) if commit}
     if not owners or (provider is not None and provider not in owners):
-        report.failed[name] = "the archive has no record of its answers; ingest fetches it again"
+        report.failed[name] = "the archive has no commit record of it; 'holderlake backfill' fetches it again"
         return
     rebuilt = RebuildReport()
     fresh = Lake(folder)
@@ -151,7 +151,7 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
         return
     manifest = next(fresh.manifests(), None)
     if manifest is None:
-        report.failed[name] = "its answers are not in the archive any more; ingest fetches it again"
+        report.failed[name] = "its answers are not in the archive any more; 'holderlake backfill' fetches it again"
         return
     workspace.lake.replace(manifest, fresh.files(manifest), quarantine=True)
     report.repaired.append(name)
@@ -169,5 +169,5 @@ def report_repaired(report: Repaired, as_json: bool) -> None:
     for name, reason in report.failed.items():
         console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
     for reason in report.incomplete:
-        console.err.print(f"Removed from the archive, so its rows are missing: {reason}", soft_wrap=True)
+        console.err.print(f"Repaired with missing rows, because the archive lacks an answer: {reason}", soft_wrap=True)
     console.out.print(f"{len(report.repaired):,} partitions repaired from the archive: no call, 0 credits.")

@@ -31,23 +31,23 @@ _NO_REQUESTS: Final = "a replay sends no requests"
 
 
 class NotInArchive(InvalidRequest):
-    """The archive no longer has an answer, or its file is damaged. A replay does not request it from the provider."""
+    """A replay needs an answer that is missing or damaged in the archive. It is not requested from the provider."""
 
     code = "not_in_archive"
 
 
 class _RecordedFailure(InvalidRequest):
-    """The recorded failure of a request, with its message."""
+    """Raised in a replay for a request that failed when the commit was made, with the recorded message and code."""
 
     def __str__(self) -> str:
         return self.detail
 
 
 async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked]:
-    """Repeat a commit in ``lake`` from the archive, and return the requests whose answers are missing.
+    """Repeat a commit in ``lake`` with answers from the archive, and return the requests whose answers are missing.
 
-    A commit that the local engine computed needs ``workspace.engine``. Ledger and provenance do not change.
-    Raises ``LakeError`` for a stream of another version.
+    A commit of the local engine is computed by ``workspace.engine``. Ledger and commit records do not change. Raises
+    ``LakeError`` for a stream that this version does not have.
     """
     stream = stream_of(commit)
     archive = _RecordedAnswers(workspace.archive, commit)
@@ -67,18 +67,18 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
 def stream_of(one: Commit | Manifest) -> Stream:
     """Return the stream of a commit or manifest. Raises ``LakeError`` if this version has no such stream."""
     if one.family not in _STREAMS:
-        raise LakeError(f"{name_of(one)} is of a family that this version does not have")
+        raise LakeError(f"{name_of(one)}: this version of Holderlake has no family {one.family}")
     return _STREAMS[one.family]
 
 
 def _options(commit: Commit) -> Options | None:
-    """Return the request options of a commit: as recorded, else those of its requests; None without requests."""
+    """Return the request options of a commit: the recorded ones, or else those of its first request, if any."""
     requests = (asked.request for group in commit.groups for asked in group.asked)
     return next(map(requested_options, requests), None) if commit.options is None else commit.options
 
 
 class _RecordedAnswers(AnswerArchive):
-    """An archive that gives each request of a commit its recorded answer or failure.
+    """Archive that returns the recorded answer of each request of one commit, or raises its recorded failure.
 
     ``missing`` collects the requests whose answers are not in the archive.
     """
@@ -97,7 +97,7 @@ class _RecordedAnswers(AnswerArchive):
                 self._recorded[digest] = (asked, group.failures[0] if group.failures else None)
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
-        """Return the recorded name of the request's answer; the name may be of another day than today."""
+        """Return the recorded archive key of the request's answer. Arguments other than ``request`` do not matter."""
         return self._digests[super().key(provider_id, request, None)]
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
@@ -124,7 +124,7 @@ class _SilentClient(ProviderClient):
 
 @dataclass(frozen=True)
 class _RecordedStream(Stream):
-    """A stream whose batches are the groups of subjects that a commit recorded."""
+    """A stream that requests its subjects in the same groups as a recorded commit."""
 
     groups: tuple[Sequence[str], ...] = ()
 
@@ -133,7 +133,7 @@ class _RecordedStream(Stream):
 
 
 def _recorded_stream(stream: Stream, groups: Sequence[Group]) -> Stream:
-    """Return the stream with the recorded subjects and requests."""
+    """Return a copy of the stream that has the subjects and requests of these groups of a commit."""
     requests = {group.subjects: [one.request for one in group.asked] for group in groups}
     subjects = [subject for group in groups for subject in group.subjects]
     same: dict[str, Any] = {one.name: getattr(stream, one.name) for one in fields(Stream)}

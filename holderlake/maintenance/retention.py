@@ -1,7 +1,7 @@
-"""Deletion of old data by the ages of the section ``[retention]``.
+"""Deletion of data that are older than the ages of the section ``[retention]``.
 
-Data that ``rebuild`` needs are deleted only with an explicit permission. Every kind of data names the loss.
-The functions that delete Dagster's runs belong in ``pipelines.dagster_history``.
+Data that ``rebuild`` needs are deleted only if the caller permits it. Dagster's own runs are deleted by
+``pipelines.dagster_history``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from holderlake.workspace import Workspace
 _UNUSED_AGE: Final = timedelta(days=1)
 """Least age of a file in a bucket that is deleted as unused. Younger files may belong to a running commit."""
 _SHOWN: Final = 5
-"""Partitions that a warning names."""
+"""Most partitions that a warning lists by name."""
 
 
 @dataclass(frozen=True)
 class Expired:
-    """Data of one kind that are old enough to delete: their number and bytes, and a sentence about the loss.
+    """Data of one kind that are old enough to delete: their number, their bytes, and the loss in words (``lost``).
 
-    ``what`` names them in the plural. ``is_for_rebuild`` is True if a rebuild needs them.
+    ``what`` names them in the plural, such as "archived answers". ``is_for_rebuild``: ``rebuild`` needs them.
+    ``delete`` deletes them.
     """
 
     kind: str
@@ -58,7 +59,7 @@ class Deleted:
 
 
 def expired(workspace: Workspace) -> list[Expired]:
-    """Return the data of lake and archive that are old enough to delete, one element for each kind that has some."""
+    """Return the data of lake and archive that are old enough to delete: failures, archived and replaced answers."""
     found: list[Expired] = []
     ages = workspace.settings.retention
     if ages.failures is not None:
@@ -74,7 +75,7 @@ def expired(workspace: Workspace) -> list[Expired]:
 
 
 def delete_expired(found: Sequence[Expired], *, without_rebuild: bool) -> Deleted:
-    """Delete data. What a rebuild needs is kept unless ``without_rebuild`` is True."""
+    """Delete the data ``found``. Data that a rebuild needs are deleted only with ``without_rebuild``."""
     deleted = [one for one in found if without_rebuild or not one.is_for_rebuild]
     for one in deleted:
         one.delete()
@@ -87,7 +88,9 @@ def _answers(workspace: Workspace, kind: str, what: str, chosen: Prunable) -> It
     names = ", ".join(chosen.partitions[:_SHOWN])
     more = f" and {len(chosen.partitions) - _SHOWN:,} more" if len(chosen.partitions) > _SHOWN else ""
     if kind == "archive":
-        lost = "'holderlake rebuild' could only copy these partitions from the lake, and a lost one costs credits"
+        lost = (
+            "'holderlake rebuild' could only copy these partitions from the lake, and to fetch one again costs credits"
+        )
     else:
         lost = "'holderlake rebuild' without the lake would lose these partitions' rows of the table revisions"
     yield Expired(
@@ -146,14 +149,14 @@ def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:
             "rows of the table failures",
             rows,
             0,
-            "'holderlake retry-failures' no longer repeats these requests; the next fetch of their partitions does",
+            "'holderlake retry-failures' no longer repeats these requests, but a later fetch of their partitions does",
             is_for_rebuild=False,
             delete=delete,
         )
 
 
 def retention_report(found: Sequence[Expired], result: Deleted | None, as_json: bool) -> None:
-    """Print the data that are old enough to delete, with the loss; ``result`` is None before the deletion."""
+    """Print the data ``found`` and their loss, or after a deletion its ``result``."""
     kept = [one.kind for one in result.kept] if result else []
     if as_json:
         plain = [{name: value for name, value in vars(one).items() if name != "delete"} for one in found]

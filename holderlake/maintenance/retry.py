@@ -1,7 +1,7 @@
-"""Retry of failures: request exactly the subjects that the lake's table ``failures`` lists, by the code of ingest.
+"""Retry of failures: request only the subjects that the lake's table ``failures`` lists, as an ingest does.
 
-A paid answer that could not be decoded is first decoded again from the archive, which costs nothing. Only ``refresh``
-pays for it a second time.
+A paid answer that could not be decoded is decoded again from the archive, which costs nothing. It is requested and paid
+again only with ``refresh``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from holderlake.workspace import Workspace
 
 _RUN: Final = "retry-failures"
 _PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE})
-"""Codes of unreadable rows and values in committed answers."""
+"""Codes of failures in an answer whose other rows were committed: unreadable rows and values."""
 _PAID: Final = _PARTIAL | {UNREADABLE}
 """Codes of failures whose answer was paid and is in the archive."""
 
@@ -64,10 +64,10 @@ class Failure:
 
 @dataclass
 class Retried:
-    """Result of a retry: ``landed`` subjects succeeded, ``failed`` ones failed again. Credits in hundredths.
+    """Result of a retry: of the failures ``retried``, ``landed`` succeeded and ``failed`` failed again.
 
-    ``reread``: number of failures whose answers were decoded again at no cost. ``left``: failures that were not
-    retried, because only paying for a new answer (``refresh``) may help.
+    ``reread``: number of failures whose answers were decoded again at no cost. ``left``: failures not retried, because
+    only a new answer, which ``refresh`` pays for, may help. ``credits`` are hundredths of a credit.
     """
 
     retried: list[Failure] = field(default_factory=list)
@@ -89,13 +89,13 @@ def failures(
     families: Collection[str] = (),
     codes: Collection[str] = (),
 ) -> list[Failure]:
-    """Return the lake's failures, of all chains, families and codes or some. An empty argument means all.
+    """Return the failures of the lake for these chains, families and codes. An empty argument means all.
 
-    Final failures and unreadable rows and values are included only if their code is named. Raises ``ValueError`` for an
-    unknown stream.
+    Final failures, and unreadable rows and values, are returned only if ``codes`` has their code. Raises ``ValueError``
+    for an unknown family.
     """
     for name in set(families) - {stream.name for stream in STREAMS}:
-        raise ValueError(f"there is no family {name!r}; there are {', '.join(stream.name for stream in STREAMS)}")
+        raise ValueError(f"there is no family {name!r}; use one of {', '.join(stream.name for stream in STREAMS)}")
     return [
         failure
         for failure in _all_failures(workspace)
@@ -106,9 +106,10 @@ def failures(
 
 
 def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False) -> Retried:
-    """Retry failures and load the warehouse. ``refresh`` pays again for answers that still can't be decoded.
+    """Retry failures and load the warehouse. With ``refresh``, answers that still can't be decoded are paid again.
 
-    Raises ``ProviderError`` for an error that stops a run (a wrong key, a ceiling); earlier results are kept.
+    Raises ``ProviderError`` for an error that stops a run, such as a refused key or a reached ceiling. Subjects that
+    succeeded before the error are in the lake.
     """
     spent = _spent(workspace)
     report = Retried()
@@ -133,7 +134,7 @@ def report_retried(report: Retried, as_json: bool) -> None:
     columns = ("family", "chain", "as of", "subject", "code", "reason")
     for title, found in (
         ("Failed again", report.failed),
-        ("Not retried: paid and not readable (--refresh pays again)", report.left),
+        ("Not retried, because the paid answer is unreadable (--refresh pays for a new one)", report.left),
     ):
         if found:
             console.rows(title, columns, ((*one.name, one.code, one.reason) for one in found))
@@ -167,7 +168,10 @@ async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool,
 
 
 async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[Failure]:
-    """Decode the archived answers of failures again, and return the failures whose answers the archive has."""
+    """Decode the archived answers of failures again, and commit their rows.
+
+    Return the failures whose answers were in the archive, decoded or not.
+    """
     read: list[Failure] = []
     by_name = {failure.name: failure for failure in unreadable}
     if not by_name:
@@ -182,7 +186,10 @@ async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[F
 
 
 def _of(commit: Commit, by_name: dict[tuple[str, str, datetime, str], Failure]) -> Commit:
-    """Return the commit with only those groups whose subjects all failed because of the group's recorded answers."""
+    """Return the commit with only those groups of subjects that all still fail because of the recorded answers.
+
+    ``by_name`` has the current failures by ``Failure.name``.
+    """
 
     def still_fails(subject: str, hashes: Collection[str | None]) -> bool:
         failure = by_name.get((commit.family, commit.chain, commit.as_of, subject))

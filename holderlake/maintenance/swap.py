@@ -21,7 +21,7 @@ _KEPT: Final = (commits.QUARANTINE, "_buckets")
 
 @contextmanager
 def only_rebuild(workspace: Workspace) -> Iterator[None]:
-    """Hold the lock of rebuilds. Raises ``LakeError`` while another process holds it."""
+    """Hold the lock for rebuilds during the ``with`` block. Raises ``LakeError`` if another process holds it."""
     if_held = LakeError("another process rebuilds the lake or backs up the home; wait until it ends")
     with locked(workspace.settings.home / "lake.rebuilding.lock", if_held):
         yield
@@ -32,15 +32,12 @@ def _before(lake: Path) -> Path:
 
 
 def lakes_of(lake: Path) -> list[Lake]:
-    """Return the lake, and the old lake that an interrupted replacement left next to it; each if it exists."""
+    """Return the existing lakes: the lake in this folder, and the old one that an interrupted replacement left."""
     return [Lake(path) for path in (lake, _before(lake)) if path.exists()]
 
 
 def recover(lake: Path) -> list[Lake]:
-    """Restore the lake if a replacement was killed between its renames, and return the existing lakes.
-
-    There are two if an old lake is left next to the current one (``lakes_of``).
-    """
+    """Restore the lake if its replacement was killed midway. Return the existing lakes, as ``lakes_of`` does."""
     if _before(lake).exists() and not lake.exists():
         _before(lake).rename(lake)
     return lakes_of(lake)
@@ -54,10 +51,7 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def writers_locked_out(old: Sequence[Lake]) -> Iterator[None]:
-    """Lock every chain of the lake that is replaced, so that no partition is committed to it in the ``with`` block.
-
-    ``old`` has that lake first; other lakes in it are not locked.
-    """
+    """Lock every chain of the first lake in ``old`` during the ``with`` block, so that no process commits to it."""
     with ExitStack() as held:
         for lake in old[:1]:
             for chain in sorted({manifest.chain for manifest in lake.manifests()}):
@@ -74,7 +68,7 @@ def _unfinished(root: Path, chain: str) -> list[Path]:
 
 
 def _keep_unlisted(before: Path, place: Path) -> None:
-    """Move files of the old lake (``before``) that no manifest lists to the new lake's quarantine, to keep a copy."""
+    """Move files that no manifest lists from the old lake (``before``) to the quarantine of the lake ``place``."""
     if not before.exists():
         return
     old = Lake(before)
@@ -90,10 +84,10 @@ def _keep_unlisted(before: Path, place: Path) -> None:
 
 
 def replace_partitions(workspace: Workspace, fresh: Lake, before: Mapping[Place, str]) -> None:
-    """Replace the partitions of a lake in a bucket that differ from ``fresh``, and load the warehouse.
+    """Replace the partitions of the lake in the bucket that differ from ``fresh``, and load the warehouse.
 
-    ``before`` has each partition's commit when the rebuild began. Partitions that another writer has changed since
-    stay. The replaced ones are in the bucket's quarantine.
+    ``before`` has the commit of each partition at the start of the rebuild. Partitions that another process has changed
+    since then are kept. The replaced partitions move to the bucket's quarantine.
     """
     lake = workspace.lake
     for manifest in fresh.manifests():

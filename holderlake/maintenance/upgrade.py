@@ -1,6 +1,6 @@
 """Upgrade of a home that an earlier version wrote: a plan that changes nothing, then one step for each part.
 
-Each step is complete or not done, and may be repeated. So an upgrade that was killed continues at its next start.
+A step has its effect completely or not at all, so an upgrade that was killed can be started again.
 New nullable columns need no step in the lake: older files read as null.
 """
 
@@ -27,7 +27,7 @@ from holderlake.storage.sqlite import DatabaseError, explained, format_of
 from holderlake.workspace import Workspace
 
 _BYTES_A_SECOND: Final = 20_000_000
-"""Bytes that an upgrade reads and writes in a second, for the estimate in the plan."""
+"""Assumed speed of an upgrade in bytes a second, for the times in the plan."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,29 @@ FindSteps = Callable[[], Iterable[Step]]
 
 
 def plan(workspace: Workspace, *others: FindSteps) -> list[Step]:
-    """Return the upgrade steps that the home needs, and change nothing.
+    """Return the steps that the home needs, without changing anything.
 
-    ``others`` are functions that find the steps for files of other programs, for example Dagster's history. Raises an
-    error if files have a later format than this version knows.
+    ``others`` are functions that find steps for files of other programs, for example Dagster's history. Raises an
+    error, for example ``LakeError``, if a part has a later format than this version knows.
     """
     found = [_ledger(workspace), _archive(workspace), _lake(workspace), _store(workspace), _warehouse(workspace)]
     return [step for steps in (*found, *(find() for find in others)) for step in steps]
 
 
 def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
-    """Take all steps that the home needs, and return them.
+    """Take all steps that the home needs (``plan``), and return them.
 
-    Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a step has no effect.
+    Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a part still has an older
+    format after its step.
     """
     home = workspace.settings.home
     with locked(home / "upgrade.lock", LakeError(f"another process upgrades {home}; wait until it ends")):
         steps = plan(workspace, *others)
         needed, free = most_disk(steps), shutil.disk_usage(home).free
         if needed > free:
-            raise LakeError(f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}")
+            raise LakeError(
+                f"the disk of {home} has {free:,} bytes free, and the upgrade needs {needed:,}: delete files"
+            )
         with console.progress("upgrading", len(steps)) as bar:
             for step in steps:
                 bar.update(bar.task_ids[0], note=step.part)
@@ -87,7 +90,7 @@ def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
 
 
 def most_disk(steps: Sequence[Step]) -> int:
-    """Return the bytes of additional disk space that the steps need, one after the other."""
+    """Return the additional disk space in bytes that the steps need if they run one after the other."""
     return max((step.disk for step in steps), default=0)
 
 
@@ -124,9 +127,9 @@ def _archive(workspace: Workspace) -> Iterator[Step]:
 
 
 def _lake(workspace: Workspace) -> Iterator[Step]:
-    """Yield no step: this version reads all earlier formats. Raises ``LakeError`` for a later one.
+    """Check the formats of the lake, and yield no step, because this version reads all earlier formats.
 
-    The manifests of a bucket are not read: their formats are checked at each use.
+    Raises ``LakeError`` for a later format. Manifests in a bucket are not read: each use checks their formats.
     """
     for _ in workspace.lake.manifests() if workspace.lake.is_local else ():
         pass
@@ -153,7 +156,7 @@ def _warehouse(workspace: Workspace) -> Iterator[Step]:
 
 
 def sqlite_format(path: Path) -> int:
-    """Return the format of a SQLite file, without changing it; 0 if it names none. Raises ``DatabaseError``."""
+    """Return the format number in a SQLite file, 0 if it has none. Raises ``DatabaseError`` for a damaged file."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
             return format_of(db)

@@ -1,7 +1,7 @@
 """Log lines of Dagster's runs as JSON, with run, job, step, asset and partition.
 
-``dagster.yaml`` names ``JsonLines`` as a formatter, see docs/running.md. It reads the fields that Dagster adds to
-each record, and imports no Dagster.
+``dagster.yaml`` may name ``JsonLines`` as a formatter, see docs/running.md. This module reads the fields that Dagster
+adds to each log record, and does not import Dagster.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _RANGE: Final = ("dagster/asset_partition_range_start", "dagster/asset_partition
 
 
 class JsonLines(JsonFormatter):
-    """Formats a record as one line of ASCII JSON: time, level, logger, message, and the run it belongs to."""
+    """Formats a log record as one line of ASCII JSON: time, level, logger, message, and the Dagster run, if any."""
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
-        """Add our own fields only; Dagster attaches the whole run to its records."""
+        """Fill ``log_data`` with the fields of the JSON line, and leave out the other data that Dagster attaches."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         log_data |= {"time": time.replace("+00:00", "Z"), "level": record.levelname.lower(), "logger": record.name}
         dagster = getattr(record, "dagster_meta", None)
@@ -31,7 +31,7 @@ class JsonLines(JsonFormatter):
 
 
 def _fields(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record of Dagster's: the run, and the event that it is about."""
+    """Return the fields about the run and its event, from the ``dagster_meta`` of a log record."""
     event, tags = meta.get("dagster_event"), meta["job_tags"]
     span = [tags[name] for name in _RANGE if name in tags]
     return {

@@ -1,8 +1,7 @@
 """Prometheus metrics of a home, read from lake and ledger at each scrape.
 
-Nothing is counted in a process, because runs end and a counter would end with them. Every value is what the home holds
-at the time of the scrape. Credits are hundredths, as in the ledger. Names of chains, tables and endpoints are the only
-labels: no token, address or key.
+Every value is read from the home, because a counter in a run's process would end with the run. Credits are hundredths
+of a credit. No label contains a token, an address or a key.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from holderlake.storage.atomic_files import write_whole
 from holderlake.workspace import Workspace
 
 Part = Callable[[], Iterator[Metric]]
-"""A function that yields some of the metrics."""
+"""A function that yields one group of metrics, for example those of the ledger."""
 
 _log = logging.getLogger(__name__)
 _PREFIX: Final = "holderlake_pipeline_"
 _REST: Final = 20
-"""Time between two readings of a part, as a multiple of the time that reading took."""
+"""Least time between two readings of a group of metrics, as a multiple of the time that a reading takes."""
 
 
 def gauge(name: str, about: str, labels: Sequence[str] = ()) -> GaugeMetricFamily:
-    """Return an empty metric of the pipeline; ``name`` is without the common prefix."""
+    """Return a gauge without values, named ``holderlake_pipeline_`` and ``name``; ``about`` is its help text."""
     return GaugeMetricFamily(f"{_PREFIX}{name}", about, labels=labels)
 
 
 def all_metrics(parts: dict[str, Part], clock: Callable[[], float] = time.monotonic) -> CollectorRegistry:
-    """Return a registry of the metrics of all parts, by name of the part.
+    """Return a Prometheus registry with the metrics of all parts, which are given by name.
 
     A part that cannot be read is logged and left out, and the metric ``holderlake_pipeline_up`` is 0 for it.
     """
@@ -67,7 +66,7 @@ class HomeMetrics:
         self._workspace = workspace
 
     def parts(self) -> dict[str, Part]:
-        """Return the parts by name."""
+        """Return the functions that yield the metrics, by name: lake, ledger, parked, disk."""
         return {"lake": self._lake, "ledger": self._ledger, "parked": self._parked, "disk": self._disk}
 
     def _lake(self) -> Iterator[Metric]:
@@ -90,9 +89,9 @@ class HomeMetrics:
         yield from (newest_instant, rows, failures)
 
     def _newest(self) -> dict[tuple[str, str], Manifest | None]:
-        """Return the manifest of the newest partition by family and watched chain.
+        """Return the manifest of the newest partition, by family and watched chain.
 
-        Each watched chain has a value for every family by token or chain, None without any partition.
+        For families by token or chain the value is None if the chain has no partition.
         """
         lake, watched = self._workspace.lake, self._workspace.settings.watchlist
         instants: dict[tuple[str, str], datetime] = {}
@@ -144,9 +143,9 @@ class HomeMetrics:
 
 
 class _Parts(Collector):
-    """The metrics of all parts, one scrape at a time.
+    """Prometheus collector of the metrics of all parts. Concurrent scrapes wait for each other.
 
-    A part that takes long is not read at each scrape, so that reading takes at most a twentieth of the time.
+    A part whose reading is slow is read less often than it is scraped, so that reading takes at most 1/20 of the time.
     """
 
     def __init__(self, parts: dict[str, Part], clock: Callable[[], float]) -> None:
@@ -172,7 +171,7 @@ class _Parts(Collector):
         yield from (up, seconds)
 
     def _metrics(self, name: str) -> tuple[float, list[Metric]]:
-        """Return the seconds that reading a part took, and its metrics, which are read again if they are old."""
+        """Return the seconds that the last reading of a part took, and its metrics; read them again if they are old."""
         began = self._clock()
         ended, took, metrics = self._read.get(name, (-inf, 0.0, []))
         if began - ended < _REST * took:
@@ -183,7 +182,7 @@ class _Parts(Collector):
         return ended - began, metrics
 
     def describe(self) -> Iterator[Metric]:
-        """Return nothing, so that registering reads nothing."""
+        """Return no metrics: the registry calls this method at registration, when nothing should be read yet."""
         return iter(())
 
 

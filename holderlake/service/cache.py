@@ -3,9 +3,9 @@
 An answer about a past instant never expires. An answer about the present has a lifetime that grows with the token's age
 (``lifetimes`` in the settings).
 
-An import drops the answers that it changes: those whose instant is after the first imported transfer or label. An
-answer about the present ignores changes within its lifetime before its instant. So it may lack new transfers, but for
-no longer than its lifetime.
+An import makes the answers invalid whose instant is not before the first imported transfer. One exception saves the
+answers about the present from each new block: with a lifetime of n seconds, they stay valid if the import changes only
+the last n seconds before their instant. So they may lack new transfers, but for no longer than n seconds.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ class AnswerCache:
         return self.find_known(key)
 
     def find_known(self, key: Hashable) -> EncodedAnswer | None:
-        """Return the cached answer as ``find`` does, without reading the store.
+        """Return the cached answer, or None if it is missing, has expired, or is known to be outdated.
 
-        Imports by other processes may be missed.
+        The store is not read, so imports by other processes may be missed.
         """
         entry = self._entries.get(key)
         if entry is None:

@@ -48,11 +48,13 @@ class DataFrames:
         self._query = query
 
     def arrow(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
-        """Return a ``pyarrow.Table``: amounts decimal128(38, 18), times timestamp[us] in UTC without zone."""
+        """Return a query's rows as ``pyarrow.Table``: amounts decimal128(38, 18), times timestamp[us] (UTC, no
+        zone)."""
         return self._query(sql, parameters)
 
     def pandas(self, sql: str, parameters: Sequence[Any] | None = None) -> pd.DataFrame:
-        """Return a pandas frame: whole numbers Int64, booleans boolean, amounts Decimal, times datetime64[us]."""
+        """Return a query's rows for pandas: whole numbers Int64, booleans boolean, amounts Decimal, times
+        datetime64[us]."""
         import pandas as pd  # noqa: PLC0415 - half a second that only this method needs
 
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
@@ -60,7 +62,7 @@ class DataFrames:
         return frame
 
     def polars(self, sql: str, parameters: Sequence[Any] | None = None) -> pl.DataFrame:
-        """Return a Polars frame: amounts Decimal(38, 18), times Datetime("us"). Needs Polars."""
+        """Return a query's rows as a Polars data frame: amounts Decimal(38, 18), times Datetime("us"). Needs Polars."""
         try:
             import polars as pl  # noqa: PLC0415 - not a dependency
         except ImportError as error:

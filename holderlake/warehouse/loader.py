@@ -148,7 +148,7 @@ class Loading:
         self.loaded += loaded
 
     def _load_side_table(self, connection: duckdb.DuckDBPyConnection, links: Path, table: str) -> None:
-        """Replace the rows of a side table for all instants of this load.
+        """Replace the rows of ``table`` (``failures`` or ``revisions``) at all instants of this load.
 
         A row does not name its family, so the rows of all families at these instants are replaced together.
         """
@@ -183,7 +183,9 @@ class Loading:
         if not (hashes[1:] == hashes[:-1]).any():  # the usual case; counting by partition is many times slower
             return
         for chain, at, rows in connection.execute(_SHARED_KEYS.format(key=key), named).fetchall():
-            self.duplicates.append(f"{table} of {chain} at {partition_text(at)}: {rows} rows too many for their key")
+            self.duplicates.append(
+                f"{table} of {chain} at {partition_text(at)}: {rows} rows repeat the key of another row"
+            )
 
 
 def _in_order(one: Pending) -> tuple[str, str, str]:

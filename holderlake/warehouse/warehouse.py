@@ -88,7 +88,8 @@ class LoadReport:
 class _State:
     """The content of the warehouse's file: ``loaded`` has the SHA-256 of each loaded manifest, by partition.
 
-    ``installed`` has the SHA-256 of the definitions of "tables" and of "views". It is empty if there is no file.
+    ``installed`` has the SHA-256 of the SQL that made the tables (key "tables") and the views and macros (key "views").
+    Both are empty if there is no file.
     """
 
     loaded: Mapping[Partition, str]
@@ -158,7 +159,7 @@ class Warehouse:
     def postponed(self) -> Iterator[None]:
         """Make ``load`` do nothing within the ``with`` block.
 
-        One load of many chains is faster than many loads, so the command loads after the block.
+        One load of many chains is faster than many loads, so the caller calls ``load`` once after the block.
         """
         self.is_postponed = True
         try:
@@ -231,7 +232,7 @@ class Warehouse:
         return loading
 
     def outdated(self) -> str:
-        """Return a text: what the next load will convert, because another version made the file. Empty if nothing.
+        """Return what the next load will change in a file that another version of Holderlake made; empty if nothing.
 
         Raises ``WarehouseError`` if a later version made the file.
         """
@@ -328,7 +329,7 @@ class Warehouse:
                 )
 
     def _empty_place(self, what: str) -> Path:
-        """Return the path of the warehouse's file with the suffix ``what``. Deletes files of a killed load at it."""
+        """Return the path of the warehouse's file with the suffix ``what``. Delete what a killed load left there."""
         path = self.path.with_name(f"{self.path.name}.{what}")
         for leftover in (path, path.with_name(f"{path.name}.wal")):
             leftover.unlink(missing_ok=True)
@@ -337,13 +338,13 @@ class Warehouse:
 
 
 def _old_views(state: _State) -> bool:
-    """Return whether this version's views and macros must be installed: the file is new or of another version."""
+    """Return whether the warehouse's file lacks this version's views and macros: it is new or of another version."""
     own = {"views": schema.views_sha(), "format": str(schema.FORMAT)}
     return any(state.installed.get(part) != sha for part, sha in own.items())
 
 
 def _old_tables(state: _State) -> bool:
-    """Return whether the file has the tables of another version."""
+    """Return whether another version of Holderlake made the tables in the warehouse's file."""
     return bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
 
 
@@ -359,7 +360,7 @@ def _unwritable(path: Path, error: Exception) -> str:
 
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return True if the rows out of order in a table are over the limits for sorting (``_MIXED_ROWS``)."""
+    """Return whether the rows out of order in any table exceed both limits (``_MIXED_PART`` and ``_MIXED_ROWS``)."""
     for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:

@@ -34,7 +34,8 @@ def found(
 ) -> list[Alert]:
     warehouse = Warehouse(lake.root.parent / "warehouse.duckdb")
     warehouse.load(lake)
-    return evaluate(warehouse, "mine", rule, tokens or {CHAIN: [TOKEN]}, span or Span(DAYS[0], DAYS[20], DAY))
+    with warehouse.connect() as connection:
+        return evaluate(connection, "mine", rule, tokens or {CHAIN: [TOKEN]}, span or Span(DAYS[0], DAYS[20], DAY))
 
 
 def dates(alerts: Sequence[Alert]) -> list[datetime]:

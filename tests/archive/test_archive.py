@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -419,7 +420,7 @@ def test_an_index_that_names_another_file_never_removes_it(tmp_path: Path) -> No
     archive = AnswerArchive(tmp_path / "archive")
     kept(archive, b"{}")
     (tmp_path / "x.zst").write_bytes(b"not ours")
-    with sqlite3.connect(archive.root / "index.sqlite") as index:
+    with closing(sqlite3.connect(archive.root / "index.sqlite")) as index, index:
         index.execute("UPDATE pieces SET pack = '../x.zst'")
     damaged = AnswerArchive(archive.root)
     damaged.remove(list(damaged.stored()))
@@ -429,7 +430,7 @@ def test_an_index_that_names_another_file_never_removes_it(tmp_path: Path) -> No
 def test_an_index_that_points_to_another_answer_never_gives_it(tmp_path: Path) -> None:
     archive = AnswerArchive(tmp_path / "archive")
     first, second = kept(archive, b"[1]"), kept(archive, b"[2]", a_map(limit=250))
-    with sqlite3.connect(archive.root / "index.sqlite") as index:
+    with closing(sqlite3.connect(archive.root / "index.sqlite")) as index, index:
         places = dict(index.execute("SELECT name, pack FROM pieces").fetchall())
         index.execute("DELETE FROM pieces WHERE name = ?", (second.digest,))
         index.execute("UPDATE pieces SET pack = ?", (places[second.digest],))

@@ -76,12 +76,12 @@ def _tables(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_finds_the_rows_that_break_it(rule: Any) -> None:
-    assert rows_that_break(rule, _tables(BREAKS[rule.name])).num_rows > 0
+    [(_, rows)] = rows_that_break([rule], _tables(BREAKS[rule.name]))
+    assert rows.num_rows > 0
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_holds_on_empty_tables(rule: Any) -> None:
-    assert rows_that_break(rule, _tables({})).num_rows == 0
+def test_rules_hold_on_empty_tables() -> None:
+    assert not [rule.name for rule, rows in rows_that_break(RULES, _tables({})) if rows.num_rows]
 
 
 def test_all_rules_hold_on_real_answers(make_workspace: MakeWorkspace) -> None:
@@ -89,7 +89,7 @@ def test_all_rules_hold_on_real_answers(make_workspace: MakeWorkspace) -> None:
     for family in (HOLDERS, MAPS):
         fill(workspace, family, "eth", MAY)
     tables = {name: workspace.lake.read(name) for family in (HOLDERS, MAPS) for name in family.tables}
-    assert {rule.name: rows_that_break(rule, tables).num_rows for rule in RULES} == {rule.name: 0 for rule in RULES}
+    assert not [rule.name for rule, rows in rows_that_break(RULES, tables) if rows.num_rows]
 
 
 def test_a_file_with_other_rows_than_its_manifest_is_found(make_workspace: MakeWorkspace) -> None:

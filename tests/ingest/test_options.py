@@ -155,7 +155,8 @@ def test_a_longer_list_raises_no_alert_about_new_holders(make_workspace: MakeWor
     rule = AlertRule(rule="new_top_holder", top=200)
     tokens = tokens_of(rule, workspace.settings.watchlist, None)
     span = Span(MAY - timedelta(days=1), JUNE, timedelta(days=31))
-    assert evaluate(workspace.warehouse, "news", rule, tokens, span) == []
+    with workspace.warehouse.connect() as warehouse:
+        assert evaluate(warehouse, "news", rule, tokens, span) == []
 
 
 def test_partitions_without_recorded_options_count_as_the_first_defaults(make_workspace: MakeWorkspace) -> None:

@@ -229,7 +229,7 @@ def test_an_import_without_a_transfer_fails(run: Run) -> None:
     assert (ended.code, "none.csv: there is no transfer to import" in ended.stderr) == (1, True)
     Path("logs.json").write_bytes(as_json([APPROVAL]))
     ended = run("import", "logs.json", "--chain", "eth")
-    assert (ended.code, "1 rows are no transfers" in ended.stderr) == (1, True)
+    assert (ended.code, "1 rows are not transfers" in ended.stderr) == (1, True)
 
 
 def test_exports_of_unnamed_evm_chains_have_evm_addresses(run: Run) -> None:

@@ -170,7 +170,7 @@ def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace
         ledger.executescript("DROP TRIGGER entry_closed; PRAGMA ignore_check_constraints = on")  # as damage does
         ledger.execute(f"UPDATE {change}")
     (found,) = (one for one in check_files(workspace) if not one.fine)
-    assert "do not add up" in found.found
+    assert "differ from its totals" in found.found
     assert "move it away" in found.advice
 
 

@@ -221,7 +221,7 @@ def test_a_refused_map_is_refused_with_the_same_message(make_workspace: MakeWork
 
 
 def test_an_archive_without_records_is_refused(make_workspace: MakeWorkspace) -> None:
-    with pytest.raises(LakeError, match="no records of commits"):
+    with pytest.raises(LakeError, match="no commit records"):
         rebuild(make_workspace())
 
 

@@ -160,7 +160,8 @@ def test_a_full_disk_stops_the_upgrade_before_it_begins(home: Path, monkeypatch:
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=1_000))
     with pytest.raises(LakeError, match="has 1,000 bytes free, and the upgrade needs"):
         upgraded(home)
-    assert sqlite3.connect(home / "ledger.sqlite").execute("PRAGMA user_version").fetchone() == (0,)
+    with closing(sqlite3.connect(home / "ledger.sqlite")) as ledger:
+        assert ledger.execute("PRAGMA user_version").fetchone() == (0,)
 
 
 def test_the_command_shows_its_plan_and_upgrades_only_with_consent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

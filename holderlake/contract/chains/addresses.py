@@ -54,10 +54,10 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
 
     Accepted forms by family of chains:
 
-    - EVM: stored as 0x and lower case. Any case, ``\\x…``, bare digits, and a topic of 32 bytes padded with zeros.
+    - EVM: hexadecimal in any case, after 0x, ``\\x`` or nothing, also padded to 32 bytes. Stored as 0x and lower case.
     - Solana: base58 of 32 bytes.
-    - TRON: stored in base58 with its checksum. Hexadecimal too.
-    - TON: stored in the bounceable form ``EQ…``, with its checksum. The raw form and the other friendly forms too.
+    - TRON: base58 with checksum, or hexadecimal. Stored in base58.
+    - TON: the raw form and all friendly forms. Stored in the bounceable form ``EQ…``, with its checksum.
     - Other chains: at most 128 visible ASCII characters, without % and /.
 
     The zero addresses of TRON and TON become ``ZERO_ADDRESS``, from which tokens are minted.

@@ -1,6 +1,6 @@
-"""Alert rules as asset checks: a rule that finds something in a run's partitions warns, with the evidence.
+"""Alert rules as asset checks: a check warns if its rule gives alerts about a run's partitions, with the evidence.
 
-The rules query the warehouse, so the checks run after it is loaded. Sending alerts is the ``alerts`` job's task.
+The rules query the warehouse, so the checks run after it is loaded. They send no alerts: the job ``alerts`` does.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -29,7 +29,7 @@ from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
 
 ALERT_PREFIX: Final = "alert_"
-"""The name of a rule's check is this prefix and the rule's name."""
+"""Prefix of the names of these checks. The name of the rule follows."""
 _LISTED: Final = 20
 _END_OF_DAY: Final = time(23, 59, 59, 999_999)
 
@@ -60,15 +60,20 @@ def alert_checks(settings: Settings, *, key_prefix: Sequence[str] = ()) -> list[
 def evaluate_alerts(
     workspace: Workspace, days: Collection[tuple[str, str]] | None, key_prefix: Sequence[str] = ()
 ) -> Iterator[AssetCheckEvaluation]:
-    """Yield the result of each alert rule over the time from the first to the last day.
+    """Evaluate each alert rule over the time from the first to the last of ``days``, and yield the check results.
 
-    ``days`` are pairs of chain and day (YYYY-MM-DD). None evaluates recent data of all chains.
+    ``days`` are pairs of chain and day (YYYY-MM-DD). None means all chains, for the last ``alerts.max_age``.
     """
     span = _span(workspace, None if days is None else [day for _, day in days])
     chains = None if days is None else {chain for chain, _ in days}
-    for name, rule in workspace.settings.alerts.in_force.items():
-        tokens = tokens_of(rule, workspace.settings.watchlist, chains)
-        alerts = evaluate(workspace.warehouse, name, rule, tokens, span)
+    watched, rules = workspace.settings.watchlist, workspace.settings.alerts.in_force
+    with workspace.warehouse.connect() as warehouse:
+        found = {
+            name: evaluate(warehouse, name, rule, tokens_of(rule, watched, chains), span)
+            for name, rule in rules.items()
+        }
+    for name, alerts in found.items():
+        rule = rules[name]
         metadata: dict[str, Any] = {"alerts": len(alerts), "threshold": rule.limit}
         if alerts:
             metadata["first alerts"] = MetadataValue.json(
@@ -102,7 +107,10 @@ def _spec(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckSp
 
 
 def _postponed(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckEvaluation:
-    """Return the result of a rule in a run whose rows a later run of the same command loads and evaluates."""
+    """Return a passed check for a run that does not load the warehouse.
+
+    The last run of the same command loads it and evaluates the rule for all of them.
+    """
     metadata = {"evaluated": "in the last run of this command, for all its chains"}
     return _evaluation(name, rule, key_prefix, passed=True, metadata=metadata)
 

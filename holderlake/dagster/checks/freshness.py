@@ -1,7 +1,6 @@
-"""Asset checks by the clock: how old each chain's newest data are, and which scheduled instants are missing.
+"""Asset checks of freshness and completeness: how old each chain's newest data are, which scheduled instants lack data.
 
-They examine all watched chains, not only those of the run: a chain that succeeds never hides one that fails, and a load
-of an old year never makes a table fresh.
+They examine all watched chains, not only those of the run, so that a chain without new data is always reported.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,20 +32,21 @@ FRESH: Final = "is_fresh"
 COMPLETE: Final = "is_complete"
 _DESCRIPTIONS: Final = {
     FRESH: "The newest answers of each watched chain are at most one interval of the schedule and 12 h old.",
-    COMPLETE: "The lake has every instant that the schedule asked for, of each chain.",
+    COMPLETE: "The lake has the data of every scheduled instant of each chain, once it is two hours old.",
 }
 _GRACE: Final = timedelta(hours=12)
 _TIME_TO_FETCH: Final = timedelta(hours=2)
-"""Age from which a missing instant fails the check; until then its run may not be finished."""
+"""Age from which a missing instant fails the check. A younger one may still be fetched by its run."""
 _LISTED: Final = 10
 
 
 def freshness_checks(
     streams: Sequence[Stream], *, key_prefix: Sequence[str] = (), job: str = "ingest"
 ) -> AssetChecksDefinition:
-    """Return two checks per stream, on its first table: it is fresh, and it is complete, each for all watched chains.
+    """Return two checks for each stream, ``is_fresh`` and ``is_complete``, on the asset of its first table.
 
-    ``job`` is the job that the schedule runs: what an interrupted run of it left out counts as missing.
+    ``job`` is the name of the job that the schedule runs. Data that its last run of a day did not fetch are missing
+    only if that run failed.
     """
     specs = [
         AssetCheckSpec(name, asset=asset_key(stream.tables[0], key_prefix), description=description)
@@ -70,10 +70,10 @@ def freshness_checks(
 
 
 def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:
-    """Return the newest as-of instant (UTC) with answers that the lake has of a stream, by watched chain.
+    """Return the newest as-of instant (naive UTC) of a stream that has answers in the lake, by watched chain.
 
-    A stream by token or chain has a value for every watched chain, None without any answer. A stream by address or
-    address set has only the chains that have answers, because these subjects are optional.
+    For a stream by token or chain the value is None for a chain without answers. For other streams, whose address sets
+    are optional, these chains are left out.
     """
     watched = sorted(workspace.settings.watchlist)
     newest: dict[str, datetime | None] = dict.fromkeys(watched if stream.by in ("token", "chain") else ())
@@ -101,7 +101,10 @@ def _freshness(workspace: Workspace, stream: Stream, oldest: datetime, key_prefi
 def _completeness(
     workspace: Workspace, stream: Stream, missing: Iterable[MissingDay] | None, key_prefix: Sequence[str]
 ) -> AssetCheckResult:
-    """Return the result of a stream. ``missing`` is None before the schedule's first tick: nothing is expected yet."""
+    """Return the result of the check ``is_complete`` of a stream. It passes if ``missing`` is None.
+
+    ``missing`` are the days with missing data of all streams; None before the schedule's first tick.
+    """
     if missing is None:
         return _result(COMPLETE, stream, key_prefix, passed=True, metadata={"schedule": "it has not run yet"})
     by_chain: dict[str, list[datetime]] = {chain: [] for chain in sorted(workspace.settings.watchlist)}

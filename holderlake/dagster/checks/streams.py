@@ -1,7 +1,7 @@
 """Asset checks of a stream's tables: the rules of ``rules.sql``, and the row counts of the manifests.
 
-Both look at the partitions of the run. A broken rule stops nothing, because one odd token must not keep the others from
-the warehouse. A file that does not match its manifest blocks: its partition must be fetched again.
+Both examine the partitions of the run. A failed rule does not block the load of the warehouse, so that one token with
+odd data does not hold back the others. A file whose rows do not match its manifest does.
 """
 
 import re
@@ -63,9 +63,9 @@ RULES: Final = tuple(
 
 
 def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
-    """Return a check of a stream's assets by rules and row counts.
+    """Return the checks of a stream's assets: rules and row counts.
 
-    It checks the partitions of its run; in a run without partitions, the whole lake.
+    They examine the partitions of their run, or the whole lake in a run without partitions.
     """
 
     @multi_asset_check(
@@ -84,7 +84,7 @@ def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | 
 
 
 def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckResult]) -> Iterator[AssetCheckResult]:
-    """Yield the results of those checks that the run selects, so that each can be run alone in Dagster's web UI."""
+    """Yield the results of those checks that the run selects; a user may run a single check in Dagster's UI."""
     chosen = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
     for one in results:
         if (one.asset_key, one.check_name) in chosen:
@@ -92,7 +92,7 @@ def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckRe
 
 
 def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
-    """Convert evaluations to check results, which a Dagster step can yield."""
+    """Convert ``AssetCheckEvaluation`` objects to ``AssetCheckResult`` objects, which a Dagster step can yield."""
     for one in evaluations:
         yield AssetCheckResult(
             passed=one.passed,
@@ -130,15 +130,16 @@ def evaluate(
             passed=not faults, check_name=check, asset_key=asset_key(table, key_prefix), metadata=metadata
         )
 
-    for rule in _rules(stream):
-        broken = rows_that_break(rule, tables)
+    for rule, broken in rows_that_break(_rules(stream), tables):
         yield outcome(rule.name, rule.table, intact, [str(row) for row in broken.to_pylist()])
     for table, wrong in wrong_counts.items():
         yield outcome(_COUNTS, table, manifests, list(wrong.values()))
 
 
-def rows_that_break(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]]) -> pa.Table:
-    """Return the rows that break a rule, as a table with the columns of ``Rule``.
+def rows_that_break(
+    rules: Iterable[Rule], tables: Mapping[str, pa.Table | Sequence[Path]]
+) -> Iterator[tuple[Rule, pa.Table]]:
+    """Yield each rule with the rows that break it, as a table with the columns of ``Rule``.
 
     ``tables`` has each table's rows by name: in memory, or as Parquet files, which are streamed.
     """
@@ -151,7 +152,8 @@ def rows_that_break(rule: Rule, tables: Mapping[str, pa.Table | Sequence[Path]])
                 paths = ", ".join(quoted(str(path)) for path in rows)
                 connection.register(f"_{name}", TABLES[name].schema.empty_table())  # columns that older files lack
                 connection.execute(_VIEW.format(name=name, paths=paths))
-        return connection.sql(rule.sql).to_arrow_table()
+        for rule in rules:
+            yield rule, connection.sql(rule.sql).to_arrow_table()
 
 
 def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Metadata of assets and of their materialisations: columns, figures of one partition, plots.
+"""Metadata of assets and of their materialisations: columns, numbers of one partition, plots, versions.
 
-Assets belong in ``holderlake.dagster``.
+Asset definitions belong in ``holderlake.dagster``.
 """

@@ -1,4 +1,4 @@
-"""Plots of a partition in the asset metadata: PNG within Markdown.
+"""Plots of a partition for the asset metadata: PNG images within Markdown.
 
 Names of tokens are drawn as plain text. A plot that cannot be drawn is logged and left out; it never fails a run.
 Plots through time are in ``history_plots``.
@@ -34,26 +34,28 @@ _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bun
 
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
-    """Return the plot of a table's partition as asset metadata; empty if the table has no plot or no rows."""
-    draw = _DRAWN.get(table)
-    if draw is None:
+    """Return the plot of a table at one as-of instant as asset metadata; empty if the table has no plot or no rows."""
+    if table not in _DRAWN:
         return {}
+    title, draw = _DRAWN[table]
     try:
         rows = lake.read(table, chain, as_of)
         if not rows.num_rows:
             return {}
-        text = base64.b64encode(_picture(draw, rows, _symbols(lake, chain, as_of), chain, as_of)).decode()
+        text = base64.b64encode(
+            _picture(draw, rows, _symbols(lake, chain, as_of), f"{title} · {chain} · {as_of:%Y-%m-%d %H:%M} UTC")
+        ).decode()
     except Exception as error:
         _log.warning("the plot of %s of %s is left out: %s", table, chain, error)
         return {}
-    return {"plot": MetadataValue.md(f"![{draw.__doc__}](data:image/png;base64,{text})")}
+    return {"plot": MetadataValue.md(f"![{title}](data:image/png;base64,{text})")}
 
 
-def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], chain: str, as_of: datetime) -> bytes:
+def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], title: str) -> bytes:
     with plain_text():
         figure = Figure(figsize=(7.5, 3.6), dpi=90, layout="constrained")
         axes = figure.subplots()
-        axes.set_title(f"{draw.__doc__} · {chain} · {as_of:%Y-%m-%d %H:%M} UTC", fontsize=10, loc="left")
+        axes.set_title(title, fontsize=10, loc="left")
         draw(axes, rows, symbols)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
@@ -64,7 +66,10 @@ def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], chain: str
 
 @contextmanager
 def plain_text() -> Iterator[None]:
-    """Draw all text literally within the block: no formulas between dollar signs, no warnings about missing glyphs."""
+    """Make matplotlib draw text between dollar signs as plain text within the ``with`` block, not as formulas.
+
+    Warnings about missing glyphs are suppressed too.
+    """
     with matplotlib.rc_context({"text.parse_math": False, "text.usetex": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         yield
@@ -85,7 +90,7 @@ def _name(symbols: Mapping[str, str], address: str) -> str:
 
 
 def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
-    """Share of supply held by the first N holders"""
+    """Draw the share of supply that the first N holders have together, one line a token."""
     frame = rows.select(["token_address", "rank", "share"]).to_pandas().sort_values(["token_address", "rank"])
     for address, token in frame.groupby("token_address"):
         axes.plot(token["rank"], token["share"].cumsum() * 100, label=_name(symbols, str(address)), linewidth=1.4)
@@ -100,7 +105,7 @@ def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> Non
 
 
 def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
-    """Share of supply by kind of holder"""
+    """Draw the shares of supply by kind of holder, one group of bars a token."""
     frame = rows.select(["token_address", "service_score", *_SUPPLY]).to_pandas()
     scores = ["no score" if pd.isna(score) else f"score {score:.0f}" for score in frame["service_score"]]
     names = [_name(symbols, address) for address in frame["token_address"]]
@@ -113,7 +118,7 @@ def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
 
 
 def _draw_clusters(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
-    """Share of supply of each cluster"""
+    """Draw the share of supply of each cluster, one bar a token."""
     frame = rows.select(["token_address", "cluster_id", "share"]).to_pandas()
     shares = frame.pivot_table(index="token_address", columns="cluster_id", values="share").fillna(0) * 100
     shares.index = [_name(symbols, address) for address in shares.index]
@@ -123,8 +128,9 @@ def _draw_clusters(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> No
     axes.set_ylabel("")
 
 
-_DRAWN: Mapping[str, _Draw] = {
-    "holders": _draw_holders,
-    "maps": _draw_maps,
-    "clusters": _draw_clusters,
+_DRAWN: Mapping[str, tuple[str, _Draw]] = {
+    "holders": ("Share of supply held by the first N holders", _draw_holders),
+    "maps": ("Share of supply by kind of holder", _draw_maps),
+    "clusters": ("Share of supply of each cluster", _draw_clusters),
 }
+"""Title and drawing function of each table's plot."""

@@ -1,7 +1,7 @@
 """Metadata of a table's asset, and of one materialised partition of it.
 
-A history holds one event for each table, chain and day, so a partition's metadata has few entries: counts that are
-mostly zero, and a single instant, are left out, and only the newest partition of a run has a plot.
+Dagster stores one event for each table, chain and day, so the metadata are kept small: numbers that are mostly zero and
+a single instant are left out, and only the newest partition of a run has a plot.
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ def log_materialisations(
 
 
 def empty_metadata(chain: str, day: str) -> dict[str, Any]:
-    """Return the metadata of a partition that needs no data: a day (YYYY-MM-DD) before the chain's first block."""
+    """Return the metadata of a partition for which nothing was fetched: 0 rows.
+
+    For a day (YYYY-MM-DD) before the chain's first block, a sentence says so.
+    """
     known = KNOWN_CHAINS.get(chain)
     if known is None or known.first_day is None or date.fromisoformat(day) >= known.first_day:
         return {"dagster/row_count": 0}

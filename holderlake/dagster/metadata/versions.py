@@ -1,8 +1,8 @@
-"""Code and data versions, by which Dagster finds partitions that changed settings made stale.
+"""Code and data versions of assets, by which Dagster shows partitions as stale after a change of the settings.
 
 The code version of a table is the request options of its stream, such as ``limit 80``. The asset ``watchlist`` has a
-partition for each watched chain, whose data version is a hash of its tokens. A partition is stale if one of the two
-differs from that of its last run.
+partition for each watched chain; its data version is a hash of the chain's tokens. A table's partition is stale if one
+of these two versions has changed since its last run.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def chosen_version(stream: str, settings: Settings) -> str:
 
 
 def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], chains: Iterable[str]) -> list[str]:
-    """Add a partition for each chain, and observe the watched tokens of those that changed.
+    """Add a partition for each chain, and log an observation of ``watchlist`` for each chain whose tokens changed.
 
-    Returns the changed chains. Call it before a run, so that its events refer to the tokens of now.
+    Returns the changed chains. Call it before a run, so that the run's events refer to the current tokens.
     """
     chosen = sorted(chains)
     instance.add_dynamic_partitions(CHAIN, chosen)
@@ -74,7 +74,7 @@ def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], cha
 def provenance(
     instance: DagsterInstance, version: str, inputs: Iterable[AssetKey], *, has_all_tokens: bool = True
 ) -> dict[str, str]:
-    """Return the tags that Dagster gives to a materialisation: its versions, and the newest events of its inputs.
+    """Return the tags by which Dagster knows a materialisation's versions, and the newest events of its inputs.
 
     Without ``has_all_tokens`` the watchlist is left out: Dagster then shows the partition as stale.
     """

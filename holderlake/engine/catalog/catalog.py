@@ -125,8 +125,8 @@ def transaction(root: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
-    """Context manager around the statements of a transaction. If they write, count the write and replace the
-    catalogue's copy."""
+    """Context manager around the statements of a transaction. If they write, increase the catalogue's number of
+    writes by one and replace the copy."""
     before = connection.total_changes
     with connection:
         yield
@@ -143,9 +143,9 @@ def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
 def prepare(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) -> None:
     """Make the catalogue's tables, or update the tables of an older version, in one transaction.
 
-    If the version is current, nothing is written, so opening a store does not wait for a running import. ``migrate``
-    makes the array files of a store in the old format 1. Raises ``BadSource`` and changes nothing if the store's format
-    is unknown.
+    If the version is current, nothing is written, so opening a store does not wait for a running import. ``migrate`` is
+    a function that makes the array files of a store in the old format 1. Raises ``BadSource`` and changes nothing if
+    the store's format is unknown.
     """
     with sqlite_failures(root / CATALOG):
         if _version(catalog) < _VERSION:

@@ -133,7 +133,8 @@ def trust(root: Path) -> None:
 def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Trailer) -> None:
     """Raise ``DamagedCatalog`` for a catalogue that differs from its copy.
 
-    Return without an error if the copy is older or damaged and the catalogue passes SQLite's integrity check.
+    ``image`` is the content of the catalogue, ``trailer`` the end of the copy. Return without an error if the copy is
+    older or damaged and the catalogue passes SQLite's integrity check.
     """
     if read_copy(root) is None or image.write > trailer.write:
         (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
@@ -151,7 +152,7 @@ def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Tr
 
 
 def image_of(catalog: sqlite3.Connection) -> Image:
-    """Return the committed content of the catalogue. Within an open transaction, its changes are included."""
+    """Return the content of the catalogue, with the changes of a transaction that is open in ``catalog``."""
     with _reading(catalog):
         row = catalog.execute(_WRITES).fetchone()
         pages = catalog.serialize()

@@ -1,4 +1,4 @@
-"""The change log in memory, and the current manifest. A change has the earliest second whose answers it affects.
+"""Record and read the changes of a store. Each has the earliest second as of which answers may differ.
 
 Caches read the log at every request, so a read must take microseconds. Therefore one connection stays open, and
 SQLite's ``data_version`` shows whether a process has committed since the last read.
@@ -30,7 +30,7 @@ def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
 
 
 class ChangeLog:
-    """Reader of the changes and the manifest in a prepared catalogue. Thread-safe. It owns the connection."""
+    """Reader of the changes and the manifest in a prepared catalogue. Thread-safe. ``close`` closes ``connection``."""
 
     def __init__(self, connection: sqlite3.Connection, root: Path) -> None:
         self._root = root
@@ -56,16 +56,18 @@ class ChangeLog:
             return self._generation
 
     def first_change_since(self, generation: int) -> int | None:
-        """Return the earliest unix second that a change after number ``generation`` affects; None if there is no later
-        change."""
+        """Return the earliest unix second as of which answers changed after the change with the number ``generation``.
+
+        None if there is no later change.
+        """
         with self._lock:
             self._catch_up(with_manifest=False)
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the same as ``first_change_since``, but without reading the catalogue.
+        """Return the earliest second like ``first_change_since``, but only from the changes in memory.
 
-        Changes that this object has not read yet are missing.
+        Changes that this object has not read from the catalogue yet are missing.
         """
         seqs, first_times = self._later
         place = bisect_right(seqs, generation)

@@ -3,9 +3,9 @@
 A transfer with a value above 0 makes two entries: one with the sender as owner, and one with the receiver as owner. A
 transfer to oneself makes one entry. The entries of an owner are adjacent and sorted by time.
 
-Bits of an entry mark the owner's first transfer with the counterparty. An array has the number of bits set so far,
-before every 64th entry. The degree of an address (its number of distinct counterparties) as of any second is therefore
-a difference of two such numbers.
+Each entry has bits that are set if it is the owner's first transfer with the counterparty. The number of bits set so
+far is stored for every 64th entry. The degree of an address (its number of distinct counterparties) as of any second is
+therefore a difference of two such numbers.
 
 A run is a file with the entries of some imports. A store has one large run and a few small ones.
 """
@@ -49,7 +49,7 @@ class Run:
     - ``others``: the counterparty's address number.
     - ``kinds``: the token number times 2, plus 1 if the owner received.
     - ``times``: unix seconds.
-    - ``firsts``: the bits ``ANY``, ``INWARD`` and ``OUTWARD``.
+    - ``firsts``: bits of the first transfer with the counterparty (``ANY``), from it (``INWARD``), to it (``OUTWARD``).
 
     ``sums`` has a row for every ``STEP``-th entry and a column for each of the three bits. The value is the number of
     earlier entries in which the bit is set.
@@ -105,7 +105,7 @@ class Run:
 
     @cached_property
     def entry_counts(self) -> Array:
-        """The number of entries at each position of ``addresses``."""
+        """The number of entries of each address in ``addresses``, as an array."""
         return np.diff(self.starts)
 
 

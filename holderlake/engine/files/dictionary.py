@@ -148,7 +148,8 @@ class Dictionary:
         return self.find_hashed(pa.array(texts, pa.string()), digests_of_few(texts))
 
     def find_hashed(self, texts: pa.Array, hashes: Array) -> Array:
-        """Return the same as ``find``. ``hashes`` are the ``digests`` of the texts."""
+        """Return the numbers of addresses as ``find`` does. ``hashes`` are the ``digests`` of the addresses
+        ``texts``."""
         found = np.full(len(hashes), UNKNOWN, np.int64)
         for volume in self.volumes:
             missing = np.flatnonzero(found == UNKNOWN)

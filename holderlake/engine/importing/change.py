@@ -141,7 +141,8 @@ class Change:
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
 
     def take_over(self, chain: str, address: str, file: str) -> None:
-        """Make the arrays of a token whose transfers are in the store's Parquet file ``file`` (name without suffix)."""
+        """Make the part of a token from a Parquet file of its transfers in the store; ``file`` is its name without
+        suffix."""
         number = self._number((chain, address))
         path = self._path("transfers", file)
         summary = RowSummary(number, self._spool, self._entries)

@@ -56,7 +56,7 @@ CLUSTER_CHANGES: Final = pa.schema(
         column("share_after", pa.float64(), "Part of the supply of clusters_after together, 0 to 1"),
         column("holders_before", pa.int64(), "Holders of clusters_before together"),
         column("holders_after", pa.int64(), "Holders of clusters_after together"),
-        column("shared_holders", pa.int64(), "Holders that are in a cluster of both sides"),
+        column("shared_holders", pa.int64(), "Holders that are in a cluster both before and after"),
     ]
 )
 

@@ -39,12 +39,12 @@ class Clusters:
     Clusters are sorted by instant, then by descending amount, then by the address of their first holder. These arrays
     have one value for each cluster:
 
-    - ``instants``: position of the instant.
+    - ``instants``: index of the map's instant.
     - ``numbers``: number of the cluster, from 1 at each instant.
     - ``sums``: sum of the holders' balances, as limbs.
     - ``holders`` and ``magic``: number of holders, and of magic nodes.
 
-    The arrays ``owners`` (position of the cluster), ``nodes`` (position of the address) and ``is_magic`` have one value
+    The arrays ``owners`` (index of the cluster), ``nodes`` (index of the address) and ``is_magic`` have one value
     for each member. Members are sorted by cluster. In a cluster, holders come first, by descending balance, then magic
     nodes, the strongest first.
     """
@@ -74,7 +74,7 @@ class Clusters:
 class RankedNodes:
     """Nodes of maps by instant and rank: shown holders by descending balance, or magic nodes by descending strength.
 
-    ``instants`` are positions of instants, ``nodes`` positions of addresses. ``balances`` are raw, as limbs (64-bit
+    ``instants`` are indices of instants, ``nodes`` indices of addresses. ``balances`` are raw, as limbs (64-bit
     words, see ``bigint``); the array is empty for magic nodes.
     """
 

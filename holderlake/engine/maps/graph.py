@@ -41,8 +41,8 @@ from holderlake.engine.store.store import Store
 class Top:
     """The largest holders as arrays, by instant and rank.
 
-    ``instants`` are positions of instants, ``addresses`` address numbers. ``balances`` are raw, as limbs (64-bit words,
-    see ``bigint``). ``is_shown`` is True for holders that the map shows.
+    ``instants`` are indices into the list of instants, ``addresses`` address numbers. ``balances`` are raw, as limbs
+    (64-bit words, see ``bigint``). ``is_shown`` is True for holders that the map shows.
     """
 
     instants: Array
@@ -84,7 +84,7 @@ class Graph:
 
 
 def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: datetime, options: MapOptions) -> Graph:
-    """Return the graph of the map whose top holders are ``largest``."""
+    """Return the graph of a token's map at the instant ``as_of``. ``largest`` are the map's top holders."""
     view = store.view()
     inputs = GraphInput.of(store, view, token, np.array([to_unix(as_of)]), options)
     addresses = view.dictionary.find([address for address, _ in largest.holders])

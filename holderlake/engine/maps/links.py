@@ -28,7 +28,7 @@ _CELLS = 1 << 22
 class Links:
     """Links by instant. Links between nodes come before links of time windows.
 
-    ``instants`` are positions of instants. ``windows`` is the position of the time window on its map, -1 for links
+    ``instants`` are indices of instants. ``windows`` is the index of the time window on its map, -1 for links
     between nodes. ``senders`` and ``receivers`` are positions in an ``AddressOrder``, ``tokens`` token numbers.
     ``counts`` are numbers of transfers, and the times are unix seconds. ``sums`` are raw amounts as limbs (64-bit
     words, see ``bigint``).
@@ -121,8 +121,8 @@ def between_nodes(
 def _while_present(present: Array, senders: Array, receivers: Array, begin: Array, end: Array) -> tuple[Array, Array]:
     """Return all pairs of an instant and a link such that both ends of the link are present at the instant.
 
-    The result is two arrays: positions of instants, and positions of links. A link counts from the instant at position
-    ``begin`` to the one at position ``end`` (excluded). ``present`` is as in ``between_nodes``.
+    The result is two arrays: indices of instants, and indices of links. Link n counts from the instant with the index
+    ``begin[n]`` to the one with the index ``end[n]`` (excluded). ``present`` is as in ``between_nodes``.
     """
     by_instant = np.ascontiguousarray(present.T)
     step = max(1, _CELLS // max(1, len(senders)))

@@ -84,7 +84,7 @@ class MapData:
 
     @property
     def map_instants(self) -> Array:
-        """The positions of the instants that have a map, because the token then has holders."""
+        """The indices of the instants at which the token has holders, and therefore a map."""
         return np.unique(self.top.instants)
 
     @cached_property
@@ -121,15 +121,17 @@ def maps_of(
     options: MapOptions,
     computed_at: datetime,
 ) -> dict[str, pa.Table]:
-    """Return the map tables of a token at the instants ``as_of``, in their order. An instant without holders has no
-    rows."""
+    """Return the map tables of a token at the instants ``as_of``, in their order, by table name.
+
+    An instant without holders has no rows. ``computed_at`` is the time in the column ``dt_update``.
+    """
     seconds, which = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
     tables = map_tables(_map_data(GraphInput.of(store, view, token, seconds, options)), computed_at)
     return {name: in_order(table, seconds, which) for name, table in tables.items()}
 
 
 def map_tables(data: MapData, computed_at: datetime) -> dict[str, pa.Table]:
-    """Return the map tables by name. Their rows are sorted by instant."""
+    """Turn the content of maps into the map tables, by table name. Rows are sorted by instant."""
     common = {"chain": data.token.chain, "token_address": data.token.address}
     updated = common | {"dt_update": dt_update_text(computed_at)}
     filled: dict[str, tuple[Array, Columns]] = {

@@ -182,7 +182,7 @@ def interval_aggregates(
 
 @compiled
 def _totals(tree: Array) -> tuple[Array, Array]:
-    """Return two arrays: the number of rows at each instant, and the digits of their sum."""
+    """Read a Fenwick tree over the instants: return the number of rows at each instant, and the digits of their sum."""
     size, found = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
     counts, totals = np.zeros(len(tree), np.int64), np.zeros((len(tree), size + 2), np.int64)
     for instant in range(len(tree)):

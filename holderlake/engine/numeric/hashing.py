@@ -51,7 +51,7 @@ def _are_many(texts: int) -> bool:
 
 
 def digests_of_few(texts: Sequence[str]) -> Array:
-    """Return the same as ``digests``, without compiled code, which is faster for few texts."""
+    """Return the hashes of ``digests`` for few texts, without compiled code, which would first have to be loaded."""
     found = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
     return np.array([int.from_bytes(digest[8:], "little") for digest in found], np.uint64)
 

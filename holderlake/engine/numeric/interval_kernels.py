@@ -223,7 +223,8 @@ def merge_rows(
     firsts: Array,
     lasts: Array,
 ) -> None:
-    """Merge the intervals of ``rows`` with new balances. New balance n is inserted before row ``places[n]``.
+    """Merge the intervals with the row numbers ``rows``, and new balances. New balance n comes before row
+    ``places[n]``.
 
     The result is written into the last four arguments: holders, balances, first instants and last instants (excluded).
     ``rows`` and ``places`` are ascending.

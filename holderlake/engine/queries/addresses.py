@@ -290,7 +290,7 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
 
 
 def marked_filter(store: Store, view: View) -> Array:
-    """Return a Bloom filter of the addresses that have a kind of ``MARKED``."""
+    """Return a Bloom filter of the numbers of addresses that have any of the kinds ``MARKED``."""
 
     def compute() -> Array:
         return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
@@ -366,7 +366,7 @@ def _known(
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:
-    """Return the lake's ``addresses`` rows of the given addresses, in their order."""
+    """Return the lake's ``addresses`` rows of the addresses as of an instant, in their order."""
     known, labels = _known(store, addresses, as_of, chain)
     columns = {"address": list(addresses)} | detail_columns(known, labels, np.arange(len(labels)), store.rules)
     return table_of(TABLES["addresses"], columns, {"chain": chain or "", "as_of": as_of})

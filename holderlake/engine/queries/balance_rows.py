@@ -50,7 +50,7 @@ class Rows(NamedTuple):
     """Balances over instants, as arrays with one value for each balance.
 
     ``addresses`` are address numbers, ``balances`` are raw, as limbs (64-bit words, see ``bigint``). A balance is valid
-    from the instant at position ``firsts`` to the one at position ``lasts`` (excluded).
+    from the instant with the index ``firsts`` to the one with the index ``lasts`` (excluded).
     """
 
     addresses: Array
@@ -77,7 +77,7 @@ class TokenBalances:
 
 
 def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
-    """Return the ``most`` largest rows at each instant, as two arrays: positions of instants, and indices of rows.
+    """Return the ``most`` largest rows at each instant, as two arrays: indices of instants, and indices of rows.
 
     The result is sorted by instant, then rank. ``instants`` is the number of instants.
     """

@@ -106,8 +106,10 @@ def largest_balances(
 def holders_after(
     view: View, key: tuple[str, str], second: int, limit: int, after: tuple[int, str] | None = None
 ) -> tuple[int, Rows]:
-    """Return the raw supply and the ``limit`` largest holders at the end of the unix second, see
-    ``largest_balances``."""
+    """Return the raw supply and the ``limit`` largest holders of a token (chain, address) at the end of a unix second.
+
+    With ``after`` (raw balance and address of a holder), return the largest holders after this one.
+    """
     reader = BalanceReader(view, view.parts(*key), np.array([second]))
     rows = reader.page(limit, after)
     return reader.supplies[0] if len(rows.addresses) else 0, rows

@@ -54,8 +54,10 @@ class Negative:
 
 
 def negative_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:
-    """Return a token's addresses below zero at the end of the second (``NEGATIVE_BALANCES``), the lowest balance
-    first."""
+    """Return a token's addresses below zero at the end of the second ``as_of``, the lowest balance first.
+
+    The schema is ``NEGATIVE_BALANCES``.
+    """
     view, seconds = store.view(), np.array([to_unix(as_of)])
     (found,) = negative_addresses(
         view, (chain, token_address), negative_at(view, (chain, token_address), seconds), seconds
@@ -67,7 +69,7 @@ def negative_balances(store: Store, chain: str, token_address: str, as_of: datet
 
 
 def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
-    """Return the addresses below zero of all tokens of the store, by chain and token."""
+    """Return the addresses below zero of all tokens of the store (``NEGATIVE_BALANCES``), by chain and token."""
     snapshot = store.snapshot()
     found = (negative_balances(snapshot, one.chain, one.token_address, as_of) for one in snapshot.histories())
     return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *found])
@@ -133,7 +135,7 @@ def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds
 
 
 def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dict[int, list[int]]:
-    """Return for each address the unix seconds, until ``second``, at whose end its balance fell below zero."""
+    """Return for each address number the unix seconds, until ``second``, at whose end its balance fell below zero."""
     return {
         number: list(_crossings([(time, change) for _, time, change in some]))
         for number, some in groupby(_changes(view, key, numbers, second), key=lambda one: one[0])

@@ -63,7 +63,7 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         raise KeyError(f"the schema has no column {', '.join(sorted(stray))}")
     for field in schema:
         if not field.nullable and table[field.name].null_count:
-            raise pa.ArrowInvalid(f"{field.name} may not be null")
+            raise pa.ArrowInvalid(f"column {field.name} may not be null")
     return table
 
 

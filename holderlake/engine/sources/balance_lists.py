@@ -80,7 +80,7 @@ def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
 
 
 def parse_names(pairs: list[str]) -> dict[str, str]:
-    """Return the file's column names by our names, from texts ``ours=theirs``. Raises ``BadSource`` for other texts."""
+    """Parse texts ``OURS=THEIRS`` into the file's column names by our names. Raises ``BadSource`` for other texts."""
     found = {}
     for pair in pairs:
         own, equals, theirs = (part.strip() for part in pair.partition("="))

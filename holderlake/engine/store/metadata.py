@@ -82,8 +82,10 @@ class Metadata:
         return len(listed)
 
     def index_tokens(self, keys: Iterable[Key], source: str, is_indexed: bool = True) -> None:
-        """Mark tokens as indexed or not indexed, for a source of ``indexed_tokens.SOURCES``. They may have no transfers
-        yet."""
+        """Mark tokens as indexed or not indexed. ``source`` is one of ``indexed_tokens.SOURCES``.
+
+        The tokens need not have transfers yet.
+        """
         self._write(lambda catalog: indexed_tokens.mark(catalog, keys, source, is_indexed))
 
     def add_labels(self, added: Iterable[Label]) -> int:
@@ -108,8 +110,8 @@ class Metadata:
         return self._metadata.generation if self._metadata else self._changes.generation()
 
     def cached(self, name: str, key: object, compute: Callable[[], T]) -> T:
-        """Return the cached result of ``compute`` for ``name``. If ``key`` differs from the last call's key, compute it
-        again."""
+        """Return the result of ``compute``, cached under ``name``. Compute it again if ``key`` differs from that of the
+        cached result."""
         entry = self._cached.get(name)
         if entry is None or entry[0] != key:
             entry = self._cached[name] = key, compute()

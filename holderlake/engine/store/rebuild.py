@@ -90,8 +90,7 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
 
 @contextmanager
 def _writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """Context manager of a transaction of the catalogue. It adds a change of answers as of any second to the change
-    log."""
+    """Context manager of a transaction of the catalogue. The change log then says that all answers may differ."""
     with catalogue.transaction(root) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         yield catalog
@@ -163,7 +162,7 @@ def _can_be_read(path: Path) -> bool:
 
 
 def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> None:
-    """Remove all parts of the tokens ``lost``. A file of transfers or opening balances of these tokens is lost.
+    """Remove all parts of the tokens ``lost`` (chain, address), which lost a file of transfers or opening balances.
 
     The remaining files of such a token would give wrong balances, so they are moved to quarantine. The file of
     checkpoints is moved there too. Otherwise ``import-rpc`` would not read the lost blocks again.

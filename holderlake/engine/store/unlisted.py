@@ -118,7 +118,7 @@ def _files(root: Path) -> Iterator[str]:
 def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
     """Return whether the listed files of the same token seem to contain the rows of an unlisted Parquet file.
 
-    They must have as many rows, and include its range of blocks. For a file that cannot be read, return True.
+    Only the number of rows and the range of blocks are compared. For a file that cannot be read, return True.
     """
     try:
         metadata = pq.read_metadata(root / path)

@@ -35,7 +35,7 @@ def covering_blocks(addresses: Sequence[str], most: int = MAX_SUBGRAPH_ADDRESSES
 
 
 def blocks_cost(blocks: Sequence[Sequence[str]]) -> int:
-    """Return the cost of one request for each block, in hundredths of a credit."""
+    """Return the total cost of one request per block, in hundredths of a credit."""
     return sum(SUBGRAPH_BASE + SUBGRAPH_ADDRESS * len(block) for block in blocks)
 
 

@@ -57,13 +57,13 @@ class Answer:
 
 
 def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
-    """Answer GET /v0/chains."""
+    """Return the answer to GET /v0/chains: the supported chains."""
     table = chains_table(store)
     return Answer(partial(render.chains, table), table)
 
 
 def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Answer GET /v0/tokens/map. The answer repeats ``service_score`` in the fields ``score_names``."""
+    """Return the answer to GET /v0/tokens/map. It repeats ``service_score`` in the fields ``score_names``."""
     as_of, is_past = instant_of(request.options.timestamp, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
     raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
@@ -72,14 +72,14 @@ def token_map(store: Store, request: MapRequest, now: datetime, score_names: Seq
 
 
 def metrics(store: Store, request: MetricsRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Answer GET /v0/tokens/metrics. The answer repeats ``service_score`` in the fields ``score_names``."""
+    """Return the answer to GET /v0/tokens/metrics. It repeats ``service_score`` in the fields ``score_names``."""
     as_of, _ = instant_of(None, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
     return Answer(partial(render.metrics, tables, score_names), as_of=as_of, dt_update=render.dt_update(tables))
 
 
 def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:
-    """Answer GET /v0/tokens/holders."""
+    """Return the answer to GET /v0/tokens/holders: the largest holders of a token."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     table = holders_as_of(
@@ -91,7 +91,7 @@ def holders(store: Store, request: HoldersRequest, now: datetime) -> Answer:
 
 
 def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) -> Answer:
-    """Answer GET /v0/tokens/metadata."""
+    """Return the answer to GET /v0/tokens/metadata: the metadata of one token."""
     stats = request.return_token_stats
     tokens = render.tokens(tokens_table(store, [(request.chain, request.token_address)], stats), stats)
     if not tokens:
@@ -100,20 +100,20 @@ def token_metadata(store: Store, request: TokenMetadataRequest, _now: datetime) 
 
 
 def tokens_metadata(store: Store, request: TokensMetadataRequest, _now: datetime) -> Answer:
-    """Answer POST /v0/tokens/metadata."""
+    """Return the answer to POST /v0/tokens/metadata: the metadata of many tokens."""
     stats = request.return_token_stats
     table = tokens_table(store, [(token.chain, token.address) for token in request.tokens], stats)
     return Answer(partial(render.tokens, table, stats), table)
 
 
 def search(store: Store, request: SearchRequest, _now: datetime) -> Answer:
-    """Answer GET /v0/tokens/search."""
+    """Return the answer to GET /v0/tokens/search: the tokens that match a text."""
     table = search_tokens(store, request.text)
     return Answer(partial(render.tokens, table, stats=False), table)
 
 
 def relationships(store: Store, request: SubgraphRequest, now: datetime) -> Answer:
-    """Answer POST /v0/relationships/subgraph."""
+    """Return the answer to POST /v0/relationships/subgraph: grouped transfers among addresses."""
     context = request.context_token_key
     as_of, _ = instant_of(None, now)
     key = (context.chain, context.address) if context else None
@@ -122,13 +122,13 @@ def relationships(store: Store, request: SubgraphRequest, now: datetime) -> Answ
 
 
 def address_metadata(store: Store, request: AddressMetadataRequest, now: datetime) -> Answer:
-    """Answer GET /v0/addresses/metadata."""
+    """Return the answer to GET /v0/addresses/metadata: the details of one address."""
     as_of, _ = instant_of(None, now)
     return Answer(lambda: render.addresses(addresses_table(store, [request.address], as_of))[0])
 
 
 def addresses_metadata(store: Store, request: AddressesMetadataRequest, now: datetime) -> Answer:
-    """Answer POST /v0/addresses/metadata."""
+    """Return the answer to POST /v0/addresses/metadata: the details of many addresses."""
     as_of, _ = instant_of(None, now)
     table = addresses_table(store, list(request.addresses), as_of)
     return Answer(partial(render.addresses, table), table)

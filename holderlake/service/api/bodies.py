@@ -36,7 +36,7 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"an object has the name {twice!a} twice")
+        raise ValueError(f"an object has the name {twice!a} twice: send each name once")
     return fields
 
 

@@ -74,7 +74,7 @@ def _signature(plain: bytes, secret: bytes, subject: str) -> bytes:
 
 
 def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret: bytes) -> Answer:
-    """Answer GET /v0/x/tokens/holders. ``secret`` signs the cursors.
+    """Return the answer to GET /v0/x/tokens/holders: a page of holders. ``secret`` signs the cursors.
 
     Raises ``ServiceError`` for a cursor that was not made for this token and instant.
     """
@@ -106,7 +106,7 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
 
 
 def evidence(store: Store, request: EvidenceRequest, now: datetime) -> Answer:
-    """Answer GET /v0/x/tokens/evidence."""
+    """Return the answer to GET /v0/x/tokens/evidence: the transfers that link the members of clusters."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     names = ("limit", "use_magic_nodes", "use_time_nodes")
@@ -156,7 +156,7 @@ def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
 
 
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
-    """Answer GET /v0/x/tokens/changes."""
+    """Return the answer to GET /v0/x/tokens/changes: the changes of a map between two instants."""
     options = request.options
     (before, _), (after, is_past) = sorted(instant_of(instant, now) for instant in (options.before, options.after))
     of_map = MapOptions(limit=options.limit, use_time_nodes=options.use_time_nodes)
@@ -175,7 +175,7 @@ def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
 
 
 def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:
-    """Answer GET /v0/x/addresses/labels."""
+    """Return the answer to GET /v0/x/addresses/labels: all labels of an address."""
     labels = store.labels_of(request.address)
     return Answer(lambda: {"address": request.address, "labels": [_label(label) for label in labels]})
 
@@ -195,7 +195,7 @@ def _label(label: Label) -> dict[str, Any]:
 
 
 def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
-    """Answer GET /v0/x/tokens/items."""
+    """Return the answer to GET /v0/x/tokens/items: the holders of one NFT token id."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     table = holders_of_item(store, request.chain, request.token_address, int(options.token_id), as_of)
@@ -209,7 +209,7 @@ def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
 
 
 def address_items(store: Store, request: AddressItemsRequest, now: datetime) -> Answer:
-    """Answer GET /v0/x/addresses/items."""
+    """Return the answer to GET /v0/x/addresses/items: a page of the NFT token ids that an address held."""
     options = request.options
     as_of, is_past = instant_of(options.timestamp, now)
     table = items_of_address(store, request.address, as_of, options.chain, options.token_address)

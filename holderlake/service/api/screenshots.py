@@ -38,7 +38,7 @@ class Picture:
     as_of: int
 
     def path(self, secret: bytes, form: Form = "png") -> str:
-        """Return the path of the picture's signed URL. The caller adds the service's base URL in front."""
+        """Return the path of the picture's URL, signed with ``secret``. The caller adds the service's base URL."""
         chain, address = quote(self.chain, safe=""), quote(self.token_address, safe="")
         return f"{PICTURES}/{chain}/{address}/{self.as_of}/{self.signature(secret)}.{form}"
 
@@ -53,7 +53,7 @@ class Picture:
 
 
 def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_url: str, secret: bytes) -> Answer:
-    """Answer GET /v0/tokens/screenshot with the picture's signed URL.
+    """Return the answer to GET /v0/tokens/screenshot: the signed URL of a picture.
 
     The map is computed first, so that a token without a map gets its error here and not at the URL.
     """

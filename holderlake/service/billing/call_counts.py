@@ -57,7 +57,8 @@ class CallCounts:
         self._turn = threading.Lock()
 
     def count(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Count one call for each client. ``KeyStore.count_calls`` describes arguments and result."""
+        """Count one call for each of ``callers``. Return for each its calls in its time window of ``seconds``, and the
+        end of the window (unix seconds)."""
         if not callers:
             return []
         names = [keyed_hash(self._secret, f"caller {caller}").hex()[:32] for caller in callers]

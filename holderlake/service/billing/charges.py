@@ -174,7 +174,10 @@ class Charges:
         self._turn = threading.Lock()
 
     def book(self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]) -> list[Result]:
-        """Settle, release and reserve in one transaction. ``KeyStore.book`` describes arguments and result."""
+        """Charge the reservations ``settled`` (ids), delete those in ``released``, then reserve ``requested``.
+
+        All in one transaction. Return a charge or a refusal for each requested one, see ``KeyStore.book``.
+        """
         if not (settled or released or requested):
             return []
         if requested:
@@ -207,7 +210,7 @@ class Charges:
         """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
         found = self._database.read(_ACCOUNT, key_id=key_id)
         if not found:
-            raise UnknownKey(f"unknown key id {key_id}")
+            raise UnknownKey(f"no API key has the id {key_id}")
         account_id, allowance, renewal_day = found[0]
         today = self._now().date()
         months = self._database.read(self._statements.month, **_month_parameters({account_id: renewal_day}, today))

@@ -163,7 +163,7 @@ def _parsed(text: str) -> sa.URL | None:
 
 
 def sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
-    """Return an engine for a SQLite file.
+    """Return SQLAlchemy's engine for a SQLite file. ``busy_seconds`` limits the wait for locks.
 
     Each transaction takes the write lock, unless its connection is ``only_reads``.
     """
@@ -212,7 +212,7 @@ def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
 
 
 def postgresql_engine(url: sa.URL, busy_seconds: float, is_pooled: bool = True) -> sa.Engine:
-    """Return an engine for PostgreSQL, with or without a pool of connections.
+    """Return SQLAlchemy's engine for PostgreSQL, with or without a pool of connections.
 
     ``busy_seconds`` limits the wait for locks and for a free connection of the pool.
     """
@@ -274,7 +274,7 @@ def _sqlite_failure(cause: sqlite3.Error) -> KeysBusy | None:
     if code in _SQLITE_BUSY:
         return KeysBusy(_BUSY)
     if code in _SQLITE_UNUSABLE:
-        _log.error("the keys' database: %s", cause)
+        _log.error("the database of API keys failed: %s", cause)
         return DatabaseUnavailable(_UNUSABLE)
     return None
 
@@ -284,7 +284,7 @@ def _postgresql_failure(cause: Any) -> KeysBusy | None:
     if state.startswith(_STATES_BUSY):
         return KeysBusy(_BUSY)
     if state.startswith(_STATES_UNUSABLE):
-        _log.error("the keys' database: %s (SQLSTATE %s)", cause.diag.message_primary, state)
+        _log.error("the database of API keys failed: %s (SQLSTATE %s)", cause.diag.message_primary, state)
         return DatabaseUnavailable(_UNUSABLE)
     if state.startswith(_STATES_UNREACHABLE):
         return KeysBusy(_UNREACHABLE)

@@ -68,7 +68,7 @@ class _LimitedBody:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            text = f"The body did not arrive within {self._seconds:g} seconds"
+            text = f"The body did not arrive within {self._seconds:g} seconds: send the request again"
             raise ServiceError("too_slow", text, {"Connection": "close"}) from None
         self._size += len(message.get("body", b""))
         self._is_complete = not message.get("more_body", False)
@@ -80,7 +80,9 @@ class _LimitedBody:
                 await self._next()
 
     def _too_large(self) -> ServiceError:
-        return ServiceError("body_too_large", f"The body may be at most {self._limit:,} bytes")
+        return ServiceError(
+            "body_too_large", f"The body may be at most {self._limit:,} bytes: divide it among several requests"
+        )
 
 
 def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -97,7 +99,11 @@ def _declared_length(scope: Scope) -> int:
 
 def _media_type_error(scope: Scope) -> ServiceError | None:
     if _listed(scope, b"content-encoding") - {b"identity"} or _listed(scope, b"transfer-encoding") - {b"chunked"}:
-        return ServiceError("unsupported_media_type", "The body may not be compressed", {"Accept-Encoding": "identity"})
+        return ServiceError(
+            "unsupported_media_type",
+            "The body may not be compressed: send it without Content-Encoding",
+            {"Accept-Encoding": "identity"},
+        )
     if not all(map(_is_json, _values(scope, b"content-type"))):
         return ServiceError("unsupported_media_type", "The body has to be application/json in UTF-8")
     return None

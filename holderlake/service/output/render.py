@@ -47,7 +47,7 @@ def chains(table: pa.Table) -> list[Plain]:
 
 
 def tokens(table: pa.Table, stats: bool) -> list[Plain]:
-    """Return tokens as the contract's ``Token[]``."""
+    """Return tokens as the contract's ``Token[]``, with their statistics if ``stats`` is true."""
     return [_token(row, stats) for row in table.to_pylist()]
 
 

@@ -103,9 +103,11 @@ class _LimitedProtocol(HttpToolsProtocol):
             self._address = rate_limit_key(self.client[0])
             self.open_by_address[self._address] += 1
         if len(self.connections) > self.max_connections:
-            self._refuse("unavailable", "Too many connections are open")
+            self._refuse("unavailable", "Too many connections are open: try again later")
         elif self._address is not None and self.open_by_address[self._address] > self.max_per_address:
-            self._refuse("unavailable", f"More than {self.max_per_address:,} connections from this address are open")
+            self._refuse(
+                "unavailable", f"More than {self.max_per_address:,} connections from this address are open: close some"
+            )
         else:
             self._set_deadline()
 
@@ -224,7 +226,9 @@ class _LimitedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _too_slow(self) -> None:
-        self._refuse("too_slow", f"The headers did not arrive within {self.header_seconds:g} seconds")
+        self._refuse(
+            "too_slow", f"The headers did not arrive within {self.header_seconds:g} seconds: send the request again"
+        )
 
     def _keep_alive(self) -> None:
         self._unset_keepalive_if_required()

@@ -135,7 +135,7 @@ class ServerConfig(uvicorn.Config):
         )
 
     def load(self) -> None:
-        """Create the protocol class in the process that uses it, because it cannot be pickled."""
+        """Load the configuration in the process that uses it, which makes the protocol class: it can't be pickled."""
         self.http = limited_protocol(
             self._settings.header_limit,
             self._settings.header_seconds,

@@ -60,7 +60,7 @@ It returns null for the texts that it cannot parse; the slower function ``parse`
 
 
 def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
-    """Return raw integers of up to 256 bits as decimal text.
+    """Return the amounts in the column ``name`` as decimal text: raw integers of up to 256 bits.
 
     The column may have decimal text, hexadecimal text with 0x, integers or big-endian bytes.
     """
@@ -69,7 +69,7 @@ def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
 
 
 def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
-    """Return raw integers as decimal text, from amounts in token units.
+    """Return the amounts in the column ``name``, which are in token units, as raw integers in decimal text.
 
     The column named ``decimals`` has the token's decimals for each row.
     """
@@ -89,7 +89,7 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
 
 
 def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
-    """Return addresses in the standard spelling of their chain (``contract.chains.addresses``).
+    """Return the addresses in the column ``name``, in their chain's standard spelling (``contract.chains.addresses``).
 
     ``chains`` has the chain of each row. With ``token``, the value ``native`` is allowed too.
     """
@@ -132,7 +132,10 @@ _MISSING_ADDRESS: Final = (
 
 
 def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False) -> pa.Array:
-    """Return transaction hashes in the spelling of ``parse_hash``. ``chains`` has the chain of each row."""
+    """Return the transaction hashes in the column ``name``, in the spelling of ``parse_hash``.
+
+    ``chains`` has the chain of each row.
+    """
     named = chains.unique().drop_null().to_pylist()
     family = family_of(named[0]) if len(named) == 1 else None
     if family is None and raw.is_evm:
@@ -148,7 +151,7 @@ def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False
 
 
 def counts(raw: RawTable, name: str) -> pa.Array:
-    """Return whole numbers of at most 64 bits, for example block numbers and log indexes."""
+    """Return the whole numbers (at most 64 bits) in the column ``name``, for example block numbers or log indexes."""
     column = raw.table.column(name)
     is_plain = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type) and not column.null_count
     if is_plain and (pc.min(column).as_py() or 0) >= 0:
@@ -157,7 +160,7 @@ def counts(raw: RawTable, name: str) -> pa.Array:
 
 
 def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Return the value in ``known`` of each text. Upper and lower case are equal, and hyphens are ignored."""
+    """Return the column ``name`` with each text replaced by its value in ``known``. Case and hyphens are ignored."""
 
     def chosen(value: object) -> str:
         found = known.get(str(value).strip().lower().replace("-", ""))
@@ -169,12 +172,13 @@ def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
 
 
 def texts(raw: RawTable, name: str) -> pa.Array:
-    """Return texts unchanged. A missing text is added to the table's problems."""
+    """Return the texts in the column ``name`` unchanged. A missing text is added to the table's problems."""
     return _mapped(raw, name, str, pa.string())
 
 
 def times(raw: RawTable, name: str) -> pa.Array:
-    """Return times as unix seconds. The column may have unix times, timestamps or ISO text (UTC if it has no zone).
+    """Return the times in the column ``name`` as unix seconds. It may have unix times, timestamps or ISO text (UTC if
+    it has no zone).
 
     The size of a unix time shows whether its unit is seconds, milliseconds, microseconds or nanoseconds. Fractions of a
     second are dropped.

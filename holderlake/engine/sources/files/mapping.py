@@ -169,7 +169,7 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
 
 
 def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
-    """Return the unix seconds of blocks by number, from files of cryo or ethereum-etl, or with the same columns.
+    """Return the time (unix seconds) of each block by its number, from files of cryo or ethereum-etl, or alike.
 
     Raises ``BadSource`` for a file without block numbers or times.
     """

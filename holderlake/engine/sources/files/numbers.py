@@ -129,10 +129,7 @@ def _written_out(text: str, value: object) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return the text without surrounding spaces and quotation marks.
-
-    Some files quote long numbers, so that a spreadsheet does not round them.
-    """
+    """Return the text without surrounding spaces and quotation marks. Exports for spreadsheets quote long numbers."""
     return text.strip().strip("\"'").strip()
 
 

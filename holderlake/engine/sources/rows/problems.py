@@ -17,7 +17,7 @@ from holderlake.engine.errors import BadSource
 def bad_source(
     path: Path, reason: str, *, column: str | None = None, row: int | None = None, line: int | None = None
 ) -> BadSource:
-    """Return a ``BadSource`` that names the file and, if given, the row (from 1), the line and the column."""
+    """Return a ``BadSource`` with the file, the reason and, if given, the row (from 1), the line and the column."""
     place = [f"row {row}"] if row is not None else []
     place += [f"line {line}"] if line is not None else []
     place += [f"column {column}"] if column is not None else []

@@ -81,7 +81,7 @@ class Scenario:
         return address
 
     def label(self, address: str, chain: str | None, name: str, **kinds: Any) -> None:
-        """Add a label with the source ``sample`` and a high precedence. ``kinds`` are other fields of ``Label``."""
+        """Add a label of an address, with the source ``sample``. ``kinds`` are other fields of ``Label``."""
         given = {"source": "sample", "precedence": 50, **kinds}
         self.labels.append(Label(address, chain, name=name, **given))
 
@@ -95,7 +95,7 @@ class Scenario:
         self.send(time, actors.native, rng.choice(actors.exchanges), wallet, actors.one * hundredths // 100)
 
     def mint(self, time: int, token: TokenInfo, holder: str, amount: int) -> None:
-        """Plan a mint of a raw amount."""
+        """Plan that ``holder`` gets a raw amount of newly minted tokens at the unix second ``time``."""
         self.calendar.at(time, self.transfers.move, token, ZERO_ADDRESS, holder, amount)
 
     def send(self, time: int, token: TokenInfo, sender: str, receiver: str, amount: int) -> None:
@@ -159,7 +159,8 @@ def _chain_actors(scenario: Scenario, rng: Rng, chain: str, count: int, northgat
 
 
 def _wallets(rng: Rng, chain: str, count: int) -> list[Wallet]:
-    """Return wallets. Three of four are funded in the first weeks, the others during the two years."""
+    """Return ``count`` new wallets of a chain. Three of four are funded in the first weeks, the others during the two
+    years."""
     early = count * 3 // 4
     births = rng.times(BEGIN_TIME + DAY, BEGIN_TIME + _FIRST_WAVE, early)
     births += rng.times(BEGIN_TIME + _FIRST_WAVE, BEGIN_TIME + 690 * DAY, count - early)

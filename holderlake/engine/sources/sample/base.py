@@ -17,7 +17,7 @@ FRESH_BUYING: Final = day(2026, 3, 14)
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the transfers of all four tokens."""
+    """Plan all transfers of the four sample tokens on Base."""
     _otterbrook(scenario)
     _fledgling(scenario)
     _cinder(scenario)
@@ -25,8 +25,8 @@ def plan(scenario: Scenario) -> None:
 
 
 def _otterbrook(scenario: Scenario) -> None:
-    """Plan Otterbrook: a contract distributes two fifths of the supply to 260 wallets, and many of them sell at
-    once."""
+    """Plan the transfers of Otterbrook: a contract distributes two fifths of the supply to 260 wallets, and many of
+    them sell at once."""
     rng, actors = Rng("otterbrook"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Otterbrook", "OTTR", 18)
     pool, drop, supply = scenario.new_pool(rng, token), day(2025, 2, 4), 10**8 * 10**18
@@ -56,7 +56,7 @@ def _otterbrook(scenario: Scenario) -> None:
 def _drop(
     time: int, scenario: Scenario, rng: Rng, token: TokenInfo, distributor: str, receivers: Sequence[str]
 ) -> None:
-    """Send one batch of the airdrop: one transaction with amounts of three sizes."""
+    """Send one batch of an airdrop to ``receivers``: one transaction with amounts of three sizes."""
     transaction = scenario.transfers.transaction(token)
     for receiver in receivers:
         amount = rng.choice((40_000, 90_000, 250_000)) * 10**18
@@ -64,7 +64,8 @@ def _drop(
 
 
 def _fledgling(scenario: Scenario) -> None:
-    """Plan Fledgling: few trades, until 130 wallets that the bridge funded in the same week buy it on one day."""
+    """Plan the transfers of Fledgling: few trades, until 130 wallets that the bridge funded in the same week buy it on
+    one day."""
     rng, actors = Rng("fledgling"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Fledgling", "FLDG", 18)
     pool, launch, unit = scenario.new_pool(rng, token), day(2025, 11, 20), 10**18
@@ -88,7 +89,8 @@ def _fledgling(scenario: Scenario) -> None:
 
 
 def _cinder(scenario: Scenario) -> None:
-    """Plan Cinder: ninety wallets hold it. By the middle of December 2025 all of them have burnt it."""
+    """Plan the transfers of Cinder: ninety wallets hold it. By the middle of December 2025 all of them have burnt
+    it."""
     rng, actors = Rng("cinder"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Cinder", "CNDR", 8)
     opening = day(2025, 1, 9)
@@ -106,7 +108,8 @@ def _cinder(scenario: Scenario) -> None:
 
 
 def _tide_relics(scenario: Scenario) -> None:
-    """Plan Tide Relics: an ERC-1155 collection with eight kinds of items, of which several are minted at once."""
+    """Plan the transfers of Tide Relics: an ERC-1155 collection with eight kinds of items, of which several are minted
+    at once."""
     rng, actors = Rng("tide relics"), scenario.actors["base"]
     token = scenario.new_token(rng, "base", "Tide Relics", "TIDE", 0, standard="erc1155")
     shop = scenario.new_actor(rng, "base", "Tide Relics: Shop", is_contract=True, entity_id="tide-relics")
@@ -124,7 +127,7 @@ def _find_relics(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, wall
 
 
 def _trade_relic(time: int, scenario: Scenario, rng: Rng, token: TokenInfo, shop: str, wallet: str) -> None:
-    """Sell one item to the shop, or buy one if the wallet has none."""
+    """Let a wallet sell one item to the shop, or buy one if the wallet has none."""
     kind = rng.between(1, 8)
     seller, buyer = (
         (wallet, shop) if scenario.transfers.balance(token, wallet, kind) and rng.is_true(60) else (shop, wallet)

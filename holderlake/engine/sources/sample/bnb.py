@@ -14,14 +14,14 @@ TWIN_WITHDRAWALS: Final = day(2026, 5, 12, 14, 5)
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the transfers of all three tokens."""
+    """Plan all transfers of the three sample tokens on BNB Smart Chain."""
     _brambletail(scenario)
     _myriad_moss(scenario)
     _wobble(scenario)
 
 
 def _brambletail(scenario: Scenario) -> None:
-    """Plan Brambletail: it is mostly traded at exchanges, whose wallets hold much of it."""
+    """Plan the transfers of Brambletail: it is mostly traded at exchanges, whose wallets hold much of it."""
     rng, actors = Rng("brambletail"), scenario.actors["bsc"]
     token = scenario.new_token(rng, "bsc", "Brambletail", "BRMB", 9)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 28), 10**12 * 10**9
@@ -54,7 +54,7 @@ def _brambletail(scenario: Scenario) -> None:
 
 
 def _myriad_moss(scenario: Scenario) -> None:
-    """Plan Myriad Moss: a token with a supply of more than 128 bits."""
+    """Plan the transfers of Myriad Moss: a token with a supply of more than 128 bits."""
     rng, actors = Rng("myriad moss"), scenario.actors["bsc"]
     token = scenario.new_token(rng, "bsc", "Myriad Moss", "MOSS", 18)
     pool, launch, unit = scenario.new_pool(rng, token), day(2025, 5, 5), 10**24 * 10**18
@@ -66,7 +66,8 @@ def _myriad_moss(scenario: Scenario) -> None:
 
 
 def _wobble(scenario: Scenario) -> None:
-    """Plan Wobble: a rebasing token, which is not supported, because its balances change without transfers."""
+    """Plan the transfers of Wobble: a rebasing token, which is not supported, because its balances change without
+    transfers."""
     rng, actors = Rng("wobble"), scenario.actors["bsc"]
     token = scenario.new_token(
         rng,

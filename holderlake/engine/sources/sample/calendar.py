@@ -28,7 +28,7 @@ MAX_ID: Final = 2**256 - 1
 
 
 def day(year: int, month: int, number: int, hour: int = 12, minute: int = 0) -> int:
-    """Return the unix seconds of a time of a day, by default noon."""
+    """Return the unix seconds of a day (``number`` in its month) at a time in UTC, by default noon."""
     return to_unix(datetime(year, month, number, hour, minute))
 
 
@@ -107,7 +107,10 @@ class SampleTransfers:
         item: int | None = None,
         transaction: str | None = None,
     ) -> None:
-        """Add a transfer. Raises ``ValueError`` if the sender has less than the amount."""
+        """Add a transfer of a raw amount of a token, or of one ``item`` (token id).
+
+        Raises ``ValueError`` if the sender has less than the amount.
+        """
         self.move_items(time, token, sender, receiver, {item: amount}, transaction)
 
     def move_items(

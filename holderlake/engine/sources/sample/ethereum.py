@@ -15,7 +15,7 @@ _DEAD: Final = "0x000000000000000000000000000000000000dead"
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the transfers of all four tokens."""
+    """Plan all transfers of the four sample tokens on Ethereum."""
     _fernlight(scenario)
     _kelpwire(scenario)
     _ticket_stub(scenario)
@@ -23,8 +23,8 @@ def plan(scenario: Scenario) -> None:
 
 
 def _fernlight(scenario: Scenario) -> None:
-    """Plan Fernlight: a fair launch, in which 270 wallets mint nearly the same amount. Two years later one buyer has
-    nearly half of the supply."""
+    """Plan the transfers of Fernlight: a fair launch, in which 270 wallets mint nearly the same amount. Two years later
+    one buyer has nearly half of the supply."""
     rng, actors = Rng("fernlight"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Fernlight", "FERN", 18)
     pool, launch, unit = scenario.new_pool(rng, token), day(2024, 12, 16), 10**18
@@ -49,8 +49,8 @@ def _fernlight(scenario: Scenario) -> None:
 
 
 def _kelpwire(scenario: Scenario) -> None:
-    """Plan Kelpwire: nine insiders get tokens through one wallet, which keeps none, and sell them from October 2025
-    on."""
+    """Plan the transfers of Kelpwire: nine insiders get tokens through one wallet, which keeps none, and sell them from
+    October 2025 on."""
     rng, actors = Rng("kelpwire"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Kelpwire", "KELP", 18)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 15), 10**9 * 10**18
@@ -101,7 +101,7 @@ def _insiders(scenario: Scenario, rng: Rng, token: TokenInfo, deployer: str, sup
 
 
 def _ticket_stub(scenario: Scenario) -> None:
-    """Plan Ticket Stub: tickets without decimals. A used ticket is sent to the burn address."""
+    """Plan the transfers of Ticket Stub: tickets without decimals. A used ticket is sent to the burn address."""
     rng, actors = Rng("ticket stub"), scenario.actors["eth"]
     token = scenario.new_token(rng, "eth", "Ticket Stub", "STUB", 0)
     pool, sale = scenario.new_pool(rng, token), day(2025, 3, 3)

@@ -10,14 +10,15 @@ from holderlake.engine.sources.sample.trading import Market, give_part, plan_sal
 
 
 def plan(scenario: Scenario) -> None:
-    """Plan the transfers of all three tokens and the payroll."""
+    """Plan all transfers of the three sample tokens on Solana, and of the payroll."""
     _sunpetal(scenario)
     _driftwood(scenario)
     _latchkey(scenario)
 
 
 def _sunpetal(scenario: Scenario) -> None:
-    """Plan Sunpetal: a token with a bot that is a hypernode, two market makers that are supernodes, and a payroll."""
+    """Plan the transfers of Sunpetal: a token with a bot that is a hypernode, two market makers that are supernodes,
+    and a payroll."""
     rng, actors = Rng("sunpetal"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Sunpetal", "SUNP", 6)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 1, 8), 5 * 10**8 * 10**6
@@ -80,8 +81,8 @@ def _payroll(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
 
 
 def _driftwood(scenario: Scenario) -> None:
-    """Plan Driftwood: seven wallets with the same source of funds buy a quarter of the supply in two minutes, and sell
-    most of it a year later."""
+    """Plan the transfers of Driftwood: seven wallets with the same source of funds buy a quarter of the supply in two
+    minutes, and sell most of it a year later."""
     rng, actors = Rng("driftwood"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Driftwood", "DRFT", 6)
     pool, launch, supply = scenario.new_pool(rng, token), day(2025, 8, 10), 10**9 * 10**6
@@ -103,7 +104,7 @@ def _driftwood(scenario: Scenario) -> None:
 
 
 def _latchkey(scenario: Scenario) -> None:
-    """Plan Latchkey: a token that is launched late, with no holders before the middle of July 2026."""
+    """Plan the transfers of Latchkey: a token that is launched late, with no holders before the middle of July 2026."""
     rng, actors = Rng("latchkey"), scenario.actors["solana"]
     token = scenario.new_token(rng, "solana", "Latchkey", "LATCH", 9)
     pool, launch, supply = scenario.new_pool(rng, token), day(2026, 7, 15), 2 * 10**7 * 10**9

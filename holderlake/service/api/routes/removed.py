@@ -14,13 +14,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/chains")
 def removed_chains() -> Response:
-    """Removed in 0.3.0."""
+    """Answer 410: version 0.3.0 replaced GET /chains by GET /v0/chains."""
     return error_response("removed", "GET /chains was removed; use GET /v0/chains")
 
 
 @router.get("/maps/{rest:path}")
 def removed_maps(rest: str) -> Response:
-    """Removed in 0.3.0."""
+    """Answer 410: version 0.3.0 replaced GET /maps/… by GET /v0/tokens/map/…."""
     del rest
     return error_response(
         "removed", "GET /maps/{chain}/{token_address} was removed; use GET /v0/tokens/map/{chain}/{token_address}"

@@ -124,7 +124,7 @@ def _plain(sheet: Sheet, line: str) -> _Part:
 def _largest(sheet: Sheet, room: float) -> list[_Part]:
     """Return list lines for the largest drawn holders, as many as fit into ``room`` pixels.
 
-    Return none if fewer than three of at least three holders fit.
+    Return an empty list if fewer than three fit, although the map has three or more.
     """
     bubbles = sorted((node for node in sheet.scene.nodes if node.share), key=lambda node: -(node.share or 0.0))
     rows = [

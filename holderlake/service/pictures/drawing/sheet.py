@@ -40,7 +40,7 @@ class Sheet:
         return next((rim for rim in rims if contrast(rim, self.colours.panel) >= 3), self.colours.ink)
 
     def bubble(self, at: Point, radius: float, hue: str) -> None:
-        """Draw a bubble in the legend."""
+        """Draw a bubble of the colour ``hue`` in the legend. ``at`` is its centre; units are pixels."""
         self.canvas.circles([at], [radius], [hue], [self.rim(hue)], 0.05 * self.unit)
 
     def ring(self, at: Point) -> None:

@@ -183,7 +183,7 @@ class Endpoint:
             return {reply.id: reply for reply in found}
         if expected == 1:
             return {found.id: found}
-        words = found.error.message if found.error else "one answer to many calls, as if batches were unknown"
+        words = found.error.message if found.error else "it sent one answer instead of one for each call of the batch"
         failure = error_from(self.host, found.error.code if found.error else 0, words, is_divisible=is_divisible)
         if not isinstance(failure, Refused) and "batch" not in words.lower():
             raise failure

@@ -178,10 +178,9 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """Return whether to send all calls again, because answers of endpoints contradict each other; or the seconds to
-        wait.
+        """Return True, or the seconds to wait, if endpoints contradict each other and all calls are to be sent again.
 
-        Other errors are not retried here: ``_worth_a_retry`` already handled them for each request.
+        Return False for other errors: ``_worth_a_retry`` has already handled them for each request.
         """
         return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 

@@ -87,7 +87,10 @@ def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[st
 
 
 def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
-    """Return the same as ``of_call_frames`` from the results of ``trace_block``. Rewards are left out."""
+    """Return the amounts that a block's transactions and their inner calls moved, from the results of ``trace_block``.
+
+    The amounts are by transaction hash. Rewards are left out.
+    """
     found: dict[str, list[Moved]] = {transaction.hash.lower(): [] for transaction in block.transactions}
     places: dict[str, int] = {}
     reverted: dict[str, list[list[int]]] = {}

@@ -136,14 +136,16 @@ class EventReader(_HalvingReader):
         """Raise ``InvalidAnswer`` if an event is of another block, token or kind than requested."""
         for block in map(_number, {log.block_number for log in logs}):
             if not first <= block <= last:
-                raise InvalidAnswer(f"an event of block {block} is in the answer for blocks {first} to {last}")
+                raise InvalidAnswer(f"the answer for blocks {first} to {last} has an event of block {block}")
         if any(log.removed for log in logs):
-            raise InvalidAnswer(f"an event of blocks {first} to {last} was removed by a reorganisation")
+            raise InvalidAnswer(f"the answer for blocks {first} to {last} has an event that a reorganisation removed")
         if not {log.topics[0] if log.topics else "" for log in logs} <= _KINDS:
-            raise InvalidAnswer(f"an event of blocks {first} to {last} is of a kind that was not requested")
+            raise InvalidAnswer(
+                f"the answer for blocks {first} to {last} has an event of a kind that was not requested"
+            )
         strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
         if strangers:
-            raise InvalidAnswer(f"an event of token {min(strangers)[:64]} was not requested")
+            raise InvalidAnswer(f"the answer has an event of token {min(strangers)[:64]}, which was not requested")
 
 
 class ValueReader(_HalvingReader):
