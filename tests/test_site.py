@@ -27,6 +27,7 @@ from holderlake.warehouse import schema
 from pipelines.cli.main import app
 from tests.browser import PHONE, opened_browser
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[1]
 
 

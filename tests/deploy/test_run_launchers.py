@@ -121,6 +121,7 @@ def launched(folder: Path, variant: str, requests: Requests, **launcher: Any) ->
     return requests.bodies
 
 
+@pytest.mark.long
 def test_a_run_in_docker_has_home_settings_and_key(tmp_path: Path, requests: Requests) -> None:
     asked = launched(tmp_path, "docker", requests)
     (create,) = [body for path, body in asked.items() if path.endswith("/containers/create")]

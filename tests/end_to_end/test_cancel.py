@@ -120,6 +120,7 @@ def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, pro
     _all_landed(home, provider)
 
 
+@pytest.mark.long
 def test_ctrl_c_lands_calls_in_flight_and_ends_the_command(home: Path, provider: SlowProvider) -> None:
     command = [sys.executable, "-m", "pipelines.cli.main", "backfill", "--from", "2026-01-01", "--to", "2026-01-17"]
     process = subprocess.Popen(

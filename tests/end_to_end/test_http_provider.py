@@ -159,6 +159,7 @@ def test_a_run_that_is_refused_everywhere_has_exit_code_1(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_table_that_the_plan_lacks_is_printed_and_left_out_of_plans(
     sample_service: RunningService, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
     assert "at=20260101T000000Z" in page.url
 
 
+@pytest.mark.long
 def test_history_plays_to_its_end(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260501T000000Z"))
     page.get_by_role("button", name="Play the history").click()
@@ -138,6 +139,7 @@ def test_history_plays_to_its_end(open_page: Open) -> None:
     expect(page.get_by_role("button", name="Play the history")).to_be_visible()
 
 
+@pytest.mark.long
 def test_two_dates_are_compared(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=compare"))
     page.get_by_label("Earlier date").select_option(label="1 Jan 2026")
@@ -155,6 +157,7 @@ def test_two_dates_are_compared(open_page: Open) -> None:
     expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
 
 
+@pytest.mark.long
 def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260301T000000Z"))
     page.get_by_role("tab", name="Links").click()
@@ -204,6 +207,7 @@ def test_keyboard_controls_everything(open_page: Open) -> None:
     expect(page.get_by_role("dialog")).not_to_be_visible()
 
 
+@pytest.mark.long
 def test_mouse_selects_a_bubble_and_shows_a_link(open_page: Open) -> None:
     page = open_page(of(TIDE))
     stage = page.locator("#map")
@@ -238,6 +242,7 @@ def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None
     assert "cluster=2" in page.url
 
 
+@pytest.mark.long
 def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={MAGIC}"))
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Magic node")
@@ -250,6 +255,7 @@ def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: O
     expect(page.get_by_role("status")).to_contain_text("Time node 1 of Bourse")
 
 
+@pytest.mark.long
 def test_holders_are_searched_and_sorted(open_page: Open) -> None:
     page = open_page(of(TIDE))
     rows = page.get_by_role("tabpanel").locator("tbody tr")

@@ -138,6 +138,7 @@ def test_the_rest_of_an_interrupted_day_is_missing(make_workspace: MakeWorkspace
     assert "holders" not in families(True)
 
 
+@pytest.mark.long
 def test_a_run_limited_to_some_tokens_does_not_complete_a_day(pipeline: Make) -> None:
     late = pipeline(timedelta(minutes=16), count=2)
     _expect(late, YESTERDAY)

@@ -170,7 +170,7 @@ def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace
         ledger.executescript("DROP TRIGGER entry_closed; PRAGMA ignore_check_constraints = on")  # as damage does
         ledger.execute(f"UPDATE {change}")
     (found,) = (one for one in check_files(workspace) if not one.fine)
-    assert "differ from its totals" in found.found
+    assert "do not add up to its stored sums" in found.found
     assert "move it away" in found.advice
 
 
@@ -225,6 +225,7 @@ def test_a_paid_answer_that_cannot_be_written_is_named_with_its_cost(
     assert workspace.ledger.totals().reserved > 0, "it counts as spent"
 
 
+@pytest.mark.long
 def test_one_command_loads_the_warehouse_once(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     watched = make_workspace().settings.watchlist
     workspace = make_workspace(watchlist={chain: watched[chain][:1] for chain in ("eth", "solana")})

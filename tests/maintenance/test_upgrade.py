@@ -121,7 +121,7 @@ def test_a_home_of_version_0_2_0_has_equal_figures_afterwards(home: Path, figure
     }
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(60, marks=pytest.mark.long)])
 def test_an_upgrade_that_is_killed_anywhere_resumes(
     original: Path, tmp_path: Path, figures_before: dict[str, Any], kills: int
 ) -> None:

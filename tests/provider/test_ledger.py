@@ -318,6 +318,7 @@ for number in range(30):
 """
 
 
+@pytest.mark.long
 def test_processes_may_create_the_ledger_at_the_same_moment(tmp_path: Path) -> None:
     makers = [python(CREATE, tmp_path / "ledger.db") for _ in range(3)]
     try:

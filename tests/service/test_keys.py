@@ -219,6 +219,7 @@ def _changed(key: Key, **values: object) -> Key:
 # -------------------------------------------------------------- opening a store
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ledger", first(1, ["sqlite", "postgresql"]), indirect=True)
 def test_concurrent_processes_create_the_tables_once(ledger):
     starting = [ledger.python("print(keys.create(f'{os.getpid()}', 1))") for _ in range(4)]

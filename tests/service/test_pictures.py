@@ -237,7 +237,7 @@ def test_equal_holders_have_equal_bubbles_that_fill_the_frame(count: int) -> Non
     assert between(layout).min() > 0
 
 
-@pytest.mark.parametrize("lines", ["none", "tree", "web"])
+@pytest.mark.parametrize("lines", first(2, ["none", "tree", "web"]))
 def test_five_hundred_holders_of_any_size_fit(lines: str) -> None:
     chance = random.Random(1)
     pairs = {
@@ -309,6 +309,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     assert draw(turned) == clustered()
 
 
+@pytest.mark.long
 def test_another_process_draws_same_bytes_without_pyplot() -> None:
     code = (
         "import hashlib, sys\n"
@@ -323,6 +324,7 @@ def test_another_process_draws_same_bytes_without_pyplot() -> None:
     assert ran.stdout.strip() == hashlib.sha256(clustered().encode()).hexdigest(), ran.stderr
 
 
+@pytest.mark.long
 def test_many_threads_draw_the_same_bytes() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: draw(CLUSTERED), range(8))) == {clustered()}
