@@ -42,7 +42,7 @@ def wait_for_keys(settings: Settings, say: Callable[[str], None]) -> KeyStore:
             if attempt.num == 2:
                 say(f"PostgreSQL cannot be reached ({SETTING}); trying again for {_WAIT_SECONDS} s")
             return open_keys(settings)
-    raise AssertionError("a retry returns or raises")
+    raise AssertionError("the wait for PostgreSQL ended without a result; report this as a bug")
 
 
 def _is_away(error: Exception) -> bool:

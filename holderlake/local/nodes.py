@@ -78,7 +78,9 @@ def import_day(settings: Settings, chain: str, day: str) -> DayReport:
         try:
             report, is_whole = asyncio.run(_import_day(settings, store, chain, day))
         except (WrongChain, Diverged, Refused) as error:
-            raise SettingsError(f"{error}; see the settings sources.rpc.{chain}") from error
+            raise SettingsError(
+                f"chain {chain} was not imported: {error}; check the settings sources.rpc.{chain}"
+            ) from error
     return DayReport(
         first_block=report.first_block,
         last_block=report.last_block,

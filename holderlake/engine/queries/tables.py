@@ -60,10 +60,10 @@ def built(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     )
     stray = {name for row in listed for name in row} - set(schema.names)
     if stray:
-        raise KeyError(f"the schema has no column {', '.join(sorted(stray))}")
+        raise KeyError(f"the schema has no column {', '.join(sorted(stray))}; remove it from the rows")
     for field in schema:
         if not field.nullable and table[field.name].null_count:
-            raise pa.ArrowInvalid(f"column {field.name} may not be null")
+            raise pa.ArrowInvalid(f"column {field.name} may not be null; give it a value in every row")
     return table
 
 

@@ -101,7 +101,9 @@ def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
         if own in names:
             if names[own] not in raw.columns:
                 listed = ", ".join(raw.columns)
-                raise raw.bad(f"{own} is mapped to {names[own]}, which is not a column of the file; it has {listed}")
+                raise raw.bad(
+                    f"{own} is mapped to {names[own]}, which is not a column of the file; the file has {listed}"
+                )
             found[own] = names[own]
         else:
             theirs = next((by_name[name.lower()] for name in (own, *others) if name.lower() in by_name), None)

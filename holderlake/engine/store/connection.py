@@ -26,7 +26,7 @@ class DuckDB:
         """Return a new cursor, which the caller must close. Raises ``duckdb.ConnectionException`` after ``close``."""
         with self._lock:
             if self._is_closed:
-                raise duckdb.ConnectionException("the store is closed")
+                raise duckdb.ConnectionException("the store is closed; open it again")
             if self._connection is None:
                 self._connection = _connect(self._root, self._memory)
             return self._connection.cursor()

@@ -96,7 +96,7 @@ def test_map_options_extend_a_map_file(csv_file: Write, tmp_path: Path) -> None:
     ("pairs", "constants", "words"),
     [
         (["from_address"], [], "write OURS=THEIRS, for example from_address=sender"),
-        (["sender=src"], [], "sender is not a column of transfers; these are chain, token_address"),
+        (["sender=src"], [], "sender is not a column of transfers; use one of chain, token_address"),
         (["value=raw"], ["value=1"], "value is both mapped to a column and set"),
     ],
 )
@@ -121,7 +121,9 @@ def test_an_invalid_map_file_is_refused(text: str, words: str, tmp_path: Path) -
 
 
 def test_a_map_to_missing_columns_is_refused(csv_file: Write) -> None:
-    with pytest.raises(BadSource, match="value is mapped to amount, which is not a column of the file; it has src"):
+    with pytest.raises(
+        BadSource, match="value is mapped to amount, which is not a column of the file; the file has src"
+    ):
         odd(csv_file(ODD_ROW), "value=amount")
     with pytest.raises(BadSource, match=r"token_address is missing; map a column to it \(--map token_address=COLUMN\)"):
         odd(csv_file(ODD_ROW), constants=())

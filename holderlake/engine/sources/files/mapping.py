@@ -92,7 +92,9 @@ def read_map(path: Path) -> ColumnMap:
         if not isinstance(table, dict) or not all(isinstance(value, str | int) for value in table.values()):
             raise bad_source(path, f'invalid table [{name}]; write lines such as from_address = "sender"')
     if content:
-        raise bad_source(path, f"unknown table {sorted(content)[0]}; a map has [columns] and [constants]")
+        raise bad_source(
+            path, f"unknown table {sorted(content)[0]}; a column map has only the tables [columns] and [constants]"
+        )
     columns_, constants = ({own: str(value) for own, value in table.items()} for table in tables.values())
     return _checked(ColumnMap(columns_, constants))
 
@@ -105,7 +107,7 @@ def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
     for own, theirs in chosen.columns.items():
         if theirs not in raw.columns:
             seen = ", ".join(raw.columns)
-            raise raw.bad(f"{own} is mapped to {theirs}, which is not a column of the file; it has {seen}")
+            raise raw.bad(f"{own} is mapped to {theirs}, which is not a column of the file; the file has {seen}")
     taken = {*chosen.columns, *chosen.constants, *chosen.columns.values(), *_OURS_ALONE}
     if "block_time" in taken:
         taken |= set(_TIMES)  # other time columns of the file do not count
@@ -200,7 +202,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _checked(chosen: ColumnMap) -> ColumnMap:
     for own in (*chosen.columns, *chosen.constants):
         if own not in KNOWN:
-            raise BadSource(f"{own} is not a column of transfers; these are {', '.join(KNOWN)}")
+            raise BadSource(f"{own} is not a column of transfers; use one of {', '.join(KNOWN)}")
     twice = sorted(chosen.columns.keys() & chosen.constants.keys())
     if twice:
         raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; keep one")

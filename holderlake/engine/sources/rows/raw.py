@@ -130,7 +130,7 @@ def _magic(path: Path) -> bytes:
         with path.open("rb") as file:
             magic = file.read(len(_PARQUET_MAGIC))
     except IsADirectoryError:
-        raise bad_source(path, f"it is a folder; name its files, for example {path.name}/*.parquet") from None
+        raise bad_source(path, f"this is a folder; name its files, for example {path.name}/*.parquet") from None
     except OSError as error:
         is_pattern = any(letter in str(path) for letter in "*?[")
         remedy = "no file matches this pattern" if is_pattern else "check the path"

@@ -133,7 +133,10 @@ class SampleTransfers:
         held = self._held[token.chain, token.address]
         for item, amount in amounts.items():
             if amount <= 0 or (sender != ZERO_ADDRESS and held[sender, item] < amount):
-                raise ValueError(f"{sender} can't move {amount} of {token.symbol} at {time}")
+                raise ValueError(
+                    f"{sender} can't send {amount} {token.symbol} at unix second {time}; plan an amount from 1 to the "
+                    "sender's balance"
+                )
             if sender != ZERO_ADDRESS:
                 held[sender, item] -= amount
             if receiver != ZERO_ADDRESS:

@@ -188,7 +188,7 @@ class Endpoint:
         if not isinstance(failure, Refused) and "batch" not in words.lower():
             raise failure
         self.batch = min(self.batch, max(1, expected // 2))  # it accepts no batches, or only shorter ones
-        raise BatchTooLong(f"{self.host} refuses a batch of {expected} calls: {shortened(words)}")
+        raise BatchTooLong(f"{self.host} refuses a batch of {expected} calls; send fewer at a time: {shortened(words)}")
 
     def _result(self, call: Call, reply: _Reply | None) -> Any:
         if reply is None:

@@ -111,9 +111,7 @@ class Node:
             except InvalidAnswer as error:
                 for endpoint in asked:
                     self._rest(endpoint, error)
-                raise _Contradiction(
-                    f"{' and '.join({one.host: None for one in asked})}: {error}; use another endpoint"
-                ) from error
+                raise _Contradiction(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
 
         return await self._retry(self._worth_another_try, attempt)
 
@@ -212,9 +210,11 @@ async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> li
 def checked_header(wanted: int, found: Header | None) -> Header:
     """Return the header ``found`` if it is that of block ``wanted``. Raises ``InvalidAnswer`` otherwise."""
     if found is None:
-        raise InvalidAnswer(f"the node has no block {wanted}, although it has later blocks")
+        raise InvalidAnswer(f"the node has no block {wanted}, although it has later blocks; use another endpoint")
     if _quantity(found.number) != wanted:
-        raise InvalidAnswer(f"the node sent block {number(found.number)} instead of block {wanted}")
+        raise InvalidAnswer(
+            f"the node sent block {number(found.number)} instead of block {wanted}; use another endpoint"
+        )
     return found
 
 
@@ -222,4 +222,4 @@ def _quantity(text: str) -> int:
     try:
         return number(text)
     except ValueError as error:
-        raise InvalidAnswer(str(error)) from None
+        raise InvalidAnswer(f"the node sent an invalid number: {error}; use another endpoint") from None

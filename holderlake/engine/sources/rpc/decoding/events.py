@@ -52,7 +52,7 @@ def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> 
             for standard, sender, receiver, value, token_id in moves:
                 add((token, standard, sender, receiver, value, token_id, block, time, transaction, index))
     except ValueError as error:
-        raise InvalidAnswer(f"invalid number in an event: {error}") from None
+        raise InvalidAnswer(f"the node sent an event with an invalid number: {error}; use another endpoint") from None
     return skipped
 
 

@@ -114,7 +114,8 @@ def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
 
 def _other_transactions(block: Block) -> InvalidAnswer:
     return InvalidAnswer(
-        f"the node sent receipts or traces of other transactions than those of block {number(block.number)}"
+        f"the node sent receipts or traces of other transactions than those of block {number(block.number)}; "
+        "use another endpoint"
     )
 
 

@@ -77,7 +77,9 @@ class _HalvingReader(ABC):
             piece = await self._piece(first, last)
         except TooLarge as error:
             if first == last:
-                raise Refused(f"{error}, even for block {first} alone; use another endpoint") from error
+                raise Refused(
+                    f"block {first} alone is too large for the endpoint ({error}); use another endpoint"
+                ) from error
             self.width.shrink(last - first + 1)
             middle = (first + last) // 2
             return [*await self.read(first, middle), *await self.read(middle + 1, last)]
@@ -136,16 +138,24 @@ class EventReader(_HalvingReader):
         """Raise ``InvalidAnswer`` if an event is of another block, token or kind than requested."""
         for block in map(_number, {log.block_number for log in logs}):
             if not first <= block <= last:
-                raise InvalidAnswer(f"the answer for blocks {first} to {last} has an event of block {block}")
+                raise InvalidAnswer(
+                    f"the answer for blocks {first} to {last} has an event of block {block}; use another endpoint"
+                )
         if any(log.removed for log in logs):
-            raise InvalidAnswer(f"the answer for blocks {first} to {last} has an event that a reorganisation removed")
+            raise InvalidAnswer(
+                f"the answer for blocks {first} to {last} has an event that a reorganisation removed; "
+                "use another endpoint"
+            )
         if not {log.topics[0] if log.topics else "" for log in logs} <= _KINDS:
             raise InvalidAnswer(
-                f"the answer for blocks {first} to {last} has an event of a kind that was not requested"
+                f"the answer for blocks {first} to {last} has an event of a kind that was not requested; "
+                "use another endpoint"
             )
         strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
         if strangers:
-            raise InvalidAnswer(f"the answer has an event of token {min(strangers)[:64]}, which was not requested")
+            raise InvalidAnswer(
+                f"the answer has an event of token {min(strangers)[:64]}, which was not requested; use another endpoint"
+            )
 
 
 class ValueReader(_HalvingReader):
@@ -175,12 +185,12 @@ class ValueReader(_HalvingReader):
             if outcome is None:
                 raise InvalidAnswer(
                     f"the node returned null for {self._tracer.name} of block {place}, perhaps because it does not "
-                    "keep old blocks"
+                    "keep old blocks; use another endpoint"
                 )
             try:
                 add_values(rows, block, self._tracer.moved(block, outcome))
             except ValueError as error:
-                raise InvalidAnswer(f"block {place} is invalid: {error}") from None
+                raise InvalidAnswer(f"the node sent an invalid block {place}: {error}; use another endpoint") from None
             transactions += len(block.transactions)
         _linked(headers)
         hashes = {block: own.hash for block, own in headers.items()}
@@ -255,7 +265,8 @@ def _linked(headers: dict[int, Header]) -> None:
         before = headers.get(block - 1)
         if before is not None and own.parent_hash != before.hash:
             raise InvalidAnswer(
-                f"block {block} does not follow block {block - 1}: the chain was reorganised between two reads"
+                f"block {block} does not follow block {block - 1}: the chain was reorganised between two reads; "
+                "use another endpoint"
             )
 
 
@@ -264,11 +275,11 @@ def _same_chain(logs: Iterable[Log], headers: dict[int, Header]) -> None:
     for text, own in {(log.block_number, log.block_hash) for log in logs}:
         header = headers.get(number(text))
         if header is not None and header.hash != own:
-            raise ChainMoved(f"block {number(text)} was reorganised while it was read")
+            raise ChainMoved(f"block {number(text)} was reorganised while it was read; the import reads it again")
 
 
 def _number(text: str) -> int:
     try:
         return number(text)
     except ValueError as error:
-        raise InvalidAnswer(f"invalid block of an event: {error}") from None
+        raise InvalidAnswer(f"the node sent an event with an invalid block: {error}; use another endpoint") from None

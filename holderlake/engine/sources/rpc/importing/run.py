@@ -285,7 +285,10 @@ class ChainImport:
         found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
         for block, own in found.items():
             if known.get(block, own) != own:
-                raise ChainMoved(f"block {block} has the hash {own} instead of {known[block]}: it was reorganised")
+                raise ChainMoved(
+                    f"block {block} has the hash {own} instead of {known[block]}: it was reorganised; the "
+                    "import reads it again"
+                )
 
     def _count(self, piece: Piece) -> None:
         report = self._report
