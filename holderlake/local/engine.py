@@ -54,7 +54,8 @@ class LocalEngine:
         return rules_in_force(self._store().rules)
 
     def maps(self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: MapOptions) -> BulkResult:
-        """Compute the map tables of tokens at instants (UTC). Raises ``EngineError`` if the store can't be read."""
+        """Return the map tables of tokens at instants (UTC), and the tokens and instants that have no map. Raises
+        ``EngineError`` if the store can't be read."""
         from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
@@ -68,8 +69,8 @@ class LocalEngine:
     def holders(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
-        """Compute the lists of holders of tokens at instants (UTC). Raises ``EngineError`` if the store can't be
-        read."""
+        """Return the ``holders`` rows of tokens at instants (UTC), and the tokens and instants without holders. Raises
+        ``EngineError`` if the store can't be read."""
         from holderlake.engine.maps.batch import holder_batches
 
         known, refused = self._known(chain, tokens, instants)
@@ -83,7 +84,8 @@ class LocalEngine:
     def _known(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
-        """Return the supported tokens by address, and a missing answer for each instant of the other tokens."""
+        """Return the supported tokens by address, and a ``MissingAnswer`` with the reason for each instant of each
+        other token."""
         from holderlake.engine.queries.balances import supported_token
 
         known, refused = {}, []
@@ -103,7 +105,7 @@ def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
 def _without_holders(
     answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]
 ) -> list[MissingAnswer]:
-    """Return a missing answer for each token and instant that has no row in ``answered``: the token then has no
+    """Return a ``MissingAnswer`` for each token and instant without a row in ``answered``: the token then has no
     holders."""
     from holderlake.engine.queries.balances import no_holders
 

@@ -100,7 +100,8 @@ def read_copy(root: Path) -> Image | None:
 
 
 def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
-    """Compare the catalogue with its copy if its file has changed since the last comparison. ``again`` always compares.
+    """Compare the catalogue with its copy if its file has changed since the last comparison. With ``again``, always
+    compare.
 
     Raises ``DamagedCatalog`` if the catalogue is damaged or older than its copy. If the catalogue has more writes than
     its copy, a process was killed before it wrote the copy. Such a catalogue is accepted if it passes SQLite's

@@ -1,4 +1,4 @@
-"""Record and read the changes of a store. Each has the earliest second as of which answers may differ.
+"""Record and read the changes of a store, each with the earliest second as of which answers may differ.
 
 Caches read the log at every request, so a read must take microseconds. Therefore one connection stays open, and
 SQLite's ``data_version`` shows whether a process has committed since the last read.
@@ -65,9 +65,10 @@ class ChangeLog:
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the earliest second like ``first_change_since``, but only from the changes in memory.
+        """Return the earliest unix second as of which answers changed after ``generation``, from changes in memory.
 
-        Changes that this object has not read from the catalogue yet are missing.
+        None if no later change is in memory. New changes are not read from the catalogue, so the newest ones may be
+        missing.
         """
         seqs, first_times = self._later
         place = bisect_right(seqs, generation)
@@ -81,7 +82,8 @@ class ChangeLog:
             return self._generation, manifest
 
     def _catch_up(self, with_manifest: bool) -> Manifest | None:
-        """Read new changes. Return the manifest if ``with_manifest`` is true or it is already in memory, else None."""
+        """Read the new changes from the catalogue. Return the manifest if ``with_manifest`` is true, else None or the
+        manifest in memory."""
         with sqlite_failures(self._root / CATALOG):
             return self._read_changes(with_manifest)
 

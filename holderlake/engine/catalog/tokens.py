@@ -72,7 +72,7 @@ def read_chains(catalog: sqlite3.Connection) -> list[str]:
 
 
 def token_info(row: Sequence[Any]) -> TokenInfo:
-    """Make a ``TokenInfo`` from a row of ``INFO_COLUMNS``."""
+    """Make a ``TokenInfo`` from a row of the table ``tokens`` with the columns ``INFO_COLUMNS``."""
     chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
     return TokenInfo(chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
 
@@ -91,9 +91,9 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 
 
 def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> bool:
-    """Store assumed metadata (see ``_assumed``) for a token without imported metadata. Return whether anything changed.
+    """Store assumed metadata, for example 18 decimals for ERC-20, for a token without imported metadata.
 
-    If metadata was assumed earlier for another token standard, it is replaced.
+    If metadata was assumed earlier for another token standard, it is replaced. Return whether anything changed.
     """
     token = _assumed(chain, address, standard)
     is_new = execute_all(catalog, _ASSUME, [_row(token, assumed=True)])

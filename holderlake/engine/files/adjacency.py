@@ -3,9 +3,9 @@
 A transfer with a value above 0 makes two entries: one with the sender as owner, and one with the receiver as owner. A
 transfer to oneself makes one entry. The entries of an owner are adjacent and sorted by time.
 
-Each entry has bits that are set if it is the owner's first transfer with the counterparty. The number of bits set so
-far is stored for every 64th entry. The degree of an address (its number of distinct counterparties) as of any second is
-therefore a difference of two such numbers.
+Each entry has bits that are set if it is the owner's first transfer with the counterparty. For every 64th entry, the
+number of bits set in all earlier entries is stored. The degree of an address (its number of distinct counterparties) as
+of any second is therefore a difference of two such numbers.
 
 A run is a file with the entries of some imports. A store has one large run and a few small ones.
 """
@@ -66,7 +66,7 @@ class Run:
 
     @staticmethod
     def of(arrays: Arrays) -> Run:
-        """Make a run from the arrays of its file, by name."""
+        """Make a run from ``arrays``, the arrays of its file by name."""
         return Run(*(arrays[name] for name in _COLUMNS))
 
     def entries(self, addresses: Array) -> tuple[Array, Array]:
@@ -95,8 +95,7 @@ class Run:
         return graph_kernels.entries_upto(self.times, starts, ends, seconds)
 
     def counterparties(self, starts: Array, ends: Array) -> Array:
-        """Return for each range of entries the numbers of distinct counterparties, of senders and of receivers, as one
-        row.
+        """Return a row for each range of entries: the numbers of distinct counterparties, of senders and of receivers.
 
         A range must begin with the first entry of an address.
         """

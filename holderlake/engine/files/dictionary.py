@@ -63,7 +63,7 @@ class Volume:
     def find(self, texts: pa.Array, hashes: Array) -> Array:
         """Return the number of each of the addresses ``texts``; ``UNKNOWN`` (-1) if it is not in this volume.
 
-        ``hashes`` are the ``digests`` of the texts.
+        ``hashes`` has the hash of each text (``hashing.digests``).
         """
         found = np.full(len(hashes), UNKNOWN, np.int64)
         order = np.argsort(hashes)  # sorted look-ups use the processor's cache better
@@ -86,8 +86,8 @@ class Volume:
 
 
 def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
-    """Make a volume of distinct addresses, with numbers from ``first`` on. ``hashes`` are the ``digests`` of the
-    texts."""
+    """Make a volume of the distinct addresses ``texts``, with numbers from ``first`` on. ``hashes`` has the hash of
+    each text (``hashing.digests``)."""
     large = texts.cast(pa.large_string())
     if large.offset:
         large = pa.concat_arrays([large, pa.array([], pa.large_string())])
@@ -148,8 +148,8 @@ class Dictionary:
         return self.find_hashed(pa.array(texts, pa.string()), digests_of_few(texts))
 
     def find_hashed(self, texts: pa.Array, hashes: Array) -> Array:
-        """Return the numbers of addresses as ``find`` does. ``hashes`` are the ``digests`` of the addresses
-        ``texts``."""
+        """Return the number of each address; -1 if the store does not have it. ``hashes`` has the hash of each of the
+        addresses ``texts`` (``hashing.digests``)."""
         found = np.full(len(hashes), UNKNOWN, np.int64)
         for volume in self.volumes:
             missing = np.flatnonzero(found == UNKNOWN)

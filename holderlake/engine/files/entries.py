@@ -46,7 +46,7 @@ class Entries:
         return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
 
     def starts(self, places: Array) -> Array:
-        """Return for each address the position in ``places`` of its first entry. The last value is ``len(places)``.
+        """Return for each address the position in ``places`` of its first entry, and ``len(places)`` as last value.
 
         ``places`` are ascending indices of entries.
         """
@@ -84,7 +84,8 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
 
 
 def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
-    """Join several ``Entries`` into one. Their owners must be positions in the same ``addresses``."""
+    """Join several ``Entries`` into one. The ``owners`` of all ``pieces`` must be indices into the same
+    ``addresses``."""
     columns = (np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Entries)[1:])
     return Entries(addresses, *columns)
 
@@ -102,8 +103,8 @@ def concatenate_entries(first: Entries, second: Entries) -> Entries:
 class Shared:
     """Entries with a key (for example the counterparty) that several owners have in common.
 
-    ``places`` has the index of each entry, ``key_places`` the index of its key in ``keys``. ``firsts`` is True for the
-    first entry of an owner with a key.
+    Three arrays have one value for each of these entries: ``places`` (its index in the examined ``Entries``),
+    ``key_places`` (the index of its key in ``keys``) and ``firsts`` (True for the owner's first entry with the key).
     """
 
     places: Array

@@ -89,7 +89,7 @@ class Manifest:
     """The files of the store at one moment.
 
     ``numbers`` has the number of each token, by (chain, address). ``parts`` has the parts of each token, by token
-    number; the base comes first. ``sums`` has the ``Sum`` of each file, by path.
+    number; the base comes first. ``sums`` has the ``Sum`` (size and checksum) of each file, by path.
     """
 
     numbers: Mapping[tuple[str, str], int]

@@ -86,12 +86,13 @@ class Part:
 
     @staticmethod
     def of(arrays: Arrays) -> Part:
-        """Make a part from the arrays of its file, by name."""
+        """Make a part from ``arrays``, the arrays of its file by name."""
         moves = Moves(arrays["times"], arrays["senders"], arrays["receivers"], arrays["values"])
         return Part(moves, *(arrays[name] for name in _INTERVALS))
 
     def open_day(self, second: int) -> Moves:
-        """Return the transfers of the UTC day of ``second`` (unix) that are not after ``second``."""
+        """Return the transfers from the beginning of a UTC day until the unix second ``second`` of that day,
+        included."""
         start = second - second % DAY
         return self.moves.at(slice(count_until(self.moves.times, start, "left"), count_until(self.moves.times, second)))
 

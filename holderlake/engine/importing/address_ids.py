@@ -54,7 +54,7 @@ class AddressIds:
         return Dictionary([*self._mapped, *self._fresh])
 
     def ranks(self, numbers: Array) -> Array:
-        """Return the position of each address in alphabetical order, see ``Dictionary.ranks``."""
+        """Return the position of each of the given, distinct addresses in their alphabetical order."""
         return self.dictionary.ranks(numbers)
 
     def numbered(self, rows: pa.Table) -> pa.Table:

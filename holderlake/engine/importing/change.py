@@ -111,7 +111,8 @@ class Change:
         return counts
 
     def _add(self, number: int, added: TokenRows, stored: list[PartFile]) -> Period:
-        """Write the new rows of a token. Merge them with the parts in ``stored`` that ``_to_merge`` selects."""
+        """Write the new rows of a token, merged with the parts of ``stored`` that ``_to_merge`` selects. Return the new
+        rows' period."""
         merged = _to_merge(stored, added.rows)
         kind = BASE if len(merged) == len(stored) else TAIL
         return self._write(number, kind, added.tables(), [added.keys], merged)
@@ -122,7 +123,7 @@ class Change:
         """Write rows of a token and all rows of the parts ``merged`` as one new part, which replaces the parts.
 
         The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays with the hashes of the
-        rows' keys.
+        rows' keys. Return the period of the rows in ``tables``.
         """
         summary = RowSummary(number, self._spool, self._entries if kind != OPENING else None)
         name = self._import.new_name()
@@ -141,8 +142,8 @@ class Change:
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
 
     def take_over(self, chain: str, address: str, file: str) -> None:
-        """Make the part of a token from a Parquet file of its transfers in the store; ``file`` is its name without
-        suffix."""
+        """Make the part of a token from a Parquet file with its transfers, which is already in the store's folder.
+        ``file`` is the file's name without suffix."""
         number = self._number((chain, address))
         path = self._path("transfers", file)
         summary = RowSummary(number, self._spool, self._entries)
@@ -326,7 +327,8 @@ class Change:
     def _add_run(self) -> None:
         """Write the new entries as one run.
 
-        The rule of ``_to_merge`` decides whether it is merged with all runs, with the small runs, or with none.
+        If the new entries and the small runs together exceed a tenth of the large run, all runs are merged into the new
+        one. Otherwise, the small runs are merged into it if there are ``_TAILS`` or more.
         """
         runs, count = list(self.manifest.runs), self._entries.count
         tails = runs[1:]

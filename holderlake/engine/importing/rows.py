@@ -130,9 +130,10 @@ class Coding:
 
     @staticmethod
     def keys(table: pa.Table) -> Array:
-        """Return the hash of each row's key (tx_hash, log_index, token_id). It is the same in all versions.
+        """Return the hash of each row's key (tx_hash, log_index, token_id). All versions of Holderlake compute the same
+        hash.
 
-        If a row has no transaction hash, its block and addresses take the place of the hash.
+        If a row has no transaction hash, its block and addresses are used instead of the transaction hash.
         """
         transactions, items = table["tx_hash"], pc.fill_null(table["token_id"], "")
         if transactions.null_count:

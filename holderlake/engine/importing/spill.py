@@ -164,7 +164,7 @@ class TableBuckets(_Buckets[pa.Table]):
     """Buckets of rows in Arrow tables of the same schema."""
 
     def blocks_of(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield some columns of a bucket's rows in batches, see ``blocks``."""
+        """Yield the given columns of a bucket's rows in batches, in the order in which the rows were added."""
         if number in self._written:
             with self._path(number).open("rb") as file:
                 yield from self._streams(file, columns)

@@ -73,8 +73,9 @@ def holder_batches(
 ) -> Iterator[pa.Table]:
     """Yield the lake's ``holders`` rows of every token at every instant, in batches.
 
-    The rows are those of the ``limit`` largest holders at each instant. The order, the state of the store and the
-    errors are the same as in ``map_batches``.
+    The rows are those of the ``limit`` largest holders, by token, then instant. An instant without holders has no rows.
+    All batches read the state that the store has at the first batch. Address details are null unless ``details`` is
+    true. Raises ``UnknownToken`` or ``UnsupportedToken``.
     """
     snapshot = store.cached_snapshot()
     view = snapshot.view()

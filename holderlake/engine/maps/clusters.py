@@ -44,9 +44,9 @@ class Clusters:
     - ``sums``: sum of the holders' balances, as limbs.
     - ``holders`` and ``magic``: number of holders, and of magic nodes.
 
-    The arrays ``owners`` (index of the cluster), ``nodes`` (index of the address) and ``is_magic`` have one value
-    for each member. Members are sorted by cluster. In a cluster, holders come first, by descending balance, then magic
-    nodes, the strongest first.
+    The arrays ``owners`` (index of the cluster), ``nodes`` (index of the address) and ``is_magic`` have one value for
+    each member. Members are sorted by cluster. In a cluster, holders come first, by descending balance, then magic
+    nodes, the one with the most links first.
     """
 
     instants: Array
@@ -72,7 +72,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class RankedNodes:
-    """Nodes of maps by instant and rank: shown holders by descending balance, or magic nodes by descending strength.
+    """Nodes of maps by instant and rank: shown holders by balance, or magic nodes by number of links, descending.
 
     ``instants`` are indices of instants, ``nodes`` indices of addresses. ``balances`` are raw, as limbs (64-bit
     words, see ``bigint``); the array is empty for magic nodes.

@@ -16,9 +16,9 @@ from holderlake.engine.store.store import Store
 class GraphInput:
     """Input of a token's graphs at several instants.
 
-    ``view`` has the arrays of the ``store``. ``kinds`` has the kinds of every address as bits. ``marked`` is a Bloom
-    filter of the addresses with a kind of ``addresses.MARKED``. ``seconds`` are the instants, as ascending unix
-    seconds.
+    ``view`` has the arrays of the ``store``. ``kinds`` has the kinds of every address as bits, by address number.
+    ``marked`` is a Bloom filter of the numbers of all exchanges, contracts and hypernodes. ``seconds`` are the
+    instants, as ascending unix seconds.
     """
 
     store: Store

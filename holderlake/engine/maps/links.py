@@ -81,7 +81,7 @@ def between_nodes(
     """Return the links at each of the ascending ``seconds`` between the addresses that are nodes at that second.
 
     ``names`` is the order of the addresses. ``present`` is a mask with a row for each address of ``names`` and a column
-    for each second. ``supernodes_from`` has, for each address, the position of the first second at which it is a
+    for each second. ``supernodes_from`` has, for each address, the index of the first of ``seconds`` at which it is a
     supernode. A link is dropped from the second on at which both ends are supernodes.
     """
     keys = transfers.links(view)
@@ -122,7 +122,8 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
     """Return all pairs of an instant and a link such that both ends of the link are present at the instant.
 
     The result is two arrays: indices of instants, and indices of links. Link n counts from the instant with the index
-    ``begin[n]`` to the one with the index ``end[n]`` (excluded). ``present`` is as in ``between_nodes``.
+    ``begin[n]`` to the one with the index ``end[n]`` (excluded). ``present`` is a mask with a row for each address and
+    a column for each instant. ``senders`` and ``receivers`` are rows of ``present``, one for each link.
     """
     by_instant = np.ascontiguousarray(present.T)
     step = max(1, _CELLS // max(1, len(senders)))
@@ -139,9 +140,9 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
 class Uses(NamedTuple):
     """Transfers between wallets and exchanges in time windows.
 
-    ``owners`` are the wallets (positions in an ``AddressOrder``), ``windows`` positions in a list of windows. A
-    transfer stops counting at the instant with position ``dropped_from``, because wallet and exchange are then both
-    supernodes.
+    Three arrays have one value for each of the transfers: ``owners`` (the wallet's position in an ``AddressOrder``),
+    ``windows`` (index into ``TimeWindows.keys``), and ``dropped_from``. From the instant with the index
+    ``dropped_from`` on, the transfer does not count, because wallet and exchange are both supernodes.
     """
 
     transfers: Transfers

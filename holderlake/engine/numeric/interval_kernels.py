@@ -33,10 +33,11 @@ def enough_rows(
     instants: int,
     most: int,
 ) -> int:
-    """Return how far to read from row ``start``, so that at least ``most`` intervals include each instant.
+    """Return the first row that need not be read so that at least ``most`` intervals include each instant.
 
-    The result is the row number after the last row to read. Rows in ``left_out`` (ascending row numbers) do not count.
-    If there are too few intervals, return the number of all rows.
+    Reading begins at row ``start``. Rows in ``left_out`` (ascending row numbers) do not count. If there are too few
+    intervals, return the number of all rows. ``instant_of[day - first_day]`` is the number of the first instant on that
+    day or later, ``instants`` the number of instants.
     """
     counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
     for row in range(start, len(first_days)):
@@ -65,7 +66,8 @@ def kept_rows(
 ) -> int:
     """Write into ``rows`` the numbers of the intervals from ``start`` to ``stop`` (excluded) that include an instant.
 
-    Rows in ``left_out`` (ascending row numbers) are skipped. Return the number of values written.
+    Rows in ``left_out`` (ascending row numbers) are skipped. Return the number of values written. ``instant_of[day -
+    first_day]`` is the number of the first instant on that day or later.
     """
     kept, begin, last_day = 0, start, first_day + len(instant_of) - 1
     every_day = True  # has an instant of its own, as with a single map
@@ -227,7 +229,8 @@ def merge_rows(
     ``places[n]``.
 
     The result is written into the last four arguments: holders, balances, first instants and last instants (excluded).
-    ``rows`` and ``places`` are ascending.
+    ``rows`` and ``places`` are ascending. ``instant_of[day - first_day]``, the number of the first instant on that day
+    or later, turns the days of the intervals into instants.
     """
     width, new_width, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
     found, place = 0, 0

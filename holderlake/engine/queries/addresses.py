@@ -290,7 +290,7 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
 
 
 def marked_filter(store: Store, view: View) -> Array:
-    """Return a Bloom filter of the numbers of addresses that have any of the kinds ``MARKED``."""
+    """Return a Bloom filter of the numbers of all addresses that are exchanges, contracts or hypernodes."""
 
     def compute() -> Array:
         return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))

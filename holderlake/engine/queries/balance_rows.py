@@ -128,8 +128,8 @@ class BalanceReader:
         self._changed, self._replaced, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
-        """Return two arrays for the intervals at ``places``: the position of the first instant of each, and of the
-        first instant after its end."""
+        """Return two arrays for the part's intervals at the indices ``places``: the index of the first requested second
+        in each interval, and of the first one after it."""
         last = len(self._instant_of) - 1
         days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
         firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
@@ -243,8 +243,8 @@ class BalanceReader:
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """Return the balances of all addresses except the zero address, by descending balance, then address.
 
-        If an address never differs from the base, its intervals of the base are returned, else its new balances.
-        ``start`` and ``most`` are as in ``balances``.
+        If an address never differs from the base, its intervals from row ``start`` of the base on are returned, else
+        its new balances. With ``most``, smaller holders than the ``most`` largest at each instant may be missing.
         """
         left_out = np.union1d(self._replaced, self._zero_places)
         days = (self._first_day, self._instant_of)
@@ -327,8 +327,8 @@ class BalanceReader:
 
 
 def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
-    """Return two arrays with a value for each interval of the addresses: the index of its address, and the row of the
-    interval."""
+    """Return two arrays with a value for each interval of the addresses: the index into ``addresses`` of its holder,
+    and its row in the part."""
     addresses = addresses.astype(np.int32)  # with another type, numpy would copy the index
     starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
     return np.repeat(np.arange(len(addresses)), ends - starts), part.places[expand_ranges(starts, ends)]

@@ -89,7 +89,7 @@ _OF_ADDRESS: Final = """token_id IN (
 
 
 def holders_of_item(store: Store, chain: str, token_address: str, token_id: int, as_of: datetime) -> pa.Table:
-    """Return the holders of an item at the end of the second (``ITEMS``), the largest quantity first.
+    """Return the holders of an item at the end of the second ``as_of``, the largest quantity first (schema ``ITEMS``).
 
     Raises ``UnknownToken``, or ``NoHolders`` if the item has no holders or the token has no items.
     """
@@ -106,7 +106,7 @@ def holders_of_item(store: Store, chain: str, token_address: str, token_id: int,
 def items_of_address(
     store: Store, address: str, as_of: datetime, chain: str | None = None, token_address: str | None = None
 ) -> pa.Table:
-    """Return the items of an address at the end of the second (``ITEMS``), by chain, token and item.
+    """Return the items of an address at the end of the second ``as_of``, by chain, token and item (schema ``ITEMS``).
 
     If ``chain`` or ``token_address`` is given, only items of that chain or token are returned.
     """
@@ -152,10 +152,10 @@ def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
 
 
 def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound: str) -> list[dict[str, Any]]:
-    """Return the rows of ``ITEMS`` as Python values, by item.
+    """Return the holdings of a token's items at the end of the second ``as_of``, as rows of ``ITEMS``, by item.
 
-    The SQL condition ``chosen`` selects the transfers from which the rows are computed. ``bound`` has the values of the
-    condition's parameters.
+    The SQL condition ``chosen`` selects the transfers that count. ``bound`` has the values of the condition's
+    parameters.
     """
     parameters = {"chain": token.chain, "token": token.address, "second": to_unix(as_of), "zero": ZERO_ADDRESS}
     parameters |= {"holder": bound.get("address", "")} | bound

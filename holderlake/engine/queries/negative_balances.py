@@ -69,7 +69,8 @@ def negative_balances(store: Store, chain: str, token_address: str, as_of: datet
 
 
 def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
-    """Return the addresses below zero of all tokens of the store (``NEGATIVE_BALANCES``), by chain and token."""
+    """Return the addresses below zero of all tokens at the end of the second ``as_of``, by chain and token. The schema
+    is ``NEGATIVE_BALANCES``."""
     snapshot = store.snapshot()
     found = (negative_balances(snapshot, one.chain, one.token_address, as_of) for one in snapshot.histories())
     return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *found])

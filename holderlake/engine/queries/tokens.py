@@ -48,8 +48,8 @@ def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = Fa
 
 
 def search_tokens(store: Store, text: str, limit: int = 50) -> pa.Table:
-    """Return ``tokens`` rows of at most ``limit`` tokens that match the text, the best first, see
-    ``catalog.search``."""
+    """Return the lake's ``tokens`` rows of at most ``limit`` tokens that match an address, symbol or name, the best
+    first."""
     return _tokens(store, store.search(normalise_address(text), limit), stats=False)
 
 

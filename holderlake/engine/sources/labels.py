@@ -234,7 +234,8 @@ def _graphsense(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> Label
 def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
     """Return the kinds that a tag of GraphSense gives to an address.
 
-    ``category`` is that of the actor. It does not apply to the actor's tokens and deployers, which the name shows.
+    ``actor`` is the owner of the address, ``category`` the kind of owner, and ``pack`` the file of tags. If the name is
+    that of an exchange's token or deployer, the address is no exchange.
     """
     named = kinds_of(name)
     is_token = bool(_TICKER.search(name))

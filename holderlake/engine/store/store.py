@@ -279,8 +279,8 @@ class Store(Metadata):
         return self._pinned[0] if self._pinned else self._changes.generation()
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the earliest second like ``first_change_since``, but only from the changes that this process has
-        read."""
+        """Return the earliest unix second whose answers changed after ``generation``, without reading new changes. None
+        if this process knows of no later change."""
         return self._changes.known_change_since(generation)
 
     def first_change_since(self, generation: int) -> int | None:

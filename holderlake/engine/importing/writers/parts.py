@@ -38,8 +38,8 @@ def write_part(
 
 
 def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Path, budget: Budget) -> ArrayBuckets:
-    """Write the transfers by time. Return the balance changes (address, day, signed digits) in buckets by address
-    number."""
+    """Write the transfers by time, with values of ``width`` limbs. Return the balance changes (address, day, signed
+    digits) in buckets by address number."""
     rows = sum(map(len, pieces))
     times = _type_of_times(pieces)
     columns = ("times", "senders", "receivers", "values")
@@ -181,7 +181,7 @@ def _by_size(
     """Yield the intervals in groups, by descending balance. The intervals inside a group are not sorted.
 
     If very many intervals have the same balance, they make several groups, by ranges of addresses. The columns are
-    those of ``_intervals_of``, then the position of the interval in the order by holder and day.
+    holders, balances (limbs), first days, end days, and the position of the interval in the order by holder and day.
     """
     if not by_holder.rows_of(0):
         return

@@ -203,7 +203,7 @@ def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]
 
 
 def _firsts(entries: Entries) -> Array:
-    """Return for each entry the bits that it sets in ``Run.firsts``, as far as the given entries show.
+    """Return the array ``Run.firsts`` for the given entries, as if an owner had no earlier entries.
 
     A bit is set in the owner's first entry with a counterparty (``ANY``), in the first one from it (``INWARD``), and in
     the first one to it (``OUTWARD``).
@@ -258,10 +258,11 @@ def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
 
 
 def _write_places(file: ArrayFile, owners: ArrayBuckets, count: int, chunk: int) -> None:
-    """Write the arrays ``addresses``, ``starts`` and ``begun`` of a ``Run``.
+    """Write the arrays ``addresses``, ``starts`` and ``begun`` of a ``Run`` with ``count`` entries.
 
-    If at least a quarter of all addresses have entries, ``addresses`` is left empty. The other two arrays then have a
-    value for every address number.
+    Bucket 0 of ``owners`` has three columns: owners (ascending), index and unix second of the owner's first entry. If
+    at least a quarter of all addresses have entries, ``addresses`` is left empty, and the other two arrays have a value
+    for every address number.
     """
     size = 1 + max(int(block[0][-1]) for block in owners.blocks(0))
     if 4 * owners.rows_of(0) < size:
@@ -287,9 +288,10 @@ def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
 
 
 def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
-    """Yield all address numbers from 0 to the last owner, in batches, each with a block of rows of ``owners``.
+    """Yield pairs: a batch of rows of ``owners`` (ascending), and up to ``chunk`` consecutive address numbers.
 
-    For each number of the batch, the block contains the least owner that is not smaller than the number.
+    All pairs together have every address number from 0 to the last owner once. For each number of a pair, the batch of
+    rows has the first owner that is equal or larger.
     """
     number = 0
     for block in owners.blocks(0):

@@ -96,7 +96,9 @@ def read_transfers(
 ) -> pa.Table:
     """Return the transfers of a file, in the file's order. Raises ``BadSource`` if any row is invalid.
 
-    The arguments are those of ``FileOptions``.
+    ``format`` is one of ``FORMATS``; None detects it. ``chain`` is the chain of a file without a chain column.
+    ``column_map`` has the file's columns by our names. ``block_times`` (unix seconds by block) replace the times in the
+    file.
     """
     found = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
     if found.rejected is not None:

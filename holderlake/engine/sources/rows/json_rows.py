@@ -53,7 +53,7 @@ def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str,
 
 
 def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
-    """Yield the JSON documents of a file: the document, its line (None if unknown), and True if the file has no other
+    """Yield for each JSON document of a file: its line (None if unknown), the document, and True if it is the only
     one."""
     lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
     line, first = next(lines, (1, ""))
@@ -112,7 +112,7 @@ def _records(
         if step not in found:
             seen = ", ".join(found) or "nothing"
             raise bad_source(
-                path, f"the key {step} of --rows {'.'.join(steps)} is missing; there are {seen}", line=line
+                path, f"the key {step} of --rows {'.'.join(steps)} is missing; the keys are {seen}", line=line
             )
         found = found[step]
     rows = [found] if isinstance(found, dict) else found
@@ -155,7 +155,7 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
     found = [steps for steps in found if steps in filled] or found[:1]
     if len(found) > 1:
         choices = " or ".join(f"--rows {'.'.join(steps)}" for steps in found)
-        raise bad_source(path, f"it has more than one list of rows; name one by {choices}")
+        raise bad_source(path, f"the file has more than one list of rows; choose one with {choices}")
     if not found and "jsonrpc" in document and isinstance(document.get("result"), dict):
         return ("result",)
     return found[0] if found else ()
