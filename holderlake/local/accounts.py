@@ -33,7 +33,8 @@ def open_keys(settings: Settings) -> KeyStore:
 def wait_for_keys(settings: Settings, say: Callable[[str], None]) -> KeyStore:
     """Open the database of API keys, and wait up to a minute for a PostgreSQL that cannot be reached yet.
 
-    ``say`` is called with a message when the wait begins. Raises the errors of ``open_keys``.
+    ``say`` is called with a message when the wait begins. Raises ``KeysError``, and ``ValueError`` for an invalid URL
+    of the database.
     """
     for attempt in stamina.retry_context(
         on=_is_away, attempts=None, timeout=_WAIT_SECONDS, wait_initial=1, wait_max=5, wait_jitter=0

@@ -17,14 +17,14 @@ from holderlake.settings import Settings, SettingsError
 def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: bool, as_json: bool) -> None:
     """Mark tokens as indexed, or with ``remove`` as not indexed, and print the chain's indexed tokens.
 
-    Raises ``ValueError`` for an invalid address. Raises ``SettingsError`` if ``remove`` names a token that the settings
-    index.
+    Raises ``ValueError`` for an invalid address. Raises ``SettingsError`` if a token to remove is marked as indexed by
+    the settings.
     """
     keys = [(chain, typed_token(chain, token)) for token in tokens]
     named = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
     if named:
         raise SettingsError(
-            f"the settings index {named[0][1]} on {chain}; remove it from the settings' section [engine.indexed]"
+            f"the settings mark {named[0][1]} on {chain} as indexed; remove it from their section [engine.indexed]"
         )
     with open_own_store(settings) as store:
         store.index_tokens(keys, COMMAND, not remove)

@@ -27,7 +27,7 @@ def engine_rules(settings: Settings) -> Rules:
 
 
 def open_own_store(settings: Settings, say: Say | None = None) -> Store:
-    """Open the user's own store, to which imports write, with the rules of the settings; see ``open_store``."""
+    """Open the user's own store, to which imports write, with the rules and indexed tokens of the settings."""
     root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
     return open_store(root, rules, limit, settings.engine.index_keys, say)
 

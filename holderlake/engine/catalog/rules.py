@@ -42,7 +42,7 @@ def rules_in_force(rules: Rules) -> dict[str, Any]:
 
 
 def open_rules(catalog: sqlite3.Connection, chosen: Rules | None) -> RulesInForce:
-    """Return ``chosen`` and store it. If ``chosen`` is None, return the stored rules.
+    """Store the rules ``chosen`` and return them. If ``chosen`` is None, return the stored rules.
 
     New rules change answers as of any second, so a change is added to the change log. If ``chosen`` equals the stored
     rules, nothing is written, so opening a store does not wait for a running import.

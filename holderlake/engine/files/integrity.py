@@ -77,8 +77,8 @@ def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
 
 
 def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
-    """Record the ``Sum`` of listed files that have none. Record the present time as ``replaced_at`` of files no longer
-    listed."""
+    """Record the ``Sum`` of listed files that have none. For files that are no longer listed, record the present time
+    as ``replaced_at``."""
     new = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
     catalog.executemany(_ADD, new)
     catalog.execute(_RETIRE, (int(time.time()),))

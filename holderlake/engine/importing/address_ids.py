@@ -1,7 +1,7 @@
 """Numbers of addresses during an import: known addresses keep their numbers, new addresses get the next ones.
 
-Few new addresses are kept in memory; many are written to a memory-mapped volume (a file). The memory of an import
-therefore has a limit for any number of new addresses.
+Few new addresses are kept in memory; many are written to a memory-mapped volume (a file). An import therefore needs
+limited memory, however many addresses are new.
 """
 
 from __future__ import annotations

@@ -368,8 +368,8 @@ class RowSummary:
         self._entries = buffer
 
     def observe(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the tables unchanged, and collect from each. With more than one table, the collected transfers are kept
-        on disk."""
+        """Yield the tables unchanged, and collect their transfers, period and entries. With more than one table, the
+        collected transfers are kept on disk."""
         for rows in tables:
             self.periods.append(period_of(rows))
             moves = moves_of(rows)
@@ -381,7 +381,7 @@ class RowSummary:
             yield rows
 
     def read(self, tables: Iterable[pa.Table]) -> None:
-        """Read all tables and collect from them like ``observe``, for callers that do not need the rows."""
+        """Read all tables and collect their transfers, period and entries, for callers that do not need the rows."""
         for _ in self.observe(tables):
             pass
 

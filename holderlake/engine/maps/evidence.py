@@ -99,7 +99,8 @@ ORDER BY cluster_id, strength, place
 
 @dataclass(frozen=True)
 class _RankedLink:
-    """A link of a cluster and its rank ``strength`` among the cluster's links; 1 is the strongest."""
+    """A link of a cluster and its rank ``strength`` among the cluster's links; 1 is the link with the most
+    transfers."""
 
     cluster_id: int
     strength: int

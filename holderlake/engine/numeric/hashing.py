@@ -32,7 +32,8 @@ _WORDS: Final = np.select(
 
 
 def digests(texts: pa.Array) -> Array:
-    """Return the last eight bytes of each text's MD5, little-endian. ``texts`` is an array of strings without nulls."""
+    """Return the last eight bytes of each text's MD5 as a little-endian integer. ``texts`` has strings without
+    nulls."""
     plain = texts.cast(pa.string())
     if not _are_many(len(plain)):
         return digests_of_few(plain.to_pylist())

@@ -117,8 +117,8 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 class _Pairs:
     """Transfers of addresses as arrays with a value for each transfer.
 
-    ``owners`` is the position of the address in a list of addresses. ``others`` is the address number of the
-    counterparty. ``inward`` is True if the address received.
+    ``owners`` is the address, as index into the argument ``addresses`` of ``of``. ``others`` is the address number of
+    the counterparty. ``inward`` is True if the address received.
     """
 
     owners: Array

@@ -146,7 +146,8 @@ class BalanceReader:
         return held
 
     def _intervals(self, part: Part, places: Array) -> Rows:
-        """Return the intervals of the part at the positions ``places``."""
+        """Return the part's intervals with the row numbers ``places``, with indices of requested seconds instead of
+        days."""
         return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
 
     def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:

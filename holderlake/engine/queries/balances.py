@@ -34,7 +34,7 @@ class Balances:
     negative: list[tuple[str, int]]
 
     def share(self, amount: int) -> float:
-        """Return an amount as a part of the supply, see ``share_of``."""
+        """Return a raw amount as a part of the supply, from 0 to 1."""
         return share_of(amount, self.supply)
 
 

@@ -117,9 +117,9 @@ def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
 
 
 def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
-    """Return for each instant the ``LARGEST`` balances that follow the largest ones.
+    """Return for each instant up to ``LARGEST`` balances, in descending order, after skipping the largest ones.
 
-    ``known`` has for each instant the number of largest balances to skip.
+    ``known`` has for each instant the number of balances to skip.
     """
     instants, places = largest(free, len(known), max(known, default=0) + LARGEST)
     edges = np.searchsorted(instants, np.arange(len(known) + 1)).tolist()

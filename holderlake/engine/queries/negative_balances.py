@@ -144,7 +144,7 @@ def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dic
 
 
 def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> list[tuple[int, int, int]]:
-    """Return the changes of the addresses' balances, sorted: address number, unix second, exact change."""
+    """Return the changes of the addresses' balances as sorted tuples (address number, unix second, exact change)."""
     found: list[tuple[int, int, int]] = []
     for part in view.parts(*key):
         moves = part.moves.at(slice(count_until(part.moves.times, second)))

@@ -1,6 +1,6 @@
 """Read balance lists: files with the balances of a token as of a block or a time.
 
-They are stored as opening balances, see ``engine.catalog.opening_balances``.
+The balances are stored as opening balances (``engine.catalog.opening_balances``).
 """
 
 from __future__ import annotations

@@ -154,7 +154,8 @@ class Metadata:
             return indexed_tokens.indexed_tokens(catalog)
 
     def search(self, text: str, limit: int) -> list[TokenInfo]:
-        """Return at most ``limit`` tokens by address, symbol or name, the best first; see ``catalog.search``."""
+        """Return at most ``limit`` tokens that match an address, symbol or name, the best first
+        (``catalog.search``)."""
         with self._catalog() as catalog:
             return search(catalog, text, limit)
 
@@ -164,7 +165,7 @@ class Metadata:
             return tokens.read_chains(catalog)
 
     def labels(self, addresses: Sequence[str], chain: str | None = None) -> dict[str, AddressLabel]:
-        """Return the merged label of each address that has labels; see ``labels.merged_labels``."""
+        """Return the merged label of each address that has labels, by address. Labels of ``chain`` have precedence."""
         read = partial(self._read_labels, chain)
         return self._metadata.labels(chain).get(addresses, read) if self._metadata else read(addresses)
 
@@ -173,7 +174,7 @@ class Metadata:
             return labels.merged_labels(catalog, addresses, chain)
 
     def marked_addresses(self) -> dict[str, AddressLabel]:
-        """Return the kinds of all addresses that have a kind, by address; see ``labels.marked_addresses``."""
+        """Return the kinds of all labelled addresses, token contracts and burn addresses, by address, without names."""
         with self._catalog() as catalog:
             return labels.marked_addresses(catalog)
 

@@ -90,7 +90,7 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
 
 @contextmanager
 def _writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """Context manager of a transaction of the catalogue. The change log then says that all answers may differ."""
+    """Context manager of a transaction of the catalogue. It records a change as of which all answers may differ."""
     with catalogue.transaction(root) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         yield catalog

@@ -231,7 +231,9 @@ def test_transactions_without_outcome_or_receiver_are_refused(csv_file: Write) -
     blind = {name: value for name, value in ETL_TRANSACTION.items() if name != "receipt_status"}
     with pytest.raises(BadSource, match="receipt_status is missing, which marks failed transactions"):
         read_transfers(csv_file(blind), None, "eth")
-    with pytest.raises(BadSource, match="row 2, column to_address: empty in a row that creates a contract"):
+    with pytest.raises(
+        BadSource, match="row 2, column to_address: the receiver is empty, but the row creates a contract"
+    ):
         read_transfers(csv_file(ETL_TRANSACTION, {**ETL_TRANSACTION, "to_address": ""}), None, "eth")
 
 

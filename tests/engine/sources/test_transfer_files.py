@@ -250,7 +250,7 @@ def test_an_invalid_amount_is_refused_with_its_row(csv_file: Write, value: str, 
     [
         ({"value": 1000.0}, "not exact"),
         ({"token_standard": "erc721", "token_id": 1.0, "value": "1"}, "not exact"),
-        ({"value": ["1", "2"]}, "column value: a column of list"),
+        ({"value": ["1", "2"]}, "column value: a column of type list"),
         ({"to_address": None}, "row 1, column to_address"),
         ({"token_standard": "erc721", "value": "1"}, "needs a token_id, which is missing"),
         ({"token_standard": "erc1155"}, "needs a token_id, which is missing"),

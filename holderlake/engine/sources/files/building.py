@@ -40,7 +40,7 @@ def evm_table(raw: RawTable, chain: str | None, token_column: str, **given: pa.A
 
 
 def transfers_table(raw: RawTable, *, kept: pa.Array | None = None, **given: pa.Array) -> pa.Table:
-    """Return the valid rows as transfers. ``given`` has the columns of ``TRANSFERS``.
+    """Return the valid rows as transfers. ``given`` has the columns of ``TRANSFERS`` by name.
 
     ``kept`` is a mask of the rows that are transfers; None keeps all rows.
     """

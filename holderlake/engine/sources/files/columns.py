@@ -132,7 +132,7 @@ _MISSING_ADDRESS: Final = (
 
 
 def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False) -> pa.Array:
-    """Return the transaction hashes in the column ``name``, in the spelling of ``parse_hash``.
+    """Return the transaction hashes in the column ``name``, in their chain's standard spelling (``parse_hash``).
 
     ``chains`` has the chain of each row.
     """
@@ -352,7 +352,7 @@ def _plain_type(raw: RawTable, name: str) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if pa.types.is_nested(column.type):
-        raise raw.bad(f"a column of {column.type} cannot be read; write one plain value in each row", column=name)
+        raise raw.bad(f"a column of type {column.type} cannot be read; write one plain value in each row", column=name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_null(column.type):

@@ -40,7 +40,7 @@ def parse_hash(family: Family | None, value: str | bytes) -> str:
 
 
 def parse_hashes(family: Family | None, texts: pa.Array) -> pa.Array:
-    """Return hexadecimal hashes of 32 bytes in the spelling of ``parse_hash``, and null for all other texts."""
+    """Return hexadecimal hashes of 32 bytes in the standard spelling of the family, and null for all other texts."""
     if family in {None, "solana"}:
         return pa.nulls(len(texts), pa.string())
     digits = pc.utf8_lower(pc.utf8_slice_codeunits(texts, -64))

@@ -170,8 +170,8 @@ def _native_table(
     """Return the rows with a value above zero as transfers of the chain's own coin.
 
     ``hash_column`` is the column of transaction hashes. ``receivers`` are the columns that may have the receiver; the
-    first with an address counts. ``index`` is the ``log_index``, computed as in imports from nodes. ``is_done`` is a
-    mask of the successful rows.
+    first with an address counts. ``index`` has the computed ``log_index`` of each row. ``is_done`` is a mask of the
+    successful rows.
     """
     rows = raw.table.num_rows
     chains = columns.chains(raw, chain)
@@ -181,7 +181,7 @@ def _native_table(
     row = columns.first_row(pc.and_(is_moved, pc.and_(pc.is_null(receiver), pc.invert(raw.problems.bad_rows(rows)))))
     if row is not None:
         raise raw.bad(
-            "empty in a row that creates a contract and sends it a value; put the new contract's address there",
+            "the receiver is empty, but the row creates a contract and sends it a value; write the contract's address",
             column="to_address",
             row=row,
         )

@@ -52,7 +52,7 @@ def raw_amount(text: str, decimals: int) -> int:
     plain = _bare(text)
     found = _FRACTION.fullmatch(plain)
     if found is None or not (found[2] or found[3]):
-        raise ValueError(f"{shown(text)} is not a number such as 12.5{_separator_hint(plain)}")
+        raise ValueError(f"{shown(text)} is not a number; write for example 12.5{_separator_hint(plain)}")
     sign, whole, fraction, exponent = found.groups()
     digits, places = (whole + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
     if places < 0 and digits:

@@ -89,7 +89,7 @@ class RawTable:
 
 
 def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
-    """Return the rows of a file. ``rows_at`` is the dotted path to the rows of a JSON file, see ``read_json``.
+    """Return the rows of a file. ``rows_at`` is the dotted path to the rows of a JSON file, for example ``data.items``.
 
     Raises ``BadSource`` for a file that is missing, empty, incomplete or of another format.
     """
@@ -104,7 +104,7 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
 def read_header(path: Path) -> RawTable:
     """Return the columns of a file without its rows. Only a JSON file is returned with its rows.
 
-    Raises ``BadSource`` like ``read_raw``.
+    Raises ``BadSource`` for a file that is missing, empty, incomplete or of another format.
     """
     if not _is_parquet(path):
         if _is_json(path):

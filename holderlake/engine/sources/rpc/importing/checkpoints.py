@@ -161,7 +161,7 @@ class Checkpoints:
         return [address for address in dict.fromkeys(addresses) if address not in known]
 
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
-        """Record that ``what`` (see ``not_asked``) was requested from the node for the addresses."""
+        """Record that ``what``, ``token`` (metadata) or ``code``, was requested from the node for the addresses."""
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",

@@ -36,7 +36,7 @@ class Moved(NamedTuple):
 
 
 def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -> None:
-    """Add the amounts of the native coin that a block's transactions moved to ``rows``.
+    """Add to ``rows`` the amounts of the native coin that a block's transactions moved.
 
     ``moved`` has these amounts by transaction hash.
     """
