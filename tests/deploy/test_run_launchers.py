@@ -133,6 +133,7 @@ def test_a_run_in_docker_has_home_settings_and_key(tmp_path: Path, requests: Req
     assert any(path.endswith("/start") for path in asked)
 
 
+@pytest.mark.long
 def test_a_run_in_kubernetes_is_a_valid_job_without_rights(tmp_path: Path, requests: Requests) -> None:
     cluster = {"server": f"http://127.0.0.1:{requests.server_port}"}
     configuration = {

@@ -105,6 +105,7 @@ def test_a_scheduled_day_that_failed_is_fetched_later(pipeline: Make) -> None:
     assert later.workspace.ledger.totals().spent == spent > 0
 
 
+@pytest.mark.long
 def test_a_day_whose_tick_was_missed_is_fetched(pipeline: Make) -> None:
     late = pipeline()
     _expect(late, YESTERDAY - DAY)

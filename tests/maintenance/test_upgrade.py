@@ -42,6 +42,7 @@ from tests.killing import kill_everywhere
 from tests.maintenance.killed_work import upgraded, workspace_of
 
 ARCHIVE: Final = Path(__file__).with_name("home-0.2.0.tar.xz")
+KILLS: Final = 60
 PARTS: Final = ["ledger", "archive", "warehouse", "Dagster's history"]
 
 
@@ -121,11 +122,11 @@ def test_a_home_of_version_0_2_0_has_equal_figures_afterwards(home: Path, figure
     }
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_an_upgrade_that_is_killed_anywhere_resumes(
-    original: Path, tmp_path: Path, figures_before: dict[str, Any], kills: int
+    original: Path, tmp_path: Path, figures_before: dict[str, Any]
 ) -> None:
-    homes = [tmp_path / f"home-{number}" for number in range(1 + kills)]
+    homes = [tmp_path / f"home-{number}" for number in range(1 + KILLS)]
     for home in homes:
         shutil.copytree(original, home)
     kill_everywhere("tests.maintenance.killed_work:upgraded", homes)

@@ -70,6 +70,7 @@ def test_a_new_option_makes_partitions_stale_until_a_refresh(
     assert _statuses(after, instance, "maps", "holders") == ["FRESH", "FRESH"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [_backfill, pytest.param(_ingest, marks=pytest.mark.long)])
 def test_a_run_limited_to_some_tokens_leaves_the_others_stale(
     run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance

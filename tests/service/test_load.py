@@ -119,6 +119,7 @@ def test_64_clients_of_two_processes_spend_exactly_the_allowance(world, ledger, 
     assert _spent(keys, secret) == covered
 
 
+@pytest.mark.long
 def test_killed_process_bills_no_unanswered_request(world, ledger, keys):
     covered, asked = 150, 500
     secret = keys.create("crowd", covered)
