@@ -3,9 +3,9 @@
 An answer about a past instant never expires. An answer about the present has a lifetime that grows with the token's age
 (``lifetimes`` in the settings).
 
-An import makes the answers invalid whose instant is not before the first imported transfer. One exception saves the
-answers about the present from each new block: with a lifetime of n seconds, they stay valid if the import changes only
-the last n seconds before their instant. So they may lack new transfers, but for no longer than n seconds.
+An import makes each answer invalid whose instant is at or after the first imported transfer. Exception: an answer about
+the present with a lifetime of n seconds stays valid if the import changes only the last n seconds before its instant.
+It may lack new transfers, but for no longer than n seconds. Without the exception, each new block would end it.
 """
 
 from __future__ import annotations

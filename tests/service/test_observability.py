@@ -369,7 +369,7 @@ def test_service_without_key_database_is_not_ready(start_watched: Start) -> None
     watched.keys.close()
     answer = watched.http.get("/ready")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.json() == {"detail": "Not ready: keys", "code": "unavailable"}
+    assert answer.json() == {"detail": "Not ready: keys; see the service's log", "code": "unavailable"}
     assert watched.http.get("/health").status_code == 200
 
 
@@ -377,7 +377,7 @@ def test_stopping_service_is_not_ready(start_watched: Start) -> None:
     watched = start_watched(ServiceSettings())
     watched.app.state.stopping = True
     answer = watched.http.get("/ready")
-    assert (answer.status_code, answer.json()["detail"]) == (503, "Not ready: shutting down")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "Not ready: shutting down; see the service's log")
 
 
 def test_concurrent_readiness_requests_share_one_check() -> None:

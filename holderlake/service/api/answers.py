@@ -42,10 +42,10 @@ from holderlake.service.output import render
 class Answer:
     """An answer before encoding.
 
-    ``plain`` returns the answer's JSON objects. ``table`` has the same rows for Arrow and Parquet, None if the endpoint
-    has JSON only. ``as_of`` is the instant of the answer (UTC), None for now. ``is_past`` is true if the request has a
-    timestamp in the past; such an answer never expires. ``dt_update`` is the time of computation as text, None if the
-    contract has no such field.
+    ``plain`` is a function that returns the answer's JSON objects. ``table`` has the same rows for Arrow and Parquet,
+    None if the endpoint has JSON only. ``as_of`` is the instant of the answer (UTC), None for now. ``is_past`` is true
+    if the request has a timestamp in the past; such an answer never expires. ``dt_update`` is the time of computation
+    as text, None if the contract has no such field.
     """
 
     plain: Callable[[], Any]
@@ -63,7 +63,7 @@ def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
 
 
 def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Return the answer to GET /v0/tokens/map. It repeats ``service_score`` in the fields ``score_names``."""
+    """Return the answer to GET /v0/tokens/map, with ``service_score`` repeated in the fields ``score_names``."""
     as_of, is_past = instant_of(request.options.timestamp, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, request.options, computed_at=now)
     raw = raw_units(store, request.chain, request.token_address, tables) if request.options.return_raw_amounts else None
@@ -72,7 +72,7 @@ def token_map(store: Store, request: MapRequest, now: datetime, score_names: Seq
 
 
 def metrics(store: Store, request: MetricsRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
-    """Return the answer to GET /v0/tokens/metrics. It repeats ``service_score`` in the fields ``score_names``."""
+    """Return the answer to GET /v0/tokens/metrics, with ``service_score`` repeated in the fields ``score_names``."""
     as_of, _ = instant_of(None, now)
     tables = map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
     return Answer(partial(render.metrics, tables, score_names), as_of=as_of, dt_update=render.dt_update(tables))

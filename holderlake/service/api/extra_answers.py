@@ -1,4 +1,7 @@
-"""Computes the answers of endpoints beyond the contract, under ``/v0/x/``, by functions like those of ``answers``."""
+"""Computes the answers of endpoints beyond the contract, under ``/v0/x/``, with one function for each endpoint.
+
+Each function takes the store, the parsed request and the current time (UTC), and returns an ``Answer``.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,10 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
     as_of, is_past = instant_of(options.timestamp, now)
     if cursor is not None:
         if options.timestamp is not None and to_unix(as_of) != cursor.as_of:
-            raise ServiceError("unknown_cursor", f"The cursor is for pages as of {cursor.as_of}: leave 'timestamp' out")
+            raise ServiceError(
+                "unknown_cursor",
+                f"The cursor needs the timestamp {cursor.as_of}: send it as 'timestamp', or no 'timestamp'",
+            )
         as_of, is_past = from_unix(cursor.as_of), True
     table, position = holders_page(
         store,

@@ -35,10 +35,10 @@ async def reject_ambiguous_target(request: Request) -> None:
     try:
         parameters = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
-        raise invalid_request(("query",), "Must be percent-encoded UTF-8", "encoding") from error
+        raise invalid_request(("query",), "The query must be percent-encoded UTF-8", "encoding") from error
     repeated = [name for name, times in Counter(name for name, _ in parameters).items() if times > 1]
     if repeated:
-        raise invalid_request(("query", repeated[0]), "Must be given once", "repeated")
+        raise invalid_request(("query", repeated[0]), "The parameter must be given only once", "repeated")
 
 
 def supported_chains(store: Store) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ async def _check_chain(backend: Backend, place: tuple[str | int, ...], chain: st
     if chain not in SERVED_CHAINS:
         chains = await run_in_threadpool(supported_chains, backend.store)
         if chain not in chains:
-            raise invalid_request(place, f"Must be one of {', '.join(chains)}", "enum")
+            raise invalid_request(place, f"The chain must be one of {', '.join(chains)}", "enum")
 
 
 async def _path_token(request: Request, chain: ChainId, token_address: Address) -> TokenKey:

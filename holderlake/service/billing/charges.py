@@ -210,7 +210,7 @@ class Charges:
         """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
         found = self._database.read(_ACCOUNT, key_id=key_id)
         if not found:
-            raise UnknownKey(f"no API key has the id {key_id}")
+            raise UnknownKey(f"no API key has the id {key_id}: KeyStore.keys returns all keys")
         account_id, allowance, renewal_day = found[0]
         today = self._now().date()
         months = self._database.read(self._statements.month, **_month_parameters({account_id: renewal_day}, today))
@@ -225,10 +225,10 @@ class Charges:
     def _close(
         self, connection: sa.Connection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
     ) -> list[str]:
-        """End reservations: charge the ``settled`` ones, delete the others.
+        """End reservations: charge the ``settled`` ones, delete those in ``released`` and ``doubtful`` (ids).
 
-        Returns the ids in ``settled`` and ``released`` that have no reservation. ``doubtful`` are ids of reservations
-        whose commit was not confirmed, so they may be missing.
+        Returns the ids in ``settled`` and ``released`` that have no reservation. The commit of the
+        ``doubtful`` ones was not confirmed, so they may not exist.
         """
         ids = [*settled, *released, *doubtful]
         if not ids:

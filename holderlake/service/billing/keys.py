@@ -64,6 +64,7 @@ _SECRET: Final = re.compile(r"hl_([0-9a-f]{8})_[0-9a-f]{48}")
 _MAX_ALLOWANCE: Final = 10**15
 _NO_HASH: Final = bytes(32)
 _NO_PREFIX: Final = "given, which is not 8 hexadecimal digits"  # it may be a secret, so it is not quoted
+_LIST: Final = "'holderlake keys list' shows all keys"
 _KEYS: Final = sa.select(
     keys.c.id,
     keys.c.account_id,
@@ -104,7 +105,8 @@ _PING: Final = sa.select(ledger.c.version).where(ledger.c.one == 1).with_for_upd
 class Key:
     """An API key without its secret, and the plan of its account.
 
-    ``allowance`` is in hundredths of a credit a month. ``ends_at`` (UTC) is None for a key without an end.
+    ``prefix`` is a part of the secret, 8 hexadecimal digits, by which operators name the key. ``allowance`` is in
+    hundredths of a credit a month. ``ends_at`` (UTC) is None for a key without an end.
     """
 
     id: int
@@ -232,7 +234,7 @@ class KeyStore:
         def work(connection: sa.Connection) -> str:
             key = self._key(connection, prefix)
             if not is_active(key.ends_at, now):
-                raise UnknownKey(f"the key with prefix {key.prefix} has ended: choose an active key")
+                raise UnknownKey(f"the key with prefix {key.prefix} has ended; {_LIST}")
             self._end_key(connection, prefix, now + grace)  # keeps an earlier end
             return self._add_key(connection, key.account)
 
@@ -247,8 +249,8 @@ class KeyStore:
     ) -> Key:
         """Change the plan of a key's account, for all keys of the account. None leaves a value unchanged.
 
-        The new renewal day applies to the current month too. Raises ``UnknownKey``, and ``ValueError`` as ``create``
-        does.
+        ``allowance`` is in hundredths of a credit a month. The new renewal day applies to the current month too.
+        Raises ``UnknownKey``, and ``ValueError`` for an invalid allowance or renewal day.
         """
 
         def work(connection: sa.Connection) -> Key:
@@ -273,7 +275,7 @@ class KeyStore:
     def _key(self, connection: sa.Connection, prefix: str) -> Key:
         found = connection.execute(_KEY, {"prefix": _valid_prefix(prefix)}).one_or_none()
         if found is None:
-            raise UnknownKey(f"no API key has the prefix {_valid_prefix(prefix) or _NO_PREFIX}")
+            raise UnknownKey(f"no API key has the prefix {_valid_prefix(prefix) or _NO_PREFIX}; {_LIST}")
         return Key(*found)
 
     def _end_key(self, connection: sa.Connection, prefix: str, at: datetime) -> bool:
@@ -331,7 +333,7 @@ class KeyStore:
             return [Usage(*row) for row in self._database.read(_USAGE, **days)]
         shape = _valid_prefix(prefix)
         if not self._database.read(_KEY, prefix=shape):
-            raise UnknownKey(f"no API key has the prefix {shape or _NO_PREFIX}")
+            raise UnknownKey(f"no API key has the prefix {shape or _NO_PREFIX}; {_LIST}")
         return [Usage(*row) for row in self._database.read(_USAGE_OF_KEY, **days, prefix=shape)]
 
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:

@@ -165,7 +165,7 @@ def _parsed(text: str) -> sa.URL | None:
 def sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
     """Return SQLAlchemy's engine for a SQLite file. ``busy_seconds`` limits the wait for locks.
 
-    Each transaction takes the write lock, unless its connection is ``only_reads``.
+    Each transaction takes the write lock, unless its connection has the execution option ``only_reads``.
     """
     engine = sa.create_engine(
         url,

@@ -148,7 +148,7 @@ class PostgresLease:
     def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
         """Return those of ``names`` whose locks are free, because their processes have ended.
 
-        Transactions call this one after another. So a second process finds the reservations already deleted.
+        A lock lets one transaction at a time do this, so that no two processes release the same reservations.
         """
         connection.execute(_ONE_BY_ONE)
         others = sorted(set(names) - {self.name})

@@ -189,7 +189,7 @@ class SharedStorage(Storage):
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a call of the client ``key``; return its calls in the current window."""
         if (expiry, amount) != (_MINUTE, 1):
-            raise ValueError(f"invalid limit: {amount} calls in {expiry} seconds; use 1 call in {_MINUTE} seconds")
+            raise ValueError(f"invalid count of {amount} calls in {expiry} seconds: use 1 call in {_MINUTE} seconds")
         async with asyncio.timeout(_COUNT_TIMEOUT_SECONDS):
             calls, end = await self._batches.submit(key)
         self._last[key] = (calls, end)

@@ -34,7 +34,7 @@ def errors_table() -> str:
 
 
 def complete(app: FastAPI, chains: Callable[[], Sequence[str]], score_names: Sequence[str] = ()) -> None:
-    """Add to the app's OpenAPI document what routes cannot declare.
+    """Complete the app's OpenAPI document: served chains, required fields, examples, names of scores.
 
     ``chains`` returns the ids of the chains that are served now. ``score_names`` are the fields in which answers repeat
     ``service_score``.
@@ -128,7 +128,7 @@ def _require_fields(schema: Schema) -> None:
 
 
 def _only_our_relationships(description: Schema) -> None:
-    """Remove unknown relationship types: a client must accept them, but this service never returns them."""
+    """Remove the schema of relationships of unknown types, because this service never returns such relationships."""
     schemas = description["components"]["schemas"]
     ours = {"$ref": "#/components/schemas/GroupedTransfer"}
     for items in _lists(description):

@@ -72,7 +72,7 @@ def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool =
 
 
 def unchanged(*named: str) -> Responses:
-    """Return the declaration of a 304. ``named`` are its headers in addition to ``X-Request-Id`` and ``ETag``."""
+    """Return the declaration of a 304, by status. ``named`` are its headers besides ``X-Request-Id`` and ``ETag``."""
     text = "The caller has this answer already (`If-None-Match`); free."
     return {304: {"description": text, "headers": headers("X-Request-Id", "ETag", *named)}}
 
@@ -100,7 +100,7 @@ def error_responses(*codes: str) -> Responses:
 
 
 def invalid() -> Responses:
-    """Return the declaration of a 422."""
+    """Return the declaration of a 422 (an invalid value in the request), by status."""
     kind = ERROR_KINDS["invalid_request"]
     value = {
         "detail": [{"loc": ["query", "limit"], "msg": "Must be 80, 250 or 500", "type": "literal_error"}],

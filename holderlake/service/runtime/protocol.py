@@ -175,7 +175,10 @@ class _LimitedProtocol(HttpToolsProtocol):
         # The parser treats all bytes after an upgrade request as another protocol. So a body is refused, and nothing
         # that follows is read.
         if is_upgrade and has_body(self.headers):
-            raise _Refused("invalid_request", "A request with a body can't be upgraded to another protocol")
+            raise _Refused(
+                "invalid_request",
+                "A request with a body can't be upgraded to another protocol: leave out the header Upgrade",
+            )
         super().on_headers_complete()
         self._is_in_head = False  # not earlier: until here self.cycle is the previous request's
         self._head_size = 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -26,17 +25,11 @@ app = typer.Typer(help="Manage the API keys of the service.", no_args_is_help=Tr
 Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
 
 
-@contextmanager
-def _key_store(settings: Settings) -> Iterator[KeyStore]:
-    """Open the service's database of keys. An error about an unknown key names the command that lists keys."""
+def _key_store(settings: Settings) -> KeyStore:
+    """Open the service's database of keys."""
     from holderlake.local.accounts import open_keys
-    from holderlake.service.database.errors import UnknownKey
 
-    with open_keys(settings) as keys:
-        try:
-            yield keys
-        except UnknownKey as error:
-            raise UnknownKey(f"{error}; 'holderlake keys list' shows all keys") from error
+    return open_keys(settings)
 
 
 @app.command("create")

@@ -70,7 +70,7 @@ class Readiness:
             return list(self._missing)
 
     async def _failures(self) -> dict[str, str]:
-        """Run the checks. Return the type of the error by the name of the failed check."""
+        """Run the checks. Return the name of each failed check with the type of its error."""
         for name, check in self._checks.items():
             if name not in self._running or self._running[name].done():
                 self._running[name] = _in_thread(check)
@@ -111,7 +111,9 @@ async def ready(request: Request, readiness: Annotated[Readiness, Depends(_readi
     if getattr(request.app.state, "stopping", False):
         missing.append("shutting down")
     if missing:
-        raise ServiceError("unavailable", f"Not ready: {', '.join(missing)}", {"Retry-After": "1"})
+        raise ServiceError(
+            "unavailable", f"Not ready: {', '.join(missing)}; see the service's log", {"Retry-After": "1"}
+        )
     return Ready()
 
 
@@ -126,9 +128,9 @@ async def metrics(request: Request, backend: BackendDependency) -> Response:
 
 
 def _may_read(request: Request, settings: ServiceSettings) -> bool:
-    """Return whether the client, and every address for which it forwards the request, may read the metrics.
+    """Return whether a client may read the metrics: its address must be in the networks ``metrics_from``.
 
-    A forwarded address may also be a trusted proxy.
+    Addresses in headers such as ``X-Forwarded-For`` must be in these networks too, or be trusted proxies.
     """
     allowed = networks(settings.metrics_from)
     allowed_hops = allowed + networks(settings.trusted_proxies)

@@ -93,9 +93,9 @@ def _start(
 ) -> Points:
     """Return the start positions of the nodes in pixels, as complex numbers x + iy of shape (nodes,).
 
-    ``components`` has the nodes of each component, by index. The largest component is in the middle. The direction of
-    each other component is a hash of its first node's key, so it stays the same when shares change. ``area`` is the
-    area of each node's circle with its gap, shape (nodes,).
+    ``components`` has the nodes of each component, as indexes into ``keys``, the keys of all nodes. The largest
+    component is in the middle. The direction of each other component is a hash of its first node's key, so it stays the
+    same when shares change. ``area`` is the area of each node's circle with its gap, shape (nodes,).
     """
     at = np.empty(len(keys), dtype=np.complex128)
     areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]
@@ -114,7 +114,7 @@ def _start(
 
 
 def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: Area) -> Points:
-    """Return positions of the ``nodes`` of one component around 0, with a root mean square distance from 0 of about 1.
+    """Return positions of one component's ``nodes`` around 0, with a root mean square distance from 0 of about 1.
 
     networkx's ForceAtlas2 computes the positions. It starts from hashes of ``keys``, so that the same addresses get
     similar positions. The result is stretched to the proportions of the frame.
