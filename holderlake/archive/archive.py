@@ -175,9 +175,10 @@ class AnswerArchive:
         return place is not None and _is_since(place, since)
 
     async def holds_now(self, key: str, since: datetime | None = None) -> bool:
-        """Return what ``holds`` returns, after adding the answers of other hosts to the index.
+        """Return whether the archive has an answer of a key now, also if another host has just archived it.
 
-        Concurrent callers in one event loop share one such refresh of the index.
+        Answers that were fetched before ``since`` (naive UTC) do not count. In a bucket, the latest segments of other
+        hosts are added to the index first, once for all concurrent callers of an event loop.
         """
         if self._shared is not None and self._may_be_old():
             loop = asyncio.get_running_loop()
@@ -332,9 +333,9 @@ def _about(one: NewAnswer) -> dict[str, Any]:
 
 def _checked(place: Place, piece: Piece) -> ArchivedAnswer:
     if piece.about["sha256"] != hashlib.sha256(piece.raw).hexdigest():
-        raise DamagedPiece("the SHA-256 of an answer differs from the recorded one")
+        raise DamagedPiece("the SHA-256 of an archived answer differs from the recorded one")
     if (piece.about.get("digest", place.name), piece.about["sha256"]) != (place.name, place.sha256):
-        raise DamagedPiece("the metadata of an answer differ from the index")
+        raise DamagedPiece("the metadata of an archived answer differ from those in the index")
     return _answer(place.name, piece)
 
 

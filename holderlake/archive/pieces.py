@@ -51,7 +51,7 @@ def encoded(pieces: Iterable[Piece]) -> list[bytes]:
 
 
 def footer(entries: Sequence[Entry]) -> bytes:
-    """Return the footer of a segment, as bytes, that lists the pieces ``entries``."""
+    """Return the footer of a segment as bytes: it lists (name, SHA-256, fetch time, start, length) of each piece."""
     text = zstandard.ZstdCompressor(_LEVEL).compress(msgspec.json.encode(entries))
     size = (len(text) + _TRAILER).to_bytes(4, "little")
     return _SKIPPABLE + size + text + len(text).to_bytes(4, "little") + _END
@@ -65,7 +65,7 @@ def footer_bytes(end: bytes) -> int | None:
 
 
 def parsed_footer(stored: bytes) -> list[Entry] | None:
-    """Return the pieces that a footer lists; None if it is damaged."""
+    """Return (name, SHA-256, fetch time, start, length) of the pieces in a footer; None if it is damaged."""
     try:
         text = zstandard.ZstdDecompressor().decompressobj().decompress(stored[len(_SKIPPABLE) + 4 : -_TRAILER])
         found = msgspec.json.decode(text, type=list[Entry])
@@ -82,7 +82,7 @@ def about_of(text: bytes) -> dict[str, Any]:
     line, end, _ = text.partition(b"\n")
     about = json.loads(line)
     if not end or not isinstance(about, dict):
-        raise ValueError("the metadata of a piece are incomplete")
+        raise ValueError("the metadata of an archived answer are incomplete")
     return about
 
 
@@ -91,7 +91,7 @@ def decompressed(stored: bytes) -> tuple[bytes, int]:
     reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
     text = reader.decompress(stored)
     if not reader.eof:
-        raise ValueError("the compressed bytes of a piece end too early")
+        raise ValueError("the compressed bytes of an archived answer end too early")
     return text, len(stored) - len(reader.unused_data)
 
 

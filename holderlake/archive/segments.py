@@ -372,7 +372,10 @@ def _check(index: Database, path: Path) -> None:
 
 
 def enter(db: sqlite3.Connection, segment: str, entries: Iterable[Entry]) -> None:
-    """Add the pieces of a segment to the index, unless it has them. For ``entries`` see ``entries_in``."""
+    """Add a segment's pieces to the index, unless it has them.
+
+    ``entries`` are (name, SHA-256, fetch time, start, length) of the pieces.
+    """
     (known,) = db.execute(_KNOWN, (segment,)).fetchone()
     there = set(json.loads(known))
     fresh = [entry for entry in entries if entry[3] not in there]
@@ -390,7 +393,10 @@ def supersede(db: sqlite3.Connection, names: Iterable[str]) -> None:
 
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
-    """Return locations of pieces. Rows whose path is no segment's are left out: those files must never be deleted."""
+    """Return locations of the pieces that the SQL ``clauses`` select with their ``values``; ``ask`` runs a query.
+
+    Rows whose path is no segment's are left out: those files must never be deleted.
+    """
     return _as_places(ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
 
 

@@ -227,4 +227,4 @@ def _leniently(decode: Callable[[], Decoded]) -> Decoded:
     except MalformedAnswer:
         raise
     except _ODD as error:
-        raise MalformedAnswer(f"$: a value does not fit its column: {error}") from error
+        raise MalformedAnswer(f"the answer has a value that does not fit its column: {error}") from error

@@ -61,7 +61,7 @@ def texts_of(raws: Sequence[Raw]) -> pa.Array:
 
 
 def normalised(addresses: list[str]) -> list[str]:
-    """Return addresses in the contract's form (see ``normalise_address``).
+    """Return addresses in the contract's form: hexadecimal (EVM) in lower case, all others unchanged.
 
     Raises ``ValueError`` for an empty address.
     """

@@ -66,7 +66,7 @@ class TokenColumn:
 def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
     """Return the table ``holders``. ``answers[i]`` is the list of holders of the i-th token of ``tokens``.
 
-    The rows of a token are sorted by rank.
+    The rows of a token are sorted by rank. ``common`` has the values that are equal in all rows, by column.
     """
     listed = [holder for answer in answers for holder in _ranked(answer)]
     columns = {
@@ -79,7 +79,10 @@ def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common:
 
 
 def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``addresses``: one row for each struct in ``answer``, in the same order."""
+    """Return the table ``addresses``: one row for each struct in ``answer``, in the same order.
+
+    ``common`` has the values that are equal in all rows, by column.
+    """
     columns = {
         "address": normalised([item.address for item in answer]),
         **_details_columns([item.address_details for item in answer]),
@@ -88,7 +91,10 @@ def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
 
 
 def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``tokens``: one row for each struct in ``answer``. Missing statistics are null."""
+    """Return the table ``tokens``: one row for each struct in ``answer``. Missing statistics are null.
+
+    ``common`` has the values that are equal in all rows, by column.
+    """
     stats = [token.stats or token.token_stats for token in answer]
     columns = {
         "chain": [token.token_key.chain for token in answer],
@@ -105,7 +111,10 @@ def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
 
 
 def chains_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``chains``: one row for each chain, with its id in the column ``chain``."""
+    """Return the table ``chains``: one row for each chain, with its id in the column ``chain``.
+
+    ``common`` has the values that are equal in all rows, by column.
+    """
     columns = {
         "chain": [chain.id for chain in answer],
         "name": [chain.name for chain in answer],
@@ -160,7 +169,8 @@ def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, len
     """Return the five tables of maps by name. ``answers`` yields one ``structs.Map`` for each token of ``tokens``.
 
     If ``lenient`` is true, the structs come from the lenient mode and may have relationships of unknown types. The
-    function sets the relationships of the structs to None after reading them, to free their memory.
+    function sets the relationships of the structs to None after reading them, to free their memory. ``common`` has the
+    values that are equal in all rows, by column.
     """
     transfers, kept = Transfers(), []
     for answer in answers:

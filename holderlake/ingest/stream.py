@@ -124,7 +124,10 @@ class IngestContext:
         return await self.provider.rules() if engine is None else rules_text(engine.rules)
 
     def missing(self, stream: Stream, partition: Partition, only: Sequence[str] | None = None) -> Missing:
-        """Return the subjects that a partition lacks, by the options of this context. See the function ``missing``."""
+        """Return the subjects that a partition lacks. ``only`` names the tokens to consider (None: all).
+
+        The options ``refresh`` and ``again`` of this context can make covered subjects count as lacking too.
+        """
         found = missing(
             self.workspace,
             stream,
@@ -202,8 +205,9 @@ def missing(
 ) -> Missing:
     """Return the subjects that a partition lacks, and the options for their requests.
 
-    ``only`` names the tokens to consider. ``IngestContext`` describes ``refresh``, ``refresh_since`` and ``again``. If
-    a refresh uses other options than the partition has, all its covered subjects are returned too.
+    ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
+    ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
+    partition's options, its covered subjects that are not in ``only`` or the watchlist are returned too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
     held = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))

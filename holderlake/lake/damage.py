@@ -81,7 +81,10 @@ def _texts(
 
 
 def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterator[Damage]:
-    """Yield the files of one partition that do not match its manifest. For ``every_byte`` see ``damages``."""
+    """Yield the files of one partition that do not match its manifest.
+
+    ``every_byte`` reads each file and compares its SHA-256; otherwise only sizes are compared.
+    """
     for name, file in manifest.tables.items():
         if file == NO_FILE:
             continue

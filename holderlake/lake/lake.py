@@ -259,7 +259,7 @@ class Lake:
         Raises ``LakeError`` if the rows do not fit the partition, or the lake has another provider.
         """
         for name in tables.keys() - {*FAMILY_TABLES.get(_family(family), ()), *SIDE_TABLES}:
-            raise LakeError(f"the family {family} has no table {name}")
+            raise LakeError(f"the family {family} has no table {name}: leave it out")
         new = {_known(name): conforming(name, rows, chain, as_of) for name, rows in tables.items()}
         new[FAILURES] = conforming(FAILURES, empty(FAILURES) if failures is None else failures, chain, as_of)
         place = _place(family, chain, as_of)
@@ -323,7 +323,10 @@ class Lake:
         return latest._replace(manifest=None), {}
 
     def _lacking(self, manifest: Manifest, table: str) -> frozenset[str]:
-        """Return the columns that a table's file of an older version lacks. Raises ``LakeError``: see ``lacking``."""
+        """Return the columns that a table's file lacks, because an older version of Holderlake wrote it.
+
+        Raises ``LakeError`` for a file with a column of a later version.
+        """
         path = self.store.path(manifest, table)
         return lacking(table, path.read_bytes() if manifest.tables[table] != NO_FILE else b"", path)
 

@@ -124,7 +124,7 @@ def table_path(root: Path, table: str, chain: str, timestamp: str, family: str |
 
 
 def _table_path(root: Path, table: str, chain: str, timestamp: str, family: str | None) -> str:
-    """Return ``table_path`` as text, which is much faster for tens of thousands of files."""
+    """Return the path of a table's file as text. A ``Path`` is much slower for tens of thousands of files."""
     name = f"part-{family}.parquet" if table in SIDE_TABLES else "part-0.parquet"
     return f"{root}/{table}/chain={chain}/timestamp={timestamp}/{name}"
 
@@ -178,19 +178,19 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
     named = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
     if (*named, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
         raise BadName(
-            f"it is about {manifest.family} of {manifest.chain} at {manifest.timestamp}, its path about other data"
+            f"the content is {manifest.family} of {manifest.chain} at {manifest.timestamp}, but the path names others"
         )
     commit_name(manifest.commit)
     known = FAMILY_TABLES.get(manifest.family, frozenset())
     for name, file in manifest.tables.items():
         if name not in known and name not in SIDE_TABLES:
-            raise BadName(f"it names the table {name!r}, which the family {manifest.family} does not have")
+            raise BadName(f"the manifest names the table {name!r}, which the family {manifest.family} does not have")
         if file == NO_FILE and name in SIDE_TABLES:
             continue
         digest_name(file.sha256)
         if file.rows < 0 or file.bytes < 0:
             raise BadName(
-                f"it lists {file.rows} rows and {file.bytes} bytes of the table {name}: neither can be negative"
+                f"the manifest lists {file.rows} rows and {file.bytes} bytes of {name}: neither number can be negative"
             )
 
 

@@ -247,7 +247,10 @@ class BucketStore:
         return True
 
     def _own_version(self, manifest: Manifest) -> Version | None:
-        """Return the version of the bucket's manifest if it is ``manifest``: the put may have worked without answer."""
+        """Return the version of ``manifest`` in the bucket; None if the bucket has another manifest of the partition.
+
+        It is called after a put without an answer, to find out whether the put worked.
+        """
         latest = self.latest(manifest.place)
         version: Version | None = latest.version.version
         return version if latest.manifest and latest.manifest.commit == manifest.commit else None
@@ -278,7 +281,7 @@ class BucketStore:
         return moved
 
     def fault(self, manifest: Manifest, table: str, *, every_byte: bool) -> str | None:
-        """Return the fault of a table's object. Without ``every_byte`` return None, without a request."""
+        """Return the fault of a table's object as text, None if there is none. Only ``every_byte`` sends a request."""
         if not every_byte or self._download(manifest, table) is not None:
             return None
         missing = self.objects.get(object_name(manifest, table)) is None

@@ -49,14 +49,14 @@ def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tab
         if pa.types.is_floating(given) and not pa.types.is_floating(field.type):
             raise LakeError(f"the column {name}.{field.name} is a {given}, which is not exact: use {field.type}")
         if not field.nullable and rows[field.name].null_count:
-            raise LakeError(f"the column {name}.{field.name} may not be null")
+            raise LakeError(f"the column {name}.{field.name} may not be null: fill it in every row")
     try:
         cast = rows.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise LakeError(f"the rows of {name} do not fit the table: {error}") from error
+        raise LakeError(f"the rows do not fit the table {name}: {error}") from error
     for column, value in (("chain", chain), ("as_of", as_of)):
         if set(pc.unique(cast[column]).to_pylist()) - {value}:
-            raise LakeError(f"rows of {name} do not belong to the partition: their {column} is not {value}")
+            raise LakeError(f"rows of the table {name} do not belong to the partition: their {column} is not {value}")
     return cast
 
 
@@ -83,10 +83,12 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     options: Mapping[str, Any] | None,
     lacking: Mapping[str, Collection[str]],
 ) -> tuple[dict[str, pa.Table], frozenset[str]]:
-    """Return a partition's rows by table after a write, and its covered subjects. For the arguments see ``Lake.write``.
+    """Return a partition's rows by table after a write, and its covered subjects.
 
-    ``old`` and ``before`` are the partition's manifest and rows before the write, and ``lacking`` the columns that the
-    files before did not have.
+    ``old`` and ``before`` are the partition's manifest and rows before the write, ``new`` the rows to write, and
+    ``lacking`` the columns that the older files lack; rows and columns are by table. ``by`` is the kind of subject.
+    ``requested`` are the subjects that were requested with ``options``, ``covered`` those that were answered. If
+    ``final``, changes of rows are added to the table ``revisions``.
     """
     tables = new.keys() - set(SIDE_TABLES)
     new = {name: rows.slice(0, 0) for name, rows in before.items()} | dict(new)

@@ -65,7 +65,7 @@ class Store(Protocol):
         ...
 
     def recent(self, place: Place) -> Manifest | None:
-        """Return what ``manifest`` returns, as of some seconds ago if the store is in a bucket."""
+        """Return a partition's manifest, in a bucket as of some seconds ago; None if it is missing or lacks a file."""
         ...
 
     def latest(self, place: Place) -> Latest:

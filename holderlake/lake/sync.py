@@ -75,7 +75,11 @@ def push(lake: Lake, bucket: Lake, progress: Progress = lambda _, __: None, keep
 
 
 def pull(lake: Lake, bucket: Lake, progress: Progress = lambda _, __: None, keep: Keep | None = None) -> Moved:
-    """Copy new and changed partitions of the bucket to the lake. For arguments and errors see ``push``."""
+    """Copy new and changed partitions of the bucket to the lake. Raises ``BucketError`` and ``ObjectsError``.
+
+    ``progress`` is called with the number of finished partitions and their total. Of a partition that changed on both
+    sides, ``keep`` is copied to the other side; None reports a conflict.
+    """
     sync = _Sync(lake, bucket, keep)
     return sync.run(sorted(sync.remote), lambda name: sync.copy(name, to_bucket=False), progress)
 
@@ -162,7 +166,10 @@ class _Sync:
         return True
 
     def _resolved(self, name: str, ours: Latest, theirs: Latest) -> bool:
-        """Copy the side to keep. The other side's partition goes to its quarantine."""
+        """Copy the side to keep, and move the other side's partition to its quarantine; or note a conflict.
+
+        Return False if another writer changed the other side meanwhile.
+        """
         if self._keep is None or ours.manifest is None or theirs.manifest is None:
             self._moved.conflicts.append(name)
             return True

@@ -284,7 +284,7 @@ class Provider:
         return self._response(fetch, cast(ArchivedAnswer, kept), cost)
 
     async def _close_failed(self, request: Request, error: ProviderError, entry: int) -> None:
-        """Release the ledger entry of a failed call; if it may have been charged, settle it or leave it reserved."""
+        """Release the ledger entry of a failed call. If the call may have been charged, settle or mark it instead."""
         if error.maybe_charged:
             await self._writes.submit(self._broken(request, error, entry))
         else:
@@ -409,7 +409,7 @@ class Provider:
 
 
 async def _wait_for_turn(seconds: float) -> None:
-    """Wait at least ``seconds``, until the next multiple of ``_TICK``."""
+    """Wait at least ``seconds``, until the event loop's clock shows a multiple of ``_TICK`` (a tenth of a second)."""
     now = asyncio.get_running_loop().time()
     await asyncio.sleep(math.ceil((now + seconds) / _TICK) * _TICK - now if seconds else 0)
 

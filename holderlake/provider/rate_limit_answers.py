@@ -38,10 +38,11 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def limit_of(text: str, headers: Mapping[str, str]) -> Limit:
-    """Return the meaning of an HTTP 429 whose body ``text`` has no error code of the contract.
+    """Return the error code for an HTTP 429 whose body ``text`` has no error code of the contract.
 
-    Names of headers are in lower case. The order of the checks matters: "monthly rate limit of credits" is about
-    credits, "quota of requests per minute" about the rate.
+    It is ``limit_reached`` if the reason may be the rate limit or used-up credits. Names of headers are in lower
+    case. The order of the checks matters: "monthly rate limit of credits" is about credits, "quota of requests per
+    minute" about the rate.
     """
     words = re.sub(r"[_-]", " ", text[:_READ_CHARACTERS])
     if _PER_TIME.search(words):

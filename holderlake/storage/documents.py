@@ -27,7 +27,7 @@ _REMOVE: Final = "DELETE FROM documents WHERE folder = ? AND name = ?"
 
 
 class Documents:
-    """The JSON documents of a folder. ``where`` is its path, or PostgreSQL with the path as ``files``."""
+    """The JSON documents of a folder. ``where`` is its path, or a ``Postgres`` whose ``files`` is this path."""
 
     def __init__(self, where: Path | Postgres) -> None:
         self._where = where

@@ -18,7 +18,7 @@ FORMAT_FILE: Final = "format.json"
 
 
 def too_new(path: Path | str, found: object, known: object) -> str:
-    """Return the text of the error about a format that this version does not know."""
+    """Return the text of the error that ``path`` has the format ``found``; ``known`` is the latest that can be read."""
     return f"{path} has format {found}, and this version of Holderlake knows {known}: install the newer version"
 
 

@@ -24,12 +24,12 @@ class BadName(ValueError):
 
 def chain_name(text: str) -> str:
     """Return the chain id if it is safe in a path, else raise ``BadName``."""
-    return _matching(_CHAIN, text, "chain id: letters, digits, '_', '.' and '-' only")
+    return _matching(_CHAIN, text, "chain id", "at most 64 letters, digits, '_', '.' and '-'")
 
 
 def family_name(text: str) -> str:
     """Return the name of a table family if it is safe in a path, else raise ``BadName``."""
-    return _matching(_FAMILY, text, "family of tables: lower-case letters and underscores only")
+    return _matching(_FAMILY, text, "family of tables", "at most 64 lower-case letters and underscores")
 
 
 def timestamp_name(text: str) -> str:
@@ -45,12 +45,12 @@ def timestamp_name(text: str) -> str:
 
 def commit_name(text: str) -> str:
     """Return the text if it is a commit's id (32 hexadecimal digits), else raise ``BadName``."""
-    return _matching(_COMMIT, text, "commit id: 32 hexadecimal digits")
+    return _matching(_COMMIT, text, "commit id", "32 hexadecimal digits")
 
 
 def digest_name(text: str) -> str:
     """Return the text if it is a SHA-256 digest (64 hexadecimal digits), else raise ``BadName``."""
-    return _matching(_DIGEST, text, "SHA-256 digest: 64 hexadecimal digits")
+    return _matching(_DIGEST, text, "SHA-256 digest", "64 hexadecimal digits")
 
 
 def file_name_part(text: str) -> str:
@@ -58,7 +58,7 @@ def file_name_part(text: str) -> str:
     return _UNSAFE.sub("-", text)
 
 
-def _matching(pattern: re.Pattern[str], text: str, what: str) -> str:
+def _matching(pattern: re.Pattern[str], text: str, kind: str, allowed: str) -> str:
     if not pattern.fullmatch(text):
-        raise BadName(f"{text!r} is not a {what}")
+        raise BadName(f"{text!r} is not a {kind}: use {allowed}")
     return text

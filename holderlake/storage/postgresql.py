@@ -87,7 +87,7 @@ _URL: Final = "check state.url (HOLDERLAKE_STATE__URL)"
 class Postgres:
     """Place of the state of several hosts: a schema of a PostgreSQL database.
 
-    Processes lock files on their own host too: next to the path ``files``, with names that begin with its name.
+    Processes of one host also lock files next to the path ``files``; their names begin with its name.
     """
 
     url: SecretStr

@@ -49,8 +49,8 @@ def unix_now(db: StateConnection) -> float:
 def given_rows(kind: Kind, **columns: Column) -> str:
     """Return a subquery in SQL whose rows come from one parameter: a JSON list with a list of values for each row.
 
-    Its columns are ``columns`` (name and type) and ``place``, the row's position in the list. So the text of a
-    statement does not depend on the number of rows.
+    Its columns are ``columns`` (name and type) and ``place``, an integer that rises with the row's position in the
+    list. So the text of a statement does not depend on the number of rows.
     """
     if kind == "sqlite":
         values = ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(columns))

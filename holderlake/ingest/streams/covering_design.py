@@ -42,6 +42,7 @@ def blocks_cost(blocks: Sequence[Sequence[str]]) -> int:
 def _designs(count: int, most: int) -> Iterator[Design]:
     """Yield the designs to compare, for ``count`` addresses and at most ``most`` addresses in a block.
 
+    A design is a list of blocks, and a block a tuple of group numbers (from 0).
     Of the projective planes only the smallest that fits is yielded: a larger one puts each address in more blocks.
     """
     groups = max(3, -(-count // (most // 2)))
@@ -56,7 +57,7 @@ def _designs(count: int, most: int) -> Iterator[Design]:
 
 
 def _projective_plane(order: int) -> Design:
-    """Return the lines of the projective plane of a prime order. A line is a tuple of point numbers.
+    """Return the lines of the projective plane of a prime order. A line is a tuple of point numbers (from 0).
 
     Any two points are together in exactly one line.
     """

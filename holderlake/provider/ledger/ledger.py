@@ -87,10 +87,10 @@ class CreditLedger:
         return None if day is None else str(day)
 
     def restore(self, run_id: str, entries: Sequence[Restored], newest_day: str | None, *, once: bool = False) -> bool:
-        """Add lost calls as settled entries of the run ``run_id``. Return False if another process has restored them.
+        """Add lost calls as settled entries of the run ``run_id``. Return False if another process has added calls.
 
-        Another process has restored them if the ledger's newest day differs from ``newest_day``, which the caller read
-        before. With ``once``, also if the run ``run_id`` has calls.
+        ``newest_day`` is the day of the newest entry when the caller last read it. Nothing is added if that day has
+        changed since, or, with ``once``, if the run has calls already.
         """
         rows = [(run_id, one.endpoint, one.subject, one.day.isoformat(), one.cost) for one in entries]
 
@@ -268,9 +268,9 @@ class CreditLedger:
         return {answer for answer, owner in claims if owner not in ended}
 
     def _waits(self, db: StateConnection, rates_per_minute: Sequence[int | None], pause: float = 0.0) -> list[float]:
-        """Return for each call the seconds until the rate limit allows it, 0 for a rate of None; store the queue's end.
+        """Return for each call the seconds until the rate limit allows it; 0 if its rate is None, which is no limit.
 
-        ``pause`` delays the queue by at least these seconds.
+        The calls of all processes queue; the queue's end is stored. Calls with a rate wait at least ``pause`` seconds.
         """
         now = unix_now(db) if self._now is utc_now else self._now().replace(tzinfo=UTC).timestamp()
         updated_at, free_at = db.execute("SELECT asked_at, free_at FROM turns").fetchone() or (now, now)
@@ -381,9 +381,10 @@ def _spent_since(db: StateConnection, day: str) -> tuple[int, int]:
 
 
 def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaining: int) -> bool:
-    """Return whether the provider raised the allowance, which began the month at ``start`` as ``allowance``.
+    """Return whether the provider raised the allowance since ``start``, when it was ``allowance``.
 
-    It did if balance and costs since then exceed it by more than the latest costs, whose balances may be late.
+    It did if the balance plus all costs since ``start`` exceeds ``allowance`` by more than the costs of the latest
+    calls, which the balance may not include yet. Amounts are hundredths of a credit.
     """
     late = _used(db, f"(SELECT cost FROM entries WHERE day >= ? ORDER BY id DESC LIMIT {_LATE_ANSWERS}) AS late", "")
     return credits_remaining + _used(db, "days WHERE name >= ?", start) > allowance + late

@@ -1,4 +1,4 @@
-"""Copy of a home's SQLite ledger to the PostgreSQL that its host shares with others, when ``state.url`` is new."""
+"""Copy of a home's SQLite ledger to the shared ledger in PostgreSQL, after ``state.url`` was set."""
 
 from __future__ import annotations
 
