@@ -129,7 +129,11 @@ class AnswerArchive:
         self._segments.check_format()
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
-        """Return the digest that names the answer in the archive. The option ``refresh`` does not change it."""
+        """Return the digest that names the answer to a request in the archive.
+
+        ``as_of`` is the answer's instant (naive UTC), another text, or None for the latest data. The request's option
+        ``refresh`` does not change the digest.
+        """
         return hashlib.sha256(_named(provider_id, request, as_of).encode()).hexdigest()
 
     def keys(self, provider_id: str, request: Request, paths: Iterable[str], as_of: datetime | str | None) -> list[str]:
@@ -147,7 +151,11 @@ class AnswerArchive:
         provider_id: str,
         as_of: datetime | str | None,
     ) -> ArchivedAnswer:
-        """Archive an answer; an earlier one of its key becomes superseded. Raises ``OSError``, then nothing changed."""
+        """Archive the bytes ``raw`` of an answer under its digest ``key``; an earlier answer of the key is superseded.
+
+        ``fetched_at`` is naive UTC. ``as_of`` is the answer's instant (naive UTC), another text, or None for the latest
+        data. Raises ``OSError``; then nothing has changed.
+        """
         (kept,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
         return kept
 
@@ -197,7 +205,10 @@ class AnswerArchive:
         return self._segments.current(keys, since.isoformat() if since else "")
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:
-        """Return the answer of a key, superseded or not, by SHA-256 (and fetch time, naive UTC); None if missing."""
+        """Return the answer of a key with this SHA-256, superseded or not; None if it is missing.
+
+        If ``fetched_at`` (naive UTC) is given, it must be the answer's fetch time.
+        """
         at = fetched_at and fetched_at.isoformat()
         places = [place for place in self._segments.all_of(key) if place.sha256 == sha256]
         found = (self._at(place) for place in places if at in (None, place.fetched_at))

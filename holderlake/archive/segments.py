@@ -125,7 +125,10 @@ class Segments:
         self._inode: int | None = None
 
     def _write(self, frames: Sequence[bytes], entries: Sequence[Entry]) -> str:
-        """Write a new segment, and return its name."""
+        """Write compressed pieces (``frames``) to a new segment, and return its name.
+
+        ``entries`` are (name, SHA-256, fetch time, start, length) of the pieces.
+        """
         segment = f"packs/{entries[0][2][:10]}/{uuid.uuid4().hex}{SUFFIX}"
         write_whole(self.root / segment, b"".join(frames))
         return segment
@@ -258,7 +261,11 @@ class Segments:
         return sorted(listed - {entry[0] for entry in entries})
 
     def _enter_readable(self, db: sqlite3.Connection, stored: bytes, entries: Sequence[Entry]) -> None:
-        """Write the readable frames of a segment to a new segment. Of each name, the piece fetched last is current."""
+        """Write the readable pieces of a damaged segment to a new segment.
+
+        ``stored`` are the segment's bytes; ``entries`` are (name, SHA-256, fetch time, start, length) of these pieces.
+        Of each name, the piece fetched last becomes current.
+        """
         frames = [stored[start : start + length] for _, _, _, start, length in entries]
         abouts = ({"digest": name, "sha256": sha, "fetched_at": at} for name, sha, at, _, _ in entries)
         moved = list(rows_of(abouts, frames))

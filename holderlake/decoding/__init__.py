@@ -181,7 +181,10 @@ def _common(as_of: datetime, **texts: str) -> Common:
 
 
 def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens) -> Decoded:
-    """Decode one answer for each token with the fast decoder. If it fails, decode each answer in the lenient mode."""
+    """Decode one answer for each token with the fast decoder. If it fails, decode each answer in the lenient mode.
+
+    ``shape`` is the type of an answer's struct; ``build`` makes the tables from structs.
+    """
     try:
         return Decoded(build((parse(raw, shape) for raw in raws), tokens, False))
     except _ODD:
@@ -199,7 +202,10 @@ def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: st
 
 
 def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
-    """Decode several answers about the same subject into one set of tables, leniently if the fast decoder fails."""
+    """Decode several answers about the same subject into one set of tables, leniently if the fast decoder fails.
+
+    ``shape`` is the type of an answer's struct; ``build`` makes the tables from structs and the flag ``lenient``.
+    """
     try:
         return Decoded(build([parse(raw, shape) for raw in raws], False))
     except _ODD:

@@ -217,7 +217,10 @@ def _largest_first(clusters: Sequence[Any]) -> list[tuple[float | None, Any]]:
 
 
 def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``map_nodes``: all top holders, then all magic nodes, then all time nodes."""
+    """Return the table ``map_nodes``: all top holders, then all magic nodes, then all time nodes.
+
+    ``common`` has the values that are equal in all rows, by column.
+    """
     windows = [own.time_nodes or () for own in nodes]
     top = [_ranked(own.top_holders or ()) for own in nodes]
     magic = [own.magic_nodes or () for own in nodes]
@@ -239,7 +242,10 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
 
 
 def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
-    """Return the table ``grouped_transfers``. For each map, relationships outside time nodes come first."""
+    """Return the table ``grouped_transfers``. For each map, relationships outside time nodes come first.
+
+    ``common`` has the values that are equal in all rows, by column.
+    """
     windows = transfers.windows
     columns = transfers.columns() | {
         "token_address": tokens.repeat(transfers.counts),

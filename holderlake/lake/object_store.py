@@ -87,7 +87,8 @@ def open_bucket(
     """Open the lake in the bucket and folder of a URL such as ``s3://bucket/folder``.
 
     Keys come from ``secrets``, or from the environment under the storage's own names. ``endpoint`` is the address of
-    a server other than Amazon's. Copies of the files lie in ``folder``, or in a temporary folder.
+    a server other than Amazon's. Copies of the files, at most about
+    ``cache_bytes``, lie in ``folder``, or in a temporary folder.
     """
     objects = open_objects(url, endpoint, region, **(secrets or {}))
     temporary = None if folder else tempfile.mkdtemp(prefix="holderlake-")

@@ -30,8 +30,9 @@ def revisions(
 ) -> pa.Table:
     """Return rows of the table ``revisions``: one for each subject and table whose rows differ.
 
-    ``before`` and ``after`` are a partition's rows by table; ``column`` is the name of the column with a row's subject.
-    ``lacking`` are the columns, by table, that the files before did not have: they are not compared.
+    ``before`` and ``after`` are a partition's rows by table; only those of ``subjects`` are compared. ``column`` is the
+    name of the column with a row's subject. ``lacking`` are the columns, by table, that the files before did not have:
+    they are not compared.
     """
     rows = [
         row

@@ -39,7 +39,10 @@ def empty(table: str) -> pa.Table:
 
 
 def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Table:
-    """Return the rows in the table's schema, without rounding. Raises ``LakeError`` if they don't fit the partition."""
+    """Return rows of the table ``name``, cast to its schema without rounding.
+
+    Raises ``LakeError`` if they do not fit the schema, or have another chain or instant than ``chain`` and ``as_of``.
+    """
     schema = TABLES[name].schema
     if set(rows.column_names) != set(schema.names):
         odd = ", ".join(sorted(set(rows.column_names) ^ set(schema.names)))

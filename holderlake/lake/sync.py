@@ -150,7 +150,11 @@ class _Sync:
         return latest
 
     def _compared(self, name: str, ours: Latest, theirs: Latest, to_bucket: bool) -> bool:
-        """Copy a partition if one side has to change. Return False if another writer changed that side meanwhile."""
+        """Copy a partition if one side has to change. Return False if another writer changed that side meanwhile.
+
+        ``ours`` is its state in the lake, ``theirs`` in the bucket. Unless both sides have changed, only the bucket
+        changes if ``to_bucket``, else only the lake.
+        """
         common = self._common.get(name, ("", ""))
         new_here = ours.manifest is not None and ours.manifest.commit != common[0]
         new_there = theirs.manifest is not None and _e_tag(theirs) != common[1]

@@ -68,7 +68,7 @@ class BrokenStreak:
         self._how, self._count, self._credits = None, 0, 0
 
     def broke(self, how: Broken, credits: int) -> AnswersBreak | None:
-        """Count a broken answer and its possible cost in hundredths of a credit.
+        """Count an answer that broke in the way ``how``, and its possible cost in hundredths of a credit.
 
         Return the error that stops the run after five answers that broke in the same way, else None.
         """

@@ -289,7 +289,10 @@ _GATEWAY_GAVE_UP: Final = frozenset({504, 524})
 
 
 def error_of(status: int, raw: bytes, headers: Mapping[str, str], endpoint: str = "") -> ProviderError:
-    """Return the exception for an answer with a status other than 2xx. The names in ``headers`` are in lower case."""
+    """Return the exception for an answer with a status other than 2xx. ``raw`` is its body.
+
+    The names in ``headers`` are in lower case. ``endpoint`` is the request's endpoint, for example ``map``.
+    """
     text = raw[:_READ_BYTES].decode("utf-8", "replace")
     body = _json(text)
     code = _code(status, body, text, headers, endpoint)

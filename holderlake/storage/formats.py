@@ -32,5 +32,5 @@ def read_format(folder: Path) -> dict[str, Any]:
 
 
 def write_format(folder: Path, number: int, **more: Any) -> None:
-    """Write a folder's format file, with further values."""
+    """Write a folder's format file: the format ``number``, and the values ``more`` by name."""
     write_whole(folder / FORMAT_FILE, msgspec.json.encode({"format": number, **more}))

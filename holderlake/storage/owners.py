@@ -83,7 +83,10 @@ class Owner:
         return ended
 
     def _has_ended(self, name: str, silent_for: float | None) -> bool:
-        """Return whether an owner has ended, by its lock file on this host, else by the seconds since its heartbeat."""
+        """Return whether an owner has ended, by its lock file on this host, else by its last heartbeat.
+
+        ``silent_for`` is the number of seconds since the last heartbeat; None if there is none.
+        """
         path = self._path(name)
         if path.exists() and (self._shared is None or name.startswith(self._host)):
             lock = try_lock(path)

@@ -113,7 +113,7 @@ def format_of(db: sqlite3.Connection) -> int:
 
 
 def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -> DatabaseError:
-    """Return a ``DatabaseError`` whose message has the file, the reason and what to do."""
+    """Return a ``DatabaseError`` with the file, the reason and a remedy: for a damaged file the text ``remedy``."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _LOST in str(error):

@@ -55,7 +55,8 @@ class Picture:
 def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_url: str, secret: bytes) -> Answer:
     """Return the answer to GET /v0/tokens/screenshot: the signed URL of a picture.
 
-    The map is computed first, so that a token without a map gets its error here and not at the URL.
+    ``secret`` signs the URL, which begins with the service's ``base_url``. The map is computed first, so that a token
+    without a map gets its error here and not at the URL.
     """
     as_of, _ = instant_of(None, now)
     map_as_of(store, request.chain, request.token_address, as_of, MapOptions(), computed_at=now)
@@ -65,7 +66,7 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
 
 
 def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> EncodedAnswer:
-    """Draw the picture and return it as an encoded answer. ``width`` is in pixels.
+    """Draw the picture and return it as an encoded answer: a PNG or SVG (``form``), ``width`` pixels wide.
 
     Raises ``EngineError`` if there is no map.
     """

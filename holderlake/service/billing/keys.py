@@ -189,7 +189,8 @@ class KeyStore:
     ) -> str:
         """Open an account and return the secret of its first key. Only a hash of the secret is stored.
 
-        Raises ``ValueError`` for an invalid name, allowance or renewal day.
+        ``renewal_day`` is the day of the month on which the allowance begins again. Raises ``ValueError`` for an
+        invalid name, allowance or renewal day.
         """
         if not name.strip() or not name.isprintable():
             raise ValueError(f"invalid name {name!r}: use one line of printable text")
@@ -297,7 +298,8 @@ class KeyStore:
     def reserve(self, key_id: int, endpoint: str, cost: int) -> str:
         """Reserve ``cost`` hundredths of a credit for one request. Return the id of the charge.
 
-        Raises ``CreditsExhausted`` and ``KeyEnded``.
+        ``key_id`` is ``Key.id``, ``endpoint`` the name under which usage is counted. Raises ``CreditsExhausted`` and
+        ``KeyEnded``.
         """
         (result,) = self.book((), (), (ChargeRequest(key_id, endpoint, cost),))
         if isinstance(result, Charge):

@@ -80,7 +80,7 @@ def log_request(
 ) -> None:
     """Log one line about a request that has ended. ``size`` is the answer's bytes, ``ms`` the duration in milliseconds.
 
-    ``status`` is None if no answer was started.
+    ``status`` is None if no answer was started. ``route`` is the path's template, ``client`` the caller's IP address.
     """
     level = logging.ERROR if status is None or status >= 500 else logging.INFO
     if not _requests.isEnabledFor(level):

@@ -287,7 +287,10 @@ class _LimitedProtocol(HttpToolsProtocol):
             self._watch_sending()
 
     def _refuse(self, code: str, detail: str) -> None:
-        """Answer earlier requests, then send this error and close. A request with an incomplete body is dropped."""
+        """Answer earlier requests, then send an error of the contract (``code``, ``detail``) and close the connection.
+
+        A request with an incomplete body is dropped.
+        """
         _log.debug("a connection was refused: %s", code)
         self._is_over = True
         self._clear_deadline()

@@ -84,7 +84,10 @@ def _draw_nodes(sheet: Sheet) -> None:
 
 
 def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
-    """Write name, rank and share into a bubble. If they do not fit, write only the rank, or nothing."""
+    """Write a node's name, rank and share into its bubble. If they do not fit, write only the rank, or nothing.
+
+    ``at`` is the bubble's centre; units are pixels.
+    """
     fill, unit, name = sheet.hue(node), sheet.unit, display_name(node)
     rank = "" if node.rank is None else f"#{node.rank}"
     held = " · ".join(filter(None, (rank, percent(node.share or 0.0))))
@@ -102,7 +105,7 @@ def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
 def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
     """Yield styles to try for a name, best first: text size in pixels, number of lines, and whether it may be cut.
 
-    A label may be cut, because its beginning is useful. An address may not.
+    A label may be cut, because its beginning is useful. An address may not. ``unit`` is the size of plain text.
     """
     sizes = [part * unit for part in (1.7, 1.4, 1.2, 1.0, 0.85)]
     yield from ((size, lines, False) for size in sizes for lines in (1, 2))
@@ -131,7 +134,7 @@ def _room(lines: int, radius: float, size: float) -> float:
 
 
 def _stack(sheet: Sheet, lines: Sequence[str], at: Point, size: float, ink: str) -> None:
-    """Write lines of text below each other, centred at the point ``at``."""
+    """Write lines of text below each other, centred at the point ``at``, in the colour ``ink``."""
     first = at[1] - (len(lines) - 1) * 0.625 * size + 0.36 * size
     for number, line in enumerate(lines):
         sheet.canvas.text((at[0], first + number * 1.25 * size), line, size, ink, across="center")

@@ -59,7 +59,7 @@ class Canvas:
         return self._order
 
     def box(self, left: float, top: float, wide: float, high: float, fill: str, corner: float) -> None:
-        """Draw a rectangle with round corners of the radius ``corner``."""
+        """Draw a rectangle, ``wide`` by ``high`` pixels, with round corners of the radius ``corner``."""
         style = f"round,pad=0,rounding_size={corner}"
         self._axes.add_patch(
             FancyBboxPatch((left, top), wide, high, boxstyle=style, facecolor=fill, linewidth=0, zorder=self._next())
@@ -68,7 +68,10 @@ class Canvas:
     def circles(
         self, at: Sequence[Point], radii: Sequence[float], fill: Sequence[str], rim: Sequence[str], rim_width: float
     ) -> None:
-        """Draw circles. ``radii`` include the rim. All sequences have one element per circle."""
+        """Draw circles with centres ``at``. ``radii`` include the rim. ``fill`` and ``rim`` are colours.
+
+        All sequences have one element for each circle.
+        """
         across = [2 * radius - rim_width for radius in radii]
         self._axes.add_collection(
             EllipseCollection(

@@ -26,8 +26,8 @@ __all__ = ["Form", "Theme", "TokenTitle", "draw_map"]
 def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, theme: Theme, form: Form) -> bytes:
     """Return the picture of a map as a PNG or SVG file.
 
-    ``tables`` are those of ``engine.maps.maps.map_as_of``. ``width`` is in pixels, at least 600; the height depends on
-    it. Thread-safe.
+    ``tables`` are the tables of the map by name, from ``engine.maps.maps.map_as_of``. ``width`` is in
+    pixels, at least 600; the height depends on it. Thread-safe.
     """
     scene, page, colours = scene_of(tables), page_of(width), COLOURS[theme]
     layout = place(scene, page.frame, page.unit)

@@ -75,7 +75,8 @@ def place(scene: Scene, frame: Area, unit: float) -> Layout:
 def _scale(shares: Floats, fill: float, frame: Area, gap: float, smallest: float) -> float:
     """Return ``Layout.scale``: the radius in pixels that a holder of the complete supply would have.
 
-    With this scale, the bubbles and the gaps around them cover the part ``fill`` (0 to 1) of the frame.
+    With this scale, the bubbles and the gaps around them cover the part ``fill`` (0 to 1) of the frame. ``shares`` are
+    the holders' shares of supply, ``smallest`` is the least radius of a bubble in pixels.
     """
     largest = _LARGEST * min(frame.width, frame.height)
     if not shares.size or not shares.max():
