@@ -178,7 +178,7 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
     named = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
     if (*named, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
         raise BadName(
-            f"the content is {manifest.family} of {manifest.chain} at {manifest.timestamp}, but the path names others"
+            f"the manifest belongs to {manifest.family} of {manifest.chain} at {manifest.timestamp}, not to its path"
         )
     commit_name(manifest.commit)
     known = FAMILY_TABLES.get(manifest.family, frozenset())

@@ -46,11 +46,11 @@ def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tab
     schema = TABLES[name].schema
     if set(rows.column_names) != set(schema.names):
         odd = ", ".join(sorted(set(rows.column_names) ^ set(schema.names)))
-        raise LakeError(f"the rows of the table {name} have missing or unknown columns: {odd}")
+        raise LakeError(f"the rows of the table {name} have missing or unknown columns: add or remove {odd}")
     for field in schema:
         given = rows.schema.field(field.name).type
         if pa.types.is_floating(given) and not pa.types.is_floating(field.type):
-            raise LakeError(f"the column {name}.{field.name} is a {given}, which is not exact: use {field.type}")
+            raise LakeError(f"the column {name}.{field.name} has the inexact type {given}: use {field.type}")
         if not field.nullable and rows[field.name].null_count:
             raise LakeError(f"the column {name}.{field.name} may not be null: fill it in every row")
     try:

@@ -339,7 +339,7 @@ def replaced(name: str, column: pa.Array) -> pa.Table:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (replaced("amount", pa.array([1.5])), "amount is a double, which is not exact"),
+        (replaced("amount", pa.array([1.5])), "amount has the inexact type double"),
         (replaced("rank", pa.array([1.0])), "rank is a double"),
         (replaced("address", pa.array([None], pa.string())), "address may not be null"),
         (replaced("rank", pa.array(["first"])), "do not fit the table"),

@@ -135,7 +135,7 @@ class ServerConfig(uvicorn.Config):
         )
 
     def load(self) -> None:
-        """Load the configuration in the process that uses it, which makes the protocol class: it can't be pickled."""
+        """Load the configuration and make the protocol class, which can't be pickled: each process does this itself."""
         self.http = limited_protocol(
             self._settings.header_limit,
             self._settings.header_seconds,
