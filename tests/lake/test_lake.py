@@ -340,7 +340,7 @@ def replaced(name: str, column: pa.Array) -> pa.Table:
     ("rows", "words"),
     [
         (replaced("amount", pa.array([1.5])), "amount has the inexact type double"),
-        (replaced("rank", pa.array([1.0])), "rank is a double"),
+        (replaced("rank", pa.array([1.0])), "rank has the inexact type double"),
         (replaced("address", pa.array([None], pa.string())), "address may not be null"),
         (replaced("rank", pa.array(["first"])), "do not fit the table"),
         (holders("eth", DAY, {"0xa": {"0x1": 1}}).drop_columns(["fetched_at"]), "fetched_at"),
