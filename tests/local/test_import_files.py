@@ -143,7 +143,7 @@ def test_an_import_of_nothing_but_bad_files_fails(run: Run) -> None:
     ended = run("import", "empty.csv", "folder", "no-*.csv", "--chain", "eth")
     assert ended.code == 1
     assert "none of the 3 files could be imported" in ended.stderr
-    assert "it is a folder; name its files, for example folder/*.parquet" in run("import", "folder").stderr
+    assert "this is a folder; name its files, for example folder/*.parquet" in run("import", "folder").stderr
     assert "no file matches this pattern" in run("import", "no-*.csv").stderr
 
 
