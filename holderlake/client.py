@@ -22,8 +22,8 @@ class Client:
             found = client.get(MapRequest(chain="eth", token_address="0x6ba6f2207e343923ba692e5cae646fb0f566db8d"))
 
     The client retries refused and unanswered calls as the pipeline does. It has no ledger, no archive and no rate
-    limit: every call is charged, and a call that the provider's rate limit refuses is repeated. ``options`` are passed
-    to ``ProviderClient``. Raises ``ValueError`` for an invalid address or key.
+    limit: every call is charged, and a call that the provider's rate limit refuses is repeated. ``options`` are other
+    arguments of ``ProviderClient``, such as ``timeout`` (seconds). Raises ``ValueError`` for an invalid URL or key.
     """
 
     def __init__(self, url: str, key: str | SecretStr | None = None, **options: Any) -> None:

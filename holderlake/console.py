@@ -108,7 +108,7 @@ def _blocks(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def arrow(title: str, table: pa.Table) -> None:
-    """Print an Arrow table with ``title`` and its column names as headings. The layout is that of ``rows``."""
+    """Print an Arrow table with ``title`` and its column names as headings, or row by row if it is too wide."""
     rows(title, table.column_names, (tuple(row.values()) for row in table.to_pylist()))
 
 

@@ -250,7 +250,7 @@ def with_instants(config: BackfillConfig) -> BackfillConfig:
     Raises ``SettingsError`` if it gives both or neither, or an invalid time or step.
     """
     if config.instants and (config.start or config.to or config.every):
-        raise SettingsError("instants cannot be combined with from, to or every; remove one of the two")
+        raise SettingsError("instants cannot be combined with from, to or every; remove instants, or the others")
     if config.instants:
         return config
     if not config.start:

@@ -1,4 +1,4 @@
-"""The sensors that repair without help: runs without a process, and scheduled partitions that failed or were missed.
+"""The sensors that repair automatically: runs without a process, and scheduled partitions that failed or were missed.
 
 The sensor ``notices`` reports what failed.
 """
@@ -53,13 +53,13 @@ _CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 
 def healing_sensors(settings: Settings) -> list[SensorDefinition]:
-    """Return the sensors that repair and report without help."""
+    """Return the sensors that repair automatically, and the sensor that reports failures."""
     transfers = [_transfers_sensor(settings)] if settings.node_chains else []
     return [_dead_runs_sensor(), _healing_sensor(settings), *transfers, _notices_sensor()]
 
 
 def _dead_runs_sensor() -> SensorDefinition:
-    """Return the sensor that ends runs without a process. It ends a run that two ticks in a row found so."""
+    """Return the sensor that ends a run if it has no process at two consecutive ticks."""
 
     @sensor(
         name="dead_runs",
@@ -190,7 +190,11 @@ def _requests(
     attempts: Sequence[Attempt],
     config: Callable[[MissingDay], dict[str, Any]],
 ) -> Iterator[RunRequest | SkipReason]:
-    """Yield a run for each of the days, which are some of the choice's, or the reason why there is none."""
+    """Yield a run request for each of ``days``, or one skip reason if there are none.
+
+    ``days`` are all or some of ``choice.now``. ``config`` returns the run config for a day. ``attempts`` are the
+    earlier runs; their number is part of the run key.
+    """
     for day in days:
         key = partition_key(day.chain, datetime.combine(day.day, time()))
         repetitions = sum(one.is_repetition for one in attempts if one.day == day.key)
@@ -223,7 +227,7 @@ def _report_given_up(workspace: Workspace, choice: Choice, now: datetime) -> Non
 
 
 def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
-    """Yield a notice for each run of this home that failed since a time, except runs that are repeated without help."""
+    """Yield a notice for each run of this home that failed since a time, unless the run is repeated automatically."""
     is_parked = parked_schedule(workspace) is not None
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
         run = record.dagster_run

@@ -43,7 +43,7 @@ class AlertsConfig(Config):
 
 @op(description="Evaluates the alert rules, and sends each new alert once.")
 def send_alerts(context: OpExecutionContext, config: AlertsConfig, workspace: ResourceParam[Workspace]) -> None:
-    """Evaluate and send alerts. Fails if a destination could not be reached; the next run sends the others."""
+    """Evaluate and send alerts. Fails if some could not be sent; the next run tries to send them again."""
     with step_errors(context, retries=0):
         report = deliver_alerts(workspace, evaluate=config.evaluate)
     if report.is_busy:  # another process sends alerts

@@ -71,7 +71,7 @@ _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
 def own_dagster_home(home: Path) -> Path | None:
-    """Return the user's ``DAGSTER_HOME``; None if there is none, or it is the folder ``home``, or we set it."""
+    """Return the user's ``DAGSTER_HOME``; None if there is none, or it is ``home``, or this program set it."""
     named = os.environ.get("DAGSTER_HOME")
     return None if not named or named in _prepared or Path(named).resolve() == home.resolve() else Path(named)
 
@@ -147,7 +147,10 @@ def _explained_settings(path: Path) -> Iterator[None]:
 
 
 def loads_once(workspace: Workspace, chains: Sequence[str]) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Yield each chain with a context for its run, so that the warehouse is loaded once, in the last chain's run."""
+    """Yield each chain with a context manager, in which the caller runs it.
+
+    The context managers make the warehouse load once, in the last chain's run.
+    """
     for place, chain in enumerate(chains):
         yield chain, workspace.warehouse.postponed() if place < len(chains) - 1 else nullcontext()
 
@@ -184,7 +187,9 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
 ) -> None:
     """Fill the lake at many instants in one run, with a progress bar. Raises ``RunFailed``; finished partitions stay.
 
-    ``tables`` limits it to these tables and those fetched with them. ``plan`` is the plan's text for the run's log.
+    ``tokens`` (empty: all) limits it to these tokens, ``tables`` to these tables and those fetched with them.
+    ``refresh`` fetches existing data again, except partitions written after ``refresh_since`` (ISO; empty: the start).
+    ``plan`` is the plan's text for the run's log.
     """
     workspace.check()
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))

@@ -130,9 +130,9 @@ def paused_sensor(settings: Settings) -> SensorDefinition:
 
 
 def _key_of_attempt(paused: Parked, settings: Settings) -> str:
-    """Return a run key that allows one attempt per day, date and budget.
+    """Return a run key that changes each day, and with the backfill's resume date or the section ``[budget]``.
 
-    A run that lacks credits pauses the backfill again, with a later date.
+    So a paused backfill is tried once a day, and again when a new date or new ceilings allow it.
     """
     budget = hashlib.sha256(settings.budget.model_dump_json().encode()).hexdigest()[:8]
     return f"{paused.of.id} {paused.resume_on} {utc_now():%Y-%m-%d} {budget}"

@@ -37,7 +37,10 @@ def history_steps(folder: Path) -> Iterator[Step]:
 
 
 def _upgrade(folder: Path) -> None:
-    """Upgrade the databases. A repetition after a kill starts from the copies: a half upgraded one is never used."""
+    """Copy the databases in ``folder``, upgrade them, and delete the copies.
+
+    After a kill, a repetition restores the databases from the copies first.
+    """
     before, partial = folder / _BEFORE, folder / f"{_BEFORE}.partial"
     if before.exists():
         for copy in before.rglob("*.db"):

@@ -57,8 +57,8 @@ def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names
     rules = workspace.settings.alerts.in_force
     unknown = sorted(set(names) - rules.keys())
     if unknown:
-        has = f"the rules are {', '.join(sorted(rules))}" if rules else "the settings have no rules"
-        raise ValueError(f"unknown rule {unknown[0]!r}: {has}")
+        advice = f"use one of {', '.join(sorted(rules))}" if rules else "the settings have none; add rules to [alerts]"
+        raise ValueError(f"unknown rule {unknown[0]!r}: {advice}")
     span = Span(since, until, interval_of(workspace.settings.schedule.cron))
     with workspace.warehouse.connect() as warehouse:
         alerts = [
@@ -109,7 +109,7 @@ def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None
 
 
 def has_unsent(workspace: Workspace, now: datetime) -> bool:
-    """Return whether an alert or notice has to be sent now. Those for a webhook count only if one is still set."""
+    """Return whether an alert or notice has to be sent now, to the log or to the webhook if the settings have one."""
     outbox = Outbox(workspace.state(workspace.settings.alerts_book))
     if not outbox.exists:
         return False

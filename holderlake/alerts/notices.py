@@ -32,7 +32,7 @@ class Notice(Alert):
 
 
 def run_failed(run_id: str, job: str, partition: str | None, error: str | None, at: datetime) -> Notice:
-    """Return the notice about a failed run. ``partition`` is its chain and day, ``error`` the code of its error."""
+    """Return the notice about a failed run. ``partition`` is its key (``CHAIN|DAY``), ``error`` its error code."""
     place = f" for {partition.replace('|', ' ')}" if partition else ""
     reason = f" ({error})" if error else ""
     evidence = {"run_id": run_id, "job": job, "partition": partition, "error": error}

@@ -45,10 +45,11 @@ _SENTENCES: Final = {
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert of the rule ``name`` of the kind ``rule``: ``measured`` for ``subject`` as of ``timestamp`` (UTC).
+    """An event that the rule ``name`` (of the kind ``rule``) found about a token as of ``timestamp`` (UTC).
 
-    ``subject`` is for example an address. ``occasion`` distinguishes events about the same subject. ``evidence`` is
-    plain JSON; only there may be texts of the provider, such as labels.
+    ``measured`` is the figure of ``subject``, for example of an address, that the rule compared with ``threshold``.
+    ``occasion`` distinguishes events about the same subject. ``evidence`` is plain JSON; only ``evidence`` may have
+    texts of the provider, such as labels.
     """
 
     name: str
@@ -121,7 +122,9 @@ def _alerts(warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, sp
     try:
         rows = warehouse.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
     except duckdb.Error as error:
-        raise WarehouseError(f"the rule {name} cannot be evaluated: {error}") from error
+        raise WarehouseError(
+            f"the alert rule {name} cannot be evaluated, because its query failed ({error}); run 'holderlake doctor'"
+        ) from error
     for chain, token, timestamp, subject, occasion, measured, evidence in rows:
         details = json.loads(evidence)
         yield Alert(name, rule.rule, chain, token, timestamp, subject, occasion, measured, rule.limit, details)

@@ -150,7 +150,8 @@ def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
         try:
             key = base64.b64decode(text.removeprefix(_SECRET_PREFIX), validate=True)
         except binascii.Error:
-            raise NotDelivered("the secret begins with whsec_ but is not base64", is_transient=False) from None
+            reason = "alerts.webhook_secret begins with whsec_ but is not base64: copy it again from the receiver"
+            raise NotDelivered(reason, is_transient=False) from None
     signed = f"{message.key}.{timestamp}.".encode() + message.body
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 

@@ -1,6 +1,6 @@
 """Coverage of a lake at many instants: the subjects that each partition lacks.
 
-The results equal those of ``ingest.stream.missing``, but each chain's manifests are read once, so that thousands of
+The module finds the gaps that an ingest would fill. It reads each chain's manifests once, so that thousands of
 complete partitions take seconds. For a partition with thousands of tokens, only the missing tokens stay in memory.
 """
 
@@ -36,9 +36,9 @@ _SLIM: Final = frozenset(stream.name for stream in STREAMS if stream.by in ("tok
 class Held:
     """A complete partition in the lake.
 
-    ``manifest``: for the streams ``_SLIM`` its ``covered`` is emptied. ``has_answers``: at least one subject was
-    answered. For streams by token, ``missing`` are the watched tokens that the partition lacks, and ``unwatched`` the
-    tokens in it that are not watched.
+    ``manifest.covered`` is emptied for streams by token and for ``addresses``, to save memory. ``has_answers``: at
+    least one subject was answered. For streams by token, ``missing`` are the watched tokens that the partition lacks,
+    and ``unwatched`` the tokens in it that are not watched.
     """
 
     manifest: Manifest
@@ -51,8 +51,9 @@ class Held:
 class Gap:
     """The subjects of a stream that a partition lacks (``missing``), for example token addresses; empty if complete.
 
-    ``unnamed``: the highest number of further missing subjects, whose addresses are not known yet. ``options``: request
-    options to fetch them with. ``other``: request options of the existing partition, None if they equal the settings.
+    ``unnamed``: the highest possible number of further missing subjects, whose addresses are not known yet.
+    ``options``: the request options to fetch the subjects with. ``other``: the request options of the existing
+    partition if the settings have others, else None.
     """
 
     stream: Stream

@@ -24,7 +24,7 @@ COMMAND = "holderlake backfill --parked"
 
 @dataclass(frozen=True)
 class Selection:
-    """The scope of a backfill: as-of instants (ISO), chains, tokens and tables. An empty tuple means all."""
+    """The scope of a backfill: as-of instants (ISO), chains, token addresses and tables. An empty tuple means all."""
 
     instants: tuple[str, ...]
     chains: tuple[str, ...]

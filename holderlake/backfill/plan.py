@@ -215,7 +215,7 @@ def make_plan(
 
 
 def _own(settings: Settings, family: str) -> str:
-    """Return those settings as text that the cost of a stream depends on: equal texts mean equal costs."""
+    """Return, as text, the settings that determine the cost of a stream. Equal texts mean equal costs."""
     if family in FIRST_OPTIONS:
         return repr(options_of(family, settings))
     return repr((settings.addresses, settings.address_sets)) if family in _BY_ADDRESS else ""

@@ -99,7 +99,11 @@ def price(
 
 
 def _price_alike(workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, refresh: bool, look_up: bool) -> None:
-    """Add the calls of a gap with one request for each subject, where only the request's path contains the subject."""
+    """Add a gap's calls to ``bill``: one request for each subject, and all requests cost the same.
+
+    With ``look_up``, requests whose answers are in the archive count as archived. With ``refresh``, the requests ask
+    the provider for new answers.
+    """
     name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
     settings = with_options(name, workspace.settings, gap.options)
     (request,) = gap.stream.requests(settings, gap.partition, gap.missing[:1], refresh)
@@ -129,7 +133,7 @@ def _price_unnamed(gap: Gap, bill: Bill) -> None:
 def _price_requests(
     workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, keys: set[str], refresh: bool = False
 ) -> int:
-    """Add a gap's requests to the bill, and return their number.
+    """Add a gap's requests to the bill, and return their number. With ``refresh``, archived answers are paid again.
 
     ``keys`` are the archive keys of the requests that the bill contains already. The gap's keys are added to them.
     """

@@ -22,7 +22,7 @@ from holderlake.workspace import Workspace
 class LeftOut:
     """A stream that the API key's plan does not include, with the provider's reason.
 
-    ``since``: when the provider refused it. ``until``: from then on, plans include it again. Both naive UTC.
+    ``since``: when the provider refused its request. ``until``: when a backfill requests it again. Both naive UTC.
     """
 
     family: str
@@ -55,7 +55,7 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
     known = {table: stream for stream in STREAMS for table in stream.tables}
     for table in tables:
         if table in SIDE_TABLES:
-            raise ValueError(f"{table} is filled together with every other table; choose one of those")
+            raise ValueError(f"{table} cannot be chosen, it is filled together with every other table; choose another")
         if table not in known:
             near = difflib.get_close_matches(table, known, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(known)}"

@@ -30,7 +30,7 @@ Credits = Callable[[Settings, Sequence[Stream]], int]
 class Offer:
     """A plan to make cheaper: its settings, streams, chains, and the cost of each stream in hundredths of a credit.
 
-    ``credits`` prices streams under other settings.
+    The function ``credits`` returns the cost of streams under other settings.
     """
 
     settings: Settings

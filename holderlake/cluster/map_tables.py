@@ -159,14 +159,14 @@ class _MapRows:
         return len(self.texts)
 
     def held(self, mask: Array | None = None) -> Rows:
-        """Return the balances of the holders, valid at the map's only instant. With ``mask``, other holders are left
-        out."""
+        """Return the holders' balances, each valid at the map's one instant. ``mask`` (a boolean for each holder)
+        selects holders; None selects all."""
         once = np.zeros(self.count, np.int32)
         rows = Rows(np.arange(self.count), self.balances, once, once + np.int32(1))
         return rows if mask is None else rows.at(mask)
 
     def activity(self, texts: Sequence[str]) -> Activity:
-        """Return the numbers of counterparties and the first times of the addresses, from the ``fact`` rows.
+        """Return the numbers of counterparties and the first times of the addresses ``texts``, from the ``fact`` rows.
 
         The numbers of transfers are 0. They would only serve to find hypernodes, and the SQL has already found those.
         """
@@ -182,8 +182,8 @@ class _MapRows:
         return [_label(facts[text]) if text in facts else UNLABELLED for text in texts]
 
     def graphs(self, limit: int) -> tuple[Graphs, Top, dict[int, tuple[str, str]]]:
-        """Return the graph of the map, its top holders (at most ``limit``), and the tokens (chain, address) by
-        number."""
+        """Return the graph of the map, its top holders (at most ``limit``), and the moved tokens (chain, address) by
+        the number that the graph's links have."""
         addresses = self.texts[:limit]
         magic = [row["one"] for row in sorted(self.parts["magic"], key=lambda row: row["place"])]
         windows = [row["one"] for row in sorted(self.parts["window"], key=lambda row: row["place"])]
@@ -249,7 +249,7 @@ def _integers(rows: pa.Table) -> list[int]:
 
 
 def _limbs(rows: pa.Table) -> Array:
-    """Return the balances of the rows as limbs (64-bit words, see ``bigint``)."""
+    """Return the raw balances of the rows as limbs (uint64, lowest first) in the shape (rows, limbs)."""
     if rows.num_rows and rows["middle"].null_count < rows.num_rows:
         plain = _integers(rows)
         return from_ints(plain, width_for(max(plain)))

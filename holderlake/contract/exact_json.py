@@ -16,10 +16,10 @@ _MOST_DIGITS: Final = 5_000
 
 
 def _decimal(text: str) -> Decimal:
-    """Return the number in a JSON text. Raises ``ArithmeticError`` if it has over 5,000 digits without exponent."""
+    """Return a JSON number. Raises ``ArithmeticError`` if it has over 5,000 digits when written without exponent."""
     number = Decimal(text)
     if abs(number.adjusted()) > _MOST_DIGITS:
-        raise ArithmeticError(f"{text[:40]} is a number of more than {_MOST_DIGITS:,} digits")
+        raise ArithmeticError(f"the number {text[:40]} has more than {_MOST_DIGITS:,} digits")
     return number
 
 
@@ -46,7 +46,10 @@ def decode(raw: bytes, shape: Any) -> Any:
     try:
         plain = _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, ArithmeticError, RecursionError) as error:
-        raise MalformedAnswer(f"the answer is not JSON ({error}); it begins {raw[:60]!r}") from error
+        raise MalformedAnswer(
+            f"the answer is not JSON ({error}), it begins with {raw[:60]!r}; if another server sent it, check "
+            "the provider's address"
+        ) from error
     adapter = _ADAPTERS.get(shape)
     if adapter is None:
         adapter = _ADAPTERS[shape] = TypeAdapter(shape)

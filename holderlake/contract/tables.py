@@ -281,7 +281,7 @@ FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
-    """Return the two columns of an amount: the decimal, and the exact text (None if the decimal is exact)."""
+    """Return an amount's two columns: ``{name}`` is the decimal, ``{name}_exact`` its text, or None if it is exact."""
     if value is None:
         return {name: None, f"{name}_exact": None}
     fits = value.copy_abs() < _AMOUNT_LIMIT - 1
@@ -291,7 +291,7 @@ def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
 
 
 def exact_amount(row: Mapping[str, Any], name: str) -> Decimal | None:
-    """Return the exact value of an amount from its two columns; ``name`` is the first of them."""
+    """Return the exact value of an amount from a row's two columns ``{name}`` and ``{name}_exact``."""
     exact = row[f"{name}_exact"]
     return Decimal(exact) if exact is not None else row[name]
 
@@ -306,7 +306,7 @@ def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime 
     listed = list(rows)
     stray = {name for row in listed for name in row} - set(schema.names)
     if stray:
-        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}")
+        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}; use {', '.join(schema.names)}")
     columns = {name: [row.get(name) for row in listed] for name in schema.names}
     if fetched_at is not None:
         columns["fetched_at"] = [fetched_at] * len(listed)
@@ -319,12 +319,13 @@ def assemble(
     """Build an Arrow table of ``count`` rows, without the column ``fetched_at``.
 
     ``columns`` has the values of columns by name. ``common`` has columns with one value for all rows. All other columns
-    are null. Raises ``KeyError`` and ``pa.ArrowInvalid`` as ``build`` does.
+    are null. Raises ``KeyError`` for a column that the table does not have, and ``pa.ArrowInvalid`` for a value of a
+    wrong type or a null in a required column.
     """
     schema = table.engine_schema
     stray = (common.keys() | columns.keys()) - set(schema.names)
     if stray:
-        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}")
+        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}; use {', '.join(schema.names)}")
     arrays = []
     for name, dtype in zip(schema.names, schema.types, strict=True):
         values = columns.get(name)
@@ -339,7 +340,8 @@ def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.
     for field, array in zip(schema, arrays, strict=True):
         if not field.nullable and array.null_count:
             raise pa.ArrowInvalid(
-                f"table {table.name}: {field.name} may not be null, but {array.null_count:,} rows have no value"
+                f"table {table.name}: {field.name} may not be null, but {array.null_count:,} rows lack a value; give "
+                "each row one"
             )
     return pa.table(arrays, schema=schema)
 

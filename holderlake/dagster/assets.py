@@ -100,9 +100,9 @@ def stream_asset(
 
 
 def _differs(stream: Stream, own: Sequence[PartitionResult], config: IngestConfig, workspace: Workspace) -> bool:
-    """Return whether a partition differs from what Dagster records: the settings' options, and all watched tokens.
+    """Return whether a partition has other request options than the settings, or lacks watched tokens.
 
-    A partition keeps its options until a refresh replaces it. A run limited to some tokens can leave others out.
+    ``own`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
     """
     version = code_version(stream.name, own[-1].options)
     return version != chosen_version(stream.name, workspace.settings) or lacks_tokens(config.tokens, own)
@@ -117,7 +117,10 @@ def _log(
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> None:
-    """Log one chain and day of a table as materialised, with its own options and tokens."""
+    """Log one chain and day of a table as materialised, with the request options and tokens of its rows.
+
+    ``own`` are the ingest's results for that chain and day.
+    """
     tags = provenance(
         context.instance,
         code_version(stream.name, own[-1].options),
@@ -149,7 +152,10 @@ def _ingest(
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> list[PartitionResult]:
-    """Ingest the run's partitions. After an error, log the complete days as materialised before raising it."""
+    """Ingest the run's partitions, and return their results.
+
+    If an error stops the ingest, the days that are complete are logged as materialised, and the error is raised.
+    """
     instants = _instants_by_chain(config, workspace, days_of(context.partition_keys))
     streams = sum(context.job_def.has_node_named("__".join([*key_prefix, name])) for name in FAMILY_TABLES)
     prepare(workspace, context.run.run_id, instants, streams, every_byte=True)

@@ -21,9 +21,9 @@ _MOST_SUCCESSES: Final = 1_000
 
 
 def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> list[Attempt]:
-    """Return all runs of a job for these chains and days, and later successful runs for any others.
+    """Return all runs of a job for ``days`` (pairs of chain and day), and successful runs for other days.
 
-    The latter are at most the newest 1,000 that were created after the first run for these days.
+    Of the successful ones, it returns those created after the first run for ``days``, at most the newest 1,000.
     """
     keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
     own = instance.get_run_records(RunsFilter(job_name=job, tags={PARTITION_TAG: keys})) if keys else []
@@ -37,9 +37,9 @@ def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> lis
 
 
 def last_results(attempts: Iterable[Attempt]) -> dict[Day, bool]:
-    """Return for each chain and day whether its last ended run of all tokens succeeded.
+    """Return, for each chain and day, whether the last ended run that fetched all tokens succeeded.
 
-    It is False if all runs of a day were limited to some tokens.
+    The value is False if all runs of a day were limited to some tokens.
     """
     ended = [(not one.is_limited, one.ended, one) for one in attempts if one.ended]
     return {one.day: is_whole and not one.error for is_whole, _, one in sorted(ended, key=lambda each: each[:2])}

@@ -6,8 +6,8 @@ missing from the UI. Files and tables are Dagster's own, so its standard event l
 
 Dagster writes each event of an asset twice: to the run's file and to the index of all runs. Here a run's file gets only
 the first materialisation of each table, and only the first partition of each table is logged as planned. The UI's pages
-of assets and partitions read the index, which has each materialisation. A repeated event has no fields that are the
-same for the complete step.
+of assets and partitions read the index, which has each materialisation. A repeated event is stored without the fields
+that are the same for the complete step.
 
 The class overrides private methods of Dagster. So Dagster's own processes (webserver, daemon, code server) load it only
 if ``dagster.yaml`` names it. Measurements are in docs/decisions/0009-dagster-event-log.md.
@@ -64,9 +64,9 @@ class FastEventLogStorage(SqliteEventLogStorage):
         return table_name in self._tables
 
     def store_event(self, event: EventLogEntry) -> None:
-        """Store an event, but of a run's repeated events for other partitions of a table only the materialisations.
+        """Store an event. Events that a run repeats for further partitions of a table are stored in part.
 
-        These are written to the index only.
+        Of the repeated ones, materialisations are written to the index of all runs only, and the others are dropped.
         """
         if not self._is_repeated(event):
             super().store_event(event)
@@ -120,15 +120,15 @@ def _commit_without_waiting(connection: Any, record: Any) -> None:
 
 
 def _compact(event: EventLogEntry) -> str:
-    """Return an event as Dagster stores it, without spaces, empty descriptions and the fields that describe its step.
+    """Return an event as Dagster's JSON, without spaces, empty descriptions and the fields that describe its step.
 
-    They are a third of the text, and the step's first event has these fields.
+    The omitted text is a third of the JSON, and the step's first event has the omitted fields.
     """
     return json.dumps(json.loads(serialize_value(event), object_hook=_shorten), separators=(",", ":"))
 
 
 def _shorten(packed: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of Dagster as JSON without fields that every reader can do without."""
+    """Return a decoded JSON object of Dagster without an empty description or, for an event, its step's fields."""
     kind = packed.get("__class__")
     if kind == "DagsterEvent":
         return {name: value for name, value in packed.items() if name not in _OF_STEP}

@@ -40,7 +40,7 @@ CHAIN_BY_DAY: Final = chain_by_day()
 def partition_key(chain: str, instant: datetime) -> MultiPartitionKey:
     """Return the key of an instant's partition. Raises ``ValueError`` for an instant before the first day."""
     if instant.date() < FIRST_DAY:
-        raise ValueError(f"{instant:%Y-%m-%d} is before the first partition, {FIRST_DAY}")
+        raise ValueError(f"{instant:%Y-%m-%d} is before the first partition, {FIRST_DAY}; choose a later instant")
     return MultiPartitionKey({CHAIN: chain, DAY: f"{instant:%Y-%m-%d}"})
 
 

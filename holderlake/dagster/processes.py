@@ -91,7 +91,10 @@ def end_run(instance: DagsterInstance, home: Path, run_id: str) -> bool:
 
 
 def _is_own(record: RunRecord, home: Path) -> bool:
-    """Return whether a run belongs to this host and home. One without ``PROCESS_TAG`` does an hour after its start."""
+    """Return whether a run belongs to this host and home, by its ``PROCESS_TAG``.
+
+    A run without the tag counts as belonging to them once an hour has passed since its start.
+    """
     run = record.dagster_run
     mark = run.tags.get(PROCESS_TAG)
     if mark is None:
@@ -100,9 +103,9 @@ def _is_own(record: RunRecord, home: Path) -> bool:
 
 
 def _take(path: Path, held: ExitStack) -> bool:
-    """Take a lock file until ``held`` closes, and return True; False if another process holds it for a second.
+    """Take a lock file until ``held`` closes, and return True. Return False if it is not free within a second.
 
-    Trying for a second is needed because the sensor holds the lock for a moment when it checks a run.
+    The sensor holds the lock for a moment when it checks a run, so a single attempt could fail by chance.
     """
     for _ in range(_ATTEMPTS):
         try:

@@ -48,7 +48,8 @@ def prepare(
     """Check the free disk space and repair damaged partitions, once per run, before any request.
 
     ``instants`` are the as-of instants by chain, ``streams`` the number of streams that the run fetches. With
-    ``every_byte`` damage is found by checksums, else by file sizes. ``prepare_run`` has the errors.
+    ``every_byte`` damage is found by checksums, else by file sizes. Raises ``SettingsError`` if the disk has too little
+    space, and ``LakeError`` if the lake has data of another provider.
     """
     workspace.repair = partial(repair_before_run, workspace)
     prepare_run(workspace, run_id, instants, streams, every_byte=every_byte)
@@ -62,10 +63,11 @@ async def ingest_run(
     on_result: Callable[[PartitionResult], None],
     on_item: OnItem = lambda stream, chain, results: None,
 ) -> None:
-    """Fetch and commit each item of ``work`` in turn.
+    """Fetch and commit each item of ``work`` (a stream, a chain and as-of instants) in turn.
 
     ``on_result`` is called after each finished partition, ``on_item`` after each item, also a failed one, with all its
-    finished partitions. Raises the errors of ``ingest``, and ``Cancelled``.
+    finished partitions. Raises ``ProviderError`` for an error that stops the run, such as a refused key or a reached
+    ceiling, ``InstantAhead`` for a future instant, and ``Cancelled``.
     """
     async with workspace.provider(run_id) as provider:
         context = IngestContext(provider, workspace, options.refresh, options.refresh_since)
@@ -101,7 +103,7 @@ def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
 
 
 def lacks_tokens(chosen: Sequence[str], results: Iterable[PartitionResult]) -> bool:
-    """Return whether a run that was limited to the ``chosen`` tokens left partitions without other watched tokens."""
+    """Return whether a partition of ``results`` lacks watched tokens because the run fetched ``chosen`` tokens only."""
     return bool(chosen) and any(result.lacks_tokens for result in results)
 
 

@@ -70,7 +70,7 @@ def transfers_asset(
 
 
 def is_imported(instance: DagsterInstance, chain: str, day: datetime) -> bool:
-    """Return whether the newest import of a chain and day, if there is one, read all blocks of the day."""
+    """Return whether the newest import of a chain and day read all blocks of the day; False without an import."""
     filter_ = AssetRecordsFilter(asset_key("transfers"), asset_partitions=[partition_key(chain, day)])
     events = [one.asset_materialization for one in instance.fetch_materializations(filter_, limit=1).records]
     return any(event.metadata[_WHOLE].value for event in events if event)

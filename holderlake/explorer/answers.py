@@ -66,7 +66,7 @@ def _query(reader: Reader, name: str, **parameters: Any) -> Columns:
 
 
 def _packed(answer: pa.Table) -> dict[str, Any]:
-    """Return the table's columns by name. A text column has its distinct values and, for each row, an index.
+    """Return the table's columns by name. A text column has its distinct values and each row's index into them.
 
     Thousands of links connect hundreds of addresses, so the JSON becomes two thirds smaller.
     """

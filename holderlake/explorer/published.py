@@ -33,7 +33,7 @@ class Reader:
         try:
             return self._connection.sql(sql, params=parameters).to_arrow_table()
         except duckdb.Error as error:
-            raise WarehouseError(f"the warehouse cannot answer: {error}") from error
+            raise WarehouseError(f"a query of the warehouse failed ({error}); run 'holderlake doctor'") from error
 
 
 class Published:

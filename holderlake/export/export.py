@@ -110,7 +110,7 @@ def export(
         except duckdb.Error as error:
             raise WarehouseError(str(error)) from error
         except OSError as error:
-            raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
+            raise ValueError(f"cannot write {path} ({error.strerror or error}): give another path") from error
     return Exported(path, chosen, rows, len(reader.schema), path.stat().st_size, time.monotonic() - began, file.notes)
 
 

@@ -135,8 +135,10 @@ class Excel(Format):
         import xlsxwriter
 
         if len(schema) > EXCEL_COLUMNS:
-            too_wide = f"Excel holds {EXCEL_COLUMNS:,} columns, but the result has {len(schema):,}"
-            raise ValueError(f"{too_wide}: select fewer columns, or export to Parquet or CSV")
+            raise ValueError(
+                f"the result has {len(schema):,} columns, and Excel holds {EXCEL_COLUMNS:,}: select fewer columns, or "
+                "export to Parquet or CSV"
+            )
         options = {
             "constant_memory": True,
             "tmpdir": str(path.parent),

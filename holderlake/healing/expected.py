@@ -36,8 +36,8 @@ class Expected(msgspec.Struct, frozen=True):
 def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
     """Record the instants that are due at a tick of the schedule, for every watched chain.
 
-    They lie after the last recorded tick, which may be several ticks ago, and up to ``tick``; for a new chain after
-    ``previous``, the tick before. Instants older than the setting ``healing.days`` are removed from the record.
+    These are the instants up to ``tick`` that follow the last recorded tick, which may be several ticks ago. For a new
+    chain they follow ``previous``, the tick before ``tick``. Instants older than ``healing.days`` are removed.
     """
     _record(workspace, _DAILY, workspace.settings.watchlist, workspace.settings.schedule.offsets, previous, tick)
 
@@ -56,7 +56,11 @@ def _record(
     tick: datetime,
     lag: timedelta = timedelta(0),
 ) -> None:
-    """Record the instants between two ticks. With ``lag``, they are those that had passed that long before."""
+    """Record the instants of ``chains`` that became due between the ticks ``previous`` and ``tick``.
+
+    ``folder`` is the place of the record, ``offsets`` are the instants of a day as durations since midnight. An instant
+    is due once ``lag`` has passed after it.
+    """
     known, oldest = expected(workspace, folder), tick - timedelta(days=workspace.settings.healing.days)
     instants = {}
     for chain in chains:

@@ -107,7 +107,10 @@ def _gaps(
 
 
 def _is_missing(workspace: Workspace, gap: Gap, succeeded: Mapping[Day, bool]) -> bool:
-    """Return whether another run may fill the gap: ``missing_days`` has the conditions."""
+    """Return whether another run may fill the gap.
+
+    True if the lake lacks the partition, a request of it failed and may succeed later, or the day's last run failed.
+    """
     partition = gap.partition
     manifest = workspace.lake.manifest(gap.stream.name, partition.chain, partition.as_of)
     if manifest is None:

@@ -242,7 +242,7 @@ class Rebuild:
 def _replayable(archive: AnswerArchive, partition: Sequence[Commit]) -> list[Commit]:
     """Return the commits of a partition, without groups of subjects that cannot and need not be replayed.
 
-    Such a group has missing answers, and a later commit has all its subjects.
+    A group is left out if the archive lacks its answers and a later commit has all its subjects.
     """
     kept: list[Commit] = []
     settled: set[str] = set()
@@ -289,7 +289,7 @@ def _chosen(archive: AnswerArchive, provider: str | None) -> str:
     """
     found = sorted({commit.provider for commit in provenance.commits(archive)})
     if not found:
-        raise LakeError(f"the archive {archive.root} has no commit records, so nothing can be rebuilt from it")
+        raise LakeError(f"the archive {archive.root} has no commit records to rebuild from; check HOLDERLAKE_HOME")
     if provider is None and len(found) > 1:
         raise LakeError(f"the archive holds answers of {', '.join(found)}; choose one with --provider")
     if provider is not None and provider not in found:
@@ -307,9 +307,9 @@ def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
 
 
 def _held_computed(old: Iterable[Lake], partition: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
-    """Return an old lake and its manifest of a partition that has all subjects computed by the local engine, or None.
+    """Return an old lake that has all computed subjects of a partition, and the partition's manifest there, or None.
 
-    ``partition`` has the commits of that partition.
+    ``partition`` has the commits of that partition. A computed subject is one that the local engine computed.
     """
     held = _held(old, partition[0])
     groups = [group for commit in partition if commit.is_computed for group in commit.groups]

@@ -42,7 +42,10 @@ class Repaired:
 
 
 def parse_place(text: str) -> Place:
-    """Parse the name of a partition, ``FAMILY/CHAIN/INSTANT``. Raises ``ValueError`` if it is invalid."""
+    """Parse the name of a partition, ``FAMILY/CHAIN/INSTANT``, into family, chain and timestamp (20261120T000000Z).
+
+    Raises ``ValueError`` for an invalid name.
+    """
     parts = text.split("/")
     if len(parts) != 3:
         raise ValueError(f"invalid partition {text!r}: use FAMILY/CHAIN/INSTANT, as in holders/eth/20261120T000000Z")

@@ -67,7 +67,7 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
 def stream_of(one: Commit | Manifest) -> Stream:
     """Return the stream of a commit or manifest. Raises ``LakeError`` if this version has no such stream."""
     if one.family not in _STREAMS:
-        raise LakeError(f"{name_of(one)}: this version of Holderlake has no family {one.family}")
+        raise LakeError(f"{name_of(one)}: this version has no family {one.family}; install the version that wrote it")
     return _STREAMS[one.family]
 
 
@@ -108,7 +108,9 @@ class _RecordedAnswers(AnswerArchive):
         answer = self.version(asked.digest, asked.sha256, asked.fetched_at)
         if answer is None:
             self.missing.append(asked)
-            raise NotInArchive(f"the answer {asked.digest} is not in the archive")
+            raise NotInArchive(
+                f"the answer {asked.digest} is missing or damaged in the archive; restore it from a backup"
+            )
         return answer
 
     def version(self, key: str, sha256: str, fetched_at: datetime | None = None) -> ArchivedAnswer | None:

@@ -186,7 +186,7 @@ async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[F
 
 
 def _of(commit: Commit, by_name: dict[tuple[str, str, datetime, str], Failure]) -> Commit:
-    """Return the commit with only those groups of subjects that all still fail because of the recorded answers.
+    """Return the commit with only those groups whose subjects all still fail because of its recorded answers.
 
     ``by_name`` has the current failures by ``Failure.name``.
     """

@@ -22,7 +22,7 @@ def check_cron(text: str) -> str:
             "example '5 0 * * *'"
         )
     if re.search(r"#|(?<![a-z])l", cron, re.IGNORECASE):
-        raise ValueError(f"invalid cron schedule {text!r}: 'L' and '#' are not supported")
+        raise ValueError(f"invalid cron schedule {text!r}: 'L' and '#' are not supported; use numbers or names")
     try:
         next(CronSim(cron, _START))
     except (CronSimError, StopIteration) as error:

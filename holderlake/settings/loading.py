@@ -86,7 +86,7 @@ def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
             ) from error
         return path, {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise SettingsError(f"{path} can't be read: {error}") from error
+        raise SettingsError(f"{path} can't be read ({error}); correct the file") from error
     for key in _keys(values):
         if any(fnmatchcase(".".join(key), pattern) for pattern in _ENVIRONMENT_ONLY):
             raise SettingsError(

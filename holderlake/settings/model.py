@@ -171,7 +171,7 @@ class Settings(BaseSettings):
         )
 
     def without_provider(self) -> Settings:
-        """Return these settings with the embedded service over HTTP, its sample tokens and its address sets."""
+        """Return these settings with the embedded service, over HTTP, as provider, its tokens and address sets."""
         embedded = self.provider.model_copy(update={"url": None, "local": "sample", "direct": False})
         return self.model_copy(update={"provider": embedded, "watchlist": {}, "address_sets": {}})
 

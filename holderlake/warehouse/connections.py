@@ -93,7 +93,8 @@ def run_foreign_query(connection: duckdb.DuckDBPyConnection, sql: str, *, files:
         return run_query(connection, sql)
     except WarehouseError as error:
         if "disabled by configuration" in str(error) or "disabled through configuration" in str(error):
-            raise WarehouseError(f"{first_line(error)}; add --files to let the query read files") from error
+            reason = f"the query is refused ({first_line(error)})"
+            raise WarehouseError(f"{reason}; add --files to let the query read files") from error
         raise
 
 

@@ -275,7 +275,7 @@ def _snapshots(table: str) -> str:
 def _query(text: str) -> Query:
     match = _NAMED.search(text)
     if match is None:
-        raise ValueError(f"no view or macro in: {text[:60]}")
+        raise ValueError(f"this SQL has no CREATE OR REPLACE VIEW or MACRO; add one: {text[:60]}")
     kind, name, is_table = match.groups()
     sql = text[match.start() :].strip() + "\n"
     above = [line.removeprefix("--").strip() for line in takewhile(lambda line: line[:2] == "--", text.splitlines())]

@@ -171,7 +171,10 @@ def _is_long_base58(plain: pa.Array) -> pa.Array:
 
 
 def _checksummed(digits: pa.Array) -> pa.Array:
-    """Return addresses of 40 hexadecimal digits in the mixed case of EIP-55, which encodes their checksum."""
+    """Return addresses in the mixed case of EIP-55, which encodes their checksum.
+
+    ``digits`` and the result are Arrow arrays of strings of 40 hexadecimal digits, without 0x.
+    """
     if not len(digits):
         return digits
     lower = np.frombuffer("".join(pc.utf8_lower(digits).to_pylist()).encode(), np.uint8).reshape(-1, 40)

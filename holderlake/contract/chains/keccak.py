@@ -28,7 +28,7 @@ def keccak256(messages: Bytes) -> Bytes:
     32). Raises ``ValueError`` for messages of more than 135 bytes.
     """
     if messages.shape[1] >= _RATE:
-        raise ValueError(f"messages of {messages.shape[1]} bytes are too long: the limit is {_RATE - 1}")
+        raise ValueError(f"messages of {messages.shape[1]} bytes are too long: give at most {_RATE - 1} bytes each")
     parts = [_digests(messages[at : at + _CHUNK]) for at in range(0, len(messages), _CHUNK)]
     return np.concatenate(parts) if parts else np.zeros((0, 32), np.uint8)
 

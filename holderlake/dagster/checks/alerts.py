@@ -109,7 +109,7 @@ def _spec(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckSp
 def _postponed(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckEvaluation:
     """Return a passed check for a run that does not load the warehouse.
 
-    The last run of the same command loads it and evaluates the rule for all of them.
+    A command with several runs loads the warehouse in its last run, which evaluates the rule for all of these runs.
     """
     metadata = {"evaluated": "in the last run of this command, for all its chains"}
     return _evaluation(name, rule, key_prefix, passed=True, metadata=metadata)

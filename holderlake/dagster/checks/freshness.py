@@ -45,8 +45,8 @@ def freshness_checks(
 ) -> AssetChecksDefinition:
     """Return two checks for each stream, ``is_fresh`` and ``is_complete``, on the asset of its first table.
 
-    ``job`` is the name of the job that the schedule runs. Data that its last run of a day did not fetch are missing
-    only if that run failed.
+    ``job`` is the name of the job that the schedule runs. If its last run for a day succeeded, ``is_complete`` ignores
+    data of that day that the run did not request.
     """
     specs = [
         AssetCheckSpec(name, asset=asset_key(stream.tables[0], key_prefix), description=description)
@@ -70,10 +70,10 @@ def freshness_checks(
 
 
 def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:
-    """Return the newest as-of instant (naive UTC) of a stream that has answers in the lake, by watched chain.
+    """Return the newest as-of instant (naive UTC) at which the lake has answers of a stream, by watched chain.
 
     For a stream by token or chain the value is None for a chain without answers. For other streams, whose address sets
-    are optional, these chains are left out.
+    are optional, chains without answers are left out.
     """
     watched = sorted(workspace.settings.watchlist)
     newest: dict[str, datetime | None] = dict.fromkeys(watched if stream.by in ("token", "chain") else ())

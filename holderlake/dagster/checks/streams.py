@@ -1,7 +1,7 @@
 """Asset checks of a stream's tables: the rules of ``rules.sql``, and the row counts of the manifests.
 
 Both examine the partitions of the run. A failed rule does not block the load of the warehouse, so that one token with
-odd data does not hold back the others. A file whose rows do not match its manifest does.
+odd data does not hold back the others. A file with another number of rows than its manifest blocks the load.
 """
 
 import re

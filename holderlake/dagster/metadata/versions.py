@@ -43,7 +43,7 @@ def watchlist_asset() -> AssetSpec:
 
 
 def code_version(stream: str, options: Options | None) -> str:
-    """Return the code version of a stream's tables that were fetched with these options; None for unknown ones."""
+    """Return the code version, a text, of a stream's tables that were fetched with ``options`` (None: unknown ones)."""
     chosen = FIRST_OPTIONS.get(stream, {}) if options is None else options
     return ", ".join(f"{name} {value}" for name, value in sorted(chosen.items())) or "1"
 
@@ -54,9 +54,10 @@ def chosen_version(stream: str, settings: Settings) -> str:
 
 
 def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], chains: Iterable[str]) -> list[str]:
-    """Add a partition for each chain, and log an observation of ``watchlist`` for each chain whose tokens changed.
+    """Add a Dagster partition for each of ``chains``, and log an observation of each chain whose tokens changed.
 
-    Returns the changed chains. Call it before a run, so that the run's events refer to the current tokens.
+    ``watchlist`` has the token addresses by chain; the asset ``watchlist`` is observed. Returns the chains whose tokens
+    changed. Call it before a run, so that the run's events refer to the current tokens.
     """
     chosen = sorted(chains)
     instance.add_dynamic_partitions(CHAIN, chosen)
@@ -74,9 +75,10 @@ def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], cha
 def provenance(
     instance: DagsterInstance, version: str, inputs: Iterable[AssetKey], *, has_all_tokens: bool = True
 ) -> dict[str, str]:
-    """Return the tags by which Dagster knows a materialisation's versions, and the newest events of its inputs.
+    """Return the tags of a materialisation: its versions, and the data version and newest event of each input.
 
-    Without ``has_all_tokens`` the watchlist is left out: Dagster then shows the partition as stale.
+    ``version`` is its code version, ``inputs`` are the assets that it depends on. Without ``has_all_tokens`` the asset
+    ``watchlist`` is left out: Dagster then shows the partition as stale.
     """
     tags = {_CODE_VERSION: version, _DATA_VERSION: hashlib.sha256(version.encode()).hexdigest()[:12]}
     for key in inputs:

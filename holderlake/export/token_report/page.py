@@ -75,7 +75,7 @@ def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: date
         with whole_file(path) as part:
             part.write_bytes(page)
     except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}") from error
+        raise ValueError(f"cannot write {path} ({error.strerror}): give another path") from error
     token = content.token
     return Written(path, len(page), token["instants"], token["first_instant"], token["last_instant"])
 

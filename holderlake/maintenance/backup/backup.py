@@ -30,7 +30,7 @@ _PARTIAL: Final = ".partial"
 
 @dataclass(frozen=True)
 class BackupReport:
-    """A backup: its folder, its files and bytes, those of them that were copied, and texts about damaged files.
+    """A backup: its folder, numbers of files, bytes and copied bytes, seconds, and texts about damaged files.
 
     ``elsewhere`` are the parts of the home that are not in the backup, with how to copy them.
     """
@@ -115,7 +115,7 @@ def _latest(folder: Path) -> tuple[Path, Listing] | None:
 
 
 def _free_name(folder: Path, name: str) -> Path:
-    """Return a path for a new backup; a second one within a second gets a number."""
+    """Return the path ``folder/name`` for a new backup; if it exists, with a number, as in ``name-2``."""
     found = [folder / name, *(folder / f"{name}-{number}" for number in range(2, 1_000))]
     return next(path for path in found if not path.exists())
 

@@ -37,7 +37,10 @@ def elsewhere(workspace: Workspace) -> dict[str, str]:
 
 
 def missing_elsewhere(workspace: Workspace, named: list[str]) -> list[str]:
-    """Return what is missing of the parts that a backup names, with the remedy: a setting, or data at its place."""
+    """Return a sentence with the remedy for each part that a backup lacks and that is not found at its place either.
+
+    ``named`` are the settings that name the places of such parts (``Listing.elsewhere``).
+    """
     settings, missing = workspace.settings, []
     if LAKE in named:
         missing += _missing_lake(workspace, settings.lake.url)

@@ -50,7 +50,7 @@ class Listing:
 
 
 def read_listing(folder: Path) -> Listing:
-    """Return the list of a backup's files. Raises ``LakeError`` if it is no complete backup."""
+    """Return the list of a backup's files. Raises ``LakeError`` if ``folder`` is not a complete backup."""
     path = folder / LIST
     try:
         data = path.read_bytes()
@@ -59,7 +59,7 @@ def read_listing(folder: Path) -> Listing:
             raise LakeError(too_new(path, number, FORMAT))
         return msgspec.json.decode(data, type=Listing)
     except FileNotFoundError:
-        raise LakeError(f"{folder} is not a backup: it has no file {LIST}") from None
+        raise LakeError(f"{folder} is not a backup, it has no file {LIST}: give a folder that a backup made") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LakeError(f"{path} is damaged ({error}); choose another backup with --backup") from error
 

@@ -66,7 +66,8 @@ def _copy_lake(lake: Lake, copier: Copier, name: str) -> None:
 def _copy_partition(root: Path, path: Path, copier: Copier, name: str) -> str:
     """Copy a partition's manifest and the files it names. Return the fault of a damaged partition, or an empty text.
 
-    A file that does not match may belong to a commit since the manifest was read: then both are read again.
+    A new commit may replace the files after the manifest was read. So if a file does not match, the manifest and its
+    files are read again.
     """
     reason, before = "", b""
     for _ in range(_ATTEMPTS):
@@ -103,9 +104,10 @@ def _added(copier: Copier, source: Path, name: str, sha256: str) -> bool:
 
 
 def _copy_archive(root: Path, copier: Copier, name: str) -> None:
-    """Copy all segments and records of commits, which never change.
+    """Copy the archive: all segments and commit records, which never change, and the index.
 
-    The folder is listed again until it has no further file: a removal of answers moves others to a new segment.
+    The folder is listed again until no new file appears, because a removal of answers moves a segment's remaining
+    answers to a new segment.
     """
     seen: set[Path] = set()
     while fresh := {path for path in _files(root) if path.relative_to(root).parts[0] != "locks"} - seen:
@@ -120,7 +122,7 @@ def _copy_archive(root: Path, copier: Copier, name: str) -> None:
 def _copy_store(root: Path, copier: Copier, name: str) -> None:
     """Copy an engine's store: first the other files, such as the list of blocks, then all files of its catalogue.
 
-    After a restore, blocks that the copied list lacks are read again, and none is missing.
+    The list of imported blocks may thus lack the last blocks. After a restore, they are imported again.
     """
     listed = {root / CATALOG, root / COPY}
     for path in _files(root):

@@ -109,7 +109,9 @@ def _copy(backup: Path, files: dict[str, Entry], target: Path) -> None:
     needed, free = sum(entry.bytes for entry in files.values()), shutil.disk_usage(target).free
     if needed > free:
         target.rmdir()
-        raise LakeError(f"the disk of {target.parent} has {free:,} bytes free, and the backup needs {needed:,}")
+        raise LakeError(
+            f"the disk of {target.parent} has {free:,} bytes free, and the backup needs {needed:,}: delete files"
+        )
     with console.progress("restoring files", len(files)) as bar:
         for name, entry in files.items():
             if not _copy_checked(backup / name, target / name, entry):

@@ -74,7 +74,7 @@ class AlertRule(Section):
 
     @property
     def limit(self) -> float:
-        """Return the threshold of the rule, or its default; for the rule ``new_top_holder`` return ``top``."""
+        """Return the rule's threshold, or its default; for a rule ``new_top_holder`` the value of its key ``top``."""
         if self.rule == "new_top_holder":
             return self.top
         return _THRESHOLDS[self.rule] if self.threshold is None else self.threshold

@@ -81,7 +81,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
 
 
 def _backfill_command(options: Mapping[str, Sequence[str | None] | None], refresh: bool) -> str:
-    """Return the command line that runs the planned backfill."""
+    """Return the command line that runs the planned backfill. ``options`` has the values by option, as in ``--to``."""
     given = [(name, value) for name, values in options.items() for value in values or () if value is not None]
     words = (f"{name} {shlex.quote('-' if value == '<stdin>' else value)}" for name, value in given)
     return " ".join(["holderlake backfill", *words, *(["--refresh"] if refresh else [])])

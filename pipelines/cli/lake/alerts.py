@@ -39,7 +39,7 @@ def alerts(
         given = [name for name, value in {"--from": start, "--to": end, "--rule": rule}.items() if value]
         if given or (test_webhook and deliver):
             option = "--test-webhook" if test_webhook else "--deliver"
-            raise ValueError(f"{option} cannot be combined with {', '.join(given or ['--deliver'])}")
+            raise ValueError(f"{option} cannot be combined with {', '.join(given or ['--deliver'])}: leave one out")
     if test_webhook:
         _try_webhook(settings, json)
         return

@@ -68,7 +68,8 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
         except (Py4JError, PySparkException) as error:
             lines = [line for line in str(error).splitlines() if line.strip() and "error occurred while" not in line]
             reason = lines[0].strip(" :") if lines else type(error).__name__
-            raise RunFailed(f"the cluster {settings.cluster.master} (cluster.master) failed: {reason}") from error
+            place = f"the cluster {settings.cluster.master} (cluster.master)"
+            raise RunFailed(f"{place} failed ({reason}); see the cluster's log") from error
 
 
 def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) -> None:
@@ -194,7 +195,8 @@ def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
 def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: str) -> None:
     """Write the tables of a partition into the lake.
 
-    A token without holders becomes a failure, as in a partition that was fetched from a provider.
+    ``tokens`` are the requested token addresses, ``rules`` the engine's rules as text. A token without holders becomes
+    a failure, as in a partition that was fetched from a provider.
     """
     at = utc_now()
     for family, names in _FAMILIES.items():
