@@ -244,7 +244,7 @@ def _run(
     _print_failed_checks(result.get_asset_check_evaluations())
     run = instance.get_run_by_id(result.run_id)
     if run is not None and run.status == DagsterRunStatus.CANCELED:
-        raise RunCancelled("the run was cancelled; partitions that were finished by then are kept")
+        raise RunCancelled("the run was cancelled; finished partitions are kept, repeat the command to fetch the rest")
     if not result.success:
         raise RunFailed(_first_error(result))
 

@@ -68,7 +68,7 @@ class Webhook:
         await retry(_wait_before_retry, self._post, message)
 
     async def _post(self, message: Message) -> None:
-        """Send a message once. Raises ``NotDelivered``, whose chain of errors does not contain the address."""
+        """Send a message once. Raises ``NotDelivered``; no error or cause of it contains the address."""
         failure: NotDelivered | None
         try:
             url = httpx.URL(self.url.get_secret_value())

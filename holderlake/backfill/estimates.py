@@ -45,7 +45,7 @@ class Size:
 
 
 def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
-    """Return the kind of a request (a key of ``ASSUMED``), and its number of units: holders, tokens or addresses.
+    """Return the kind of a request (such as ``tokens/map``), and its number of units: holders, tokens or addresses.
 
     ``query`` has the parameters of the request's URL, ``body`` its decoded JSON or None.
     """
@@ -58,7 +58,7 @@ def measure(path: str, query: Mapping[str, Any], body: Any) -> tuple[str, int]:
 
 
 def measure_request(request: Request) -> tuple[str, int]:
-    """Return the kind and the number of units of a request, as ``measure`` does."""
+    """Return the kind of a request (a key of ``ASSUMED``), and its number of units: holders, tokens or addresses."""
     return measure(request.path, request.query, request.body)
 
 

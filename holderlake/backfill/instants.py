@@ -19,7 +19,7 @@ def grid(start: datetime, end: datetime, every: str) -> list[datetime]:
     ``ValueError`` for an invalid step.
     """
     if end < start:
-        raise ValueError(f"the end, {end.isoformat()}, is before the start, {start.isoformat()}")
+        raise ValueError(f"the end, {end.isoformat()}, is before the start, {start.isoformat()}: exchange them")
     step = _step(every)
     found: list[datetime] = []
     while (instant := step(start, len(found))) <= end:
@@ -74,8 +74,8 @@ def listed_instants(lines: Iterable[str]) -> list[datetime]:
             found.add(instant)
     if faults:
         more = len(faults) - _FAULTS_SHOWN
-        listed = "; ".join(faults[:_FAULTS_SHOWN]) + (f"; and {more} more bad lines" if more > 0 else "")
-        raise ValueError(f"invalid list of instants: {listed}")
+        bad_lines = "; ".join(faults[:_FAULTS_SHOWN]) + (f"; and {more} more bad lines" if more > 0 else "")
+        raise ValueError(f"the list of instants has bad lines, correct them: {bad_lines}")
     if not found:
         raise ValueError("the list of instants is empty; write one a line: 2026-01-01, 2026-01-01T12:00:00, 1767225600")
     return sorted(found)
@@ -90,7 +90,7 @@ def chosen_instants(
     """
     if listed is not None:
         if start or end or every:
-            raise ValueError("--instants cannot be combined with --from, --to or --every")
+            raise ValueError("--instants cannot be combined with --from, --to or --every: leave these out")
         return listed_instants(listed)
     if start is None:
         raise ValueError("no instants are chosen; give --from (and --to, --every), or --instants FILE")

@@ -124,8 +124,8 @@ class _MapRows:
     """The input rows of one map.
 
     ``texts`` (addresses), ``balances`` (limbs), ``kinds``, ``is_free`` (the map may show the holder) and ``is_fresh``
-    have one value for each holder, by rank. ``supply`` is raw. ``parts`` has the other rows by kind: ``fact`` (activity
-    of addresses), ``magic`` (magic nodes), ``link`` and ``window`` (time nodes).
+    (a fresh wallet by the rules) have one value for each holder, by rank. ``supply`` is raw. ``parts`` has the other
+    rows by kind: ``fact`` (activity of addresses), ``magic`` (magic nodes), ``link`` and ``window`` (time nodes).
     """
 
     supply: int

@@ -57,8 +57,9 @@ def decode(raw: bytes, shape: Any) -> Any:
         return adapter.validate_python(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the answer"
-        raise MalformedAnswer(f"{where}: {first['msg']} (errors in this answer: {error.error_count()})") from error
+        where = ".".join(str(part) for part in first["loc"]) or "its top level"
+        message = f"the answer is malformed at {where}: {first['msg']} (errors in this answer: {error.error_count()})"
+        raise MalformedAnswer(message) from error
 
 
 def encode(plain: Any) -> bytes:

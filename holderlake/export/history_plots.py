@@ -47,7 +47,7 @@ DARK: Final = Look("#1a1f27", "#c3cad4", "#333b47")
 
 
 def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Draw the query ``concentration``: lines through time for the score and for shares of the supply."""
+    """Draw the rows of the query ``concentration``: lines through time for the score and for shares of the supply."""
     frame = rows.to_pandas()
     lines = {
         "score, 0 to 100": (frame["service_score"], 2.4, "-"),
@@ -61,7 +61,7 @@ def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Draw the query ``shares``: a line through time for the share of each of the largest holders."""
+    """Draw the rows of the query ``shares``: a line through time for the share of each of the largest holders."""
     frame = rows.to_pandas()
     addresses = list(dict.fromkeys(frame["address"]))
     wide = frame.pivot_table(index="timestamp", columns="address", values="share", dropna=False)[addresses] * 100
@@ -76,7 +76,7 @@ def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Draw the query ``turnover``: bars for the numbers of holders that entered and left the list at each instant."""
+    """Draw the rows of the query ``turnover``: bars for the holders that entered and left the list at each instant."""
     frame = rows.to_pandas()
     at = [float(when) for when in date2num(frame["timestamp"])]  # type: ignore[no-untyped-call] # as below
     width = 0.6 * (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
@@ -90,7 +90,7 @@ def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
-    """Draw the query ``clusters``: a line through time for the share of each cluster, see ``followed``."""
+    """Draw the rows of the query ``clusters``: a line through time for the share of each cluster."""
     lines = followed(rows)
     largest = sorted(lines, key=lambda line: -max(share for _, share in line))
     for line, hue in zip(largest, [*_HUES, *[_REST] * len(largest)], strict=False):

@@ -37,7 +37,7 @@ def lakes_of(lake: Path) -> list[Lake]:
 
 
 def recover(lake: Path) -> list[Lake]:
-    """Restore the lake if its replacement was killed midway. Return the existing lakes, as ``lakes_of`` does."""
+    """Restore the lake if its replacement was killed midway. Return the existing lakes, the old one last."""
     if _before(lake).exists() and not lake.exists():
         _before(lake).rename(lake)
     return lakes_of(lake)

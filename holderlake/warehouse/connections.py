@@ -118,4 +118,6 @@ def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise WarehouseError(str(error)) from error
     odd = sorted(one.name for one in types - {duckdb.StatementType.SELECT})
     if odd:
-        raise WarehouseError(f"{', '.join(odd)} is refused: use a SELECT, or 'holderlake export' to write a file")
+        raise WarehouseError(
+            f"the statement {', '.join(odd)} is refused: use a SELECT, or 'holderlake export' to write a file"
+        )

@@ -77,9 +77,9 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
 
 
 def parse_token(chain: str | None, text: str | bytes) -> str:
-    """Return the address of a token as ``parse_address`` does, or ``native`` for the chain's coin.
+    """Return the address of a token in its stored spelling, or ``native`` for the chain's coin.
 
-    Raises the errors of ``parse_address``.
+    ``parse_address`` lists the accepted forms. Raises ``ValueError`` for other text.
     """
     is_native = isinstance(text, str) and _unquoted(text).lower() == NATIVE
     return NATIVE if is_native else parse_address(chain, text)
@@ -98,9 +98,10 @@ def parse_unplaced_address(text: str) -> str:
 
 
 def typed_token(chain: str | None, text: str) -> str:
-    """Parse the address of a token that a user typed, as ``parse_token`` does.
+    """Return the address of a token that a user typed in its stored spelling, or ``native`` for the chain's coin.
 
-    Also raises ``ValueError`` for an EVM address in mixed case that does not match its checksum (EIP-55).
+    Raises ``ValueError`` for text that is no address, and for an EVM address in mixed case with a wrong checksum
+    (EIP-55).
     """
     token = parse_token(chain, text)
     if family_of(chain) in ("evm", None) and _EVM.fullmatch(token) and not has_right_checksum(_unquoted(text)):
@@ -112,7 +113,7 @@ def typed_token(chain: str | None, text: str) -> str:
 
 
 def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
-    """Parse an Arrow array of distinct texts or bytes as ``parse_address`` does; invalid ones become null."""
+    """Return an Arrow array of distinct texts or bytes as addresses in their stored spelling; invalid ones are null."""
     family = family_of(chain)
     if not pa.types.is_string(texts.type) or family not in ("evm", "solana"):
         return pa.array([_or_none(chain, text) for text in texts.to_pylist()], pa.string())
@@ -268,7 +269,7 @@ def _ton_body(plain: str | bytes) -> bytes | None:
 def _any(text: str) -> str:
     if len(text) > MAX_LENGTH or not _PLAIN.fullmatch(text):
         raise ValueError(
-            f"{shown(text)} is not an address: give at most {MAX_LENGTH} letters, without white space, / and %"
+            f"{shown(text)} is not an address: give at most {MAX_LENGTH} characters without white space, / and %"
         )
     return normalise_address(f"0x{text[2:]}" if _BYTEA.fullmatch(text) else text)
 

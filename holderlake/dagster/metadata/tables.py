@@ -1,7 +1,7 @@
 """Metadata of a table's asset, and of one materialised partition of it.
 
-Dagster stores one event for each table, chain and day, so the metadata are kept small: numbers that are mostly zero and
-a single instant are left out, and only the newest partition of a run has a plot.
+Dagster stores one event for each table, chain and day, so the metadata are kept small: counts of zero and the number of
+instants, if it is 1, are left out, and only the newest partition of a run has a plot.
 """
 
 from __future__ import annotations

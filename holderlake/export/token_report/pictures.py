@@ -40,7 +40,7 @@ def plots_of(content: Content) -> dict[str, Picture]:
 
 
 def maps_of(content: Content) -> dict[datetime, Picture]:
-    """Return the bubble maps of the first and the last map, by instant."""
+    """Return pictures (bubble maps) of the report's first and last map, by instant."""
     from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
 
     pictures = {}

@@ -69,7 +69,7 @@ class AlertRule(Section):
                 f"a rule {self.rule} has no setting {unused[0]}; use {', '.join(sorted(_OPTIONS[self.rule]))}"
             )
         if self.rule == "cluster_share" and self.limit >= 1:
-            raise ValueError(f"invalid threshold {self.limit:g}: it is a share of the supply, below 1; 0.1 is 10 %")
+            raise ValueError(f"invalid threshold {self.limit:g}: give a share of the supply below 1; 0.1 is 10 %")
         return self
 
     @property

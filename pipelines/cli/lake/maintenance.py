@@ -32,7 +32,7 @@ def rebuild_command(
     workspace = shared.reading()
     if partition or damaged:
         if provider is not None or (partition and damaged):
-            raise ValueError("--partition and --damaged cannot be combined with each other or with --provider")
+            raise ValueError("--partition, --damaged and --provider cannot be combined: give one of them")
         repaired = repair_command(workspace, partition or (), dry_run, json)
         if not repaired.is_complete:
             raise typer.Exit(ExitCode.SOME_FAILED if repaired.repaired else ExitCode.NOTHING_DONE)

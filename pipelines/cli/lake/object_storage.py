@@ -57,7 +57,9 @@ def clean_lake(workspace: Workspace, age: timedelta, as_json: bool) -> None:
     """Delete files of the lake's bucket that no manifest lists and that are older than ``age``."""
     store = workspace.lake.store
     if not isinstance(store, BucketStore):
-        raise SettingsError("the lake is not in a bucket (lake.url is not set): a local lake has no unused files")
+        raise SettingsError(
+            "the lake is not in a bucket (lake.url is not set): a local lake has no unused files to delete"
+        )
     if age < _LEAST_AGE:
         raise ValueError(f"invalid age {age}: use one hour or more, because a running commit may need younger files")
     deleted = store.sweep(age)
