@@ -1,12 +1,13 @@
 """The cost of a backfill from HTTP to DuckDB: ours, a hand-written floor, and dlt, on the same documents.
 
-    python -m benchmarks.ingest [--maps 1000] [--many 10000] [--slow-maps 2000] [--way floor --way ours …]
+    python -m benchmarks.ingest [--maps 1000] [--many 10000] [--tokens 1250] [--slow-maps 2000] [--way floor …]
 
 One run, one machine: a provider in a separate process serves maps of 80 nodes and 1,000 relationships, and each way
 fetches them in a separate process into Parquet and DuckDB, two rounds in turns. CPU is that process's, user and
 system; memory is its peak. The floor (aiohttp, msgspec, pyarrow) is what one would write by hand for these documents
-alone: no credits, no archive, no checks, nothing that can be resumed. dlt is not a dependency: ``pip install
---group benchmarks`` brings it; ways that can't be run are left out and named.
+alone: no credits, no archive, no checks, nothing that can be resumed. Then the peak memory of runs with few and with
+many partitions is printed, and of one partition with ``--tokens`` and with four times as many tokens. dlt is not a
+dependency: ``pip install --group benchmarks`` brings it; ways that can't be run are left out and named.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,14 +51,16 @@ class Work:
     home: Path
     rate: int = 10_000
     concurrency: int = CONCURRENCY
+    of_day: int = TOKENS
+    """Tokens in each partition."""
 
     @property
     def tokens(self) -> list[str]:
-        return [f"0x{number:040x}" for number in range(1, TOKENS + 1)]
+        return [f"0x{number:040x}" for number in range(1, self.of_day + 1)]
 
     @property
     def days(self) -> list[datetime]:
-        return [FIRST + timedelta(days=day) for day in range(self.maps // TOKENS)]
+        return [FIRST + timedelta(days=day) for day in range(self.maps // self.of_day)]
 
 
 # ---------------------------------------------------------------------- the provider
@@ -223,7 +227,8 @@ WAYS: Final[dict[str, tuple[Callable[[Work], dict[str, float]], str | None]]] = 
 def carry_out(way: str, work: Work) -> None:
     """Run a way in this process, and print its cost as JSON."""
     began = time.perf_counter()
-    cost = WAYS[way][0](work)
+    with anonymous_peak() as megabytes:
+        cost = WAYS[way][0](work)
     seconds = time.perf_counter() - began
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
@@ -235,11 +240,32 @@ def carry_out(way: str, work: Work) -> None:
                 "cpu": cpu,
                 "system": own.ru_stime,
                 "peak": own.ru_maxrss / 1_000,
+                "anonymous": megabytes[0],
                 "rows": rows,
                 **cost,
             }
         )
     )
+
+
+@contextmanager
+def anonymous_peak() -> Iterator[list[float]]:
+    """Give a list with the peak of this process's anonymous memory in MB, which leaves out mapped files."""
+    megabytes, done = [0.0], threading.Event()
+
+    def sample() -> None:
+        while not done.wait(0.05):
+            status = Path("/proc/self/status").read_text("ascii")
+            own = int(status.partition("RssAnon:")[2].split()[0]) * 1_024 / 1e6
+            megabytes[0] = max(megabytes[0], own)
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield megabytes
+    finally:
+        done.set()
+        thread.join()
 
 
 def _rows(work: Work) -> int:
@@ -254,10 +280,10 @@ def _rows(work: Work) -> int:
         return sum(connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for (name,) in names)
 
 
-def measured(way: str, url: str, maps: int, rate: int = 10_000, concurrency: int = CONCURRENCY) -> dict[str, float]:
-    """Run a way in a separate process and return its cost."""
+def measured(way: str, url: str, maps: int, **others: int) -> dict[str, float]:
+    """Run a way in a separate process and return its cost. ``others`` are further fields of ``Work``."""
     with tempfile.TemporaryDirectory() as home:
-        work = json.dumps({"url": url, "maps": maps, "home": home, "rate": rate, "concurrency": concurrency})
+        work = json.dumps({"url": url, "maps": maps, "home": home, **others})
         command = [sys.executable, "-m", "benchmarks.ingest", "--carry-out", way, "--work", work]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
@@ -310,10 +336,19 @@ def grow(maps: int, many: int) -> None:
         print(f"Peak memory {phase}: {few[name]:.0f} MB for {maps:,} maps, {lots[name]:.0f} MB for {many:,}: {ratio}")
 
 
+def widen(tokens: int) -> None:
+    """Print our peak memory for one partition of ``tokens``, and of four times as many."""
+    with provider() as url:
+        few, lots = (measured("ours", url, count, of_day=count) for count in (tokens, 4 * tokens))
+    print(f"One partition of {tokens:,} and of {4 * tokens:,} tokens, peak memory:")
+    for name, kind in (("anonymous", "anonymous"), ("peak", "with mapped files")):
+        print(f"  {kind:<18}{few[name]:7.0f} MB {lots[name]:7.0f} MB {lots[name] / few[name]:6.2f} x")
+
+
 def slow(maps: int, rate: int) -> None:
     """Print the share of the rate limit that we reach if each answer takes one second."""
     with provider(1.0) as url:
-        took = measured("ours", url, maps, rate, concurrency=max(CONCURRENCY, rate // 40))
+        took = measured("ours", url, maps, rate=rate, concurrency=max(CONCURRENCY, rate // 40))
     reached = maps / took["seconds_until_lake"] * 60
     print(f"\nA provider that takes 1 s: {reached:,.0f} maps a minute of {rate:,} allowed: {reached / rate:.0%}")
 
@@ -324,6 +359,7 @@ def main() -> None:
     parser.add_argument("--maps", type=int, default=1_000, help="maps of the comparison, a multiple of 20")
     parser.add_argument("--rounds", type=int, default=2, help="times that each way does it")
     parser.add_argument("--many", type=int, default=10_000, help="maps to see whether memory grows; 0 leaves it out")
+    parser.add_argument("--tokens", type=int, default=1_250, help="tokens of one partition; 0 leaves it out")
     parser.add_argument("--slow-maps", type=int, default=3_000, help="maps of a slow provider; 0 leaves it out")
     parser.add_argument("--rate", type=int, default=6_000, help="calls a minute that the slow provider allows")
     parser.add_argument("--way", action="append", choices=list(WAYS), help="only this way; may be given again")
@@ -343,6 +379,8 @@ def main() -> None:
         compare([way for way in ways if way not in missing], chosen.maps, chosen.rounds)
         if chosen.many:
             grow(chosen.maps, chosen.many)
+        if chosen.tokens:
+            widen(chosen.tokens)
         if chosen.slow_maps:
             slow(chosen.slow_maps, chosen.rate)
 

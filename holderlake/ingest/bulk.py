@@ -19,13 +19,14 @@ from holderlake.archive import provenance
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
 from holderlake.ingest.options import with_options
 from holderlake.ingest.partition import Batch, commit
+from holderlake.ingest.spill import spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 
 _FIRST: Final = 512
 """Number of answers in the first pass, before the size of an answer is known."""
 _BYTES: Final = 64 << 20
-"""Most bytes of the rows of a pass. A single partition may exceed it. Two passes are in memory at a time."""
+"""Most bytes of rows that are computed at once. Two passes are in memory at a time."""
 
 _NONE_MISSING: Final = Missing([], {})
 
@@ -96,16 +97,28 @@ def _compute(
     size: _PassSize,
     partitions: Sequence[Partition],
 ) -> dict[Partition, Batch]:
-    """Compute the missing subjects of the partitions of one pass. Return for each partition the batch to commit."""
+    """Compute the missing subjects of the partitions of one pass. Return for each partition the batch to commit.
+
+    The subjects of a single, large partition are computed in several steps. Their rows stay on disk until the commit.
+    """
     subjects = missing.subjects
     if not subjects or stream.compute is None:
         return {partition: Batch() for partition in partitions}
     instants = sorted(partition.as_of for partition in partitions)
     settings = with_options(stream.name, context.workspace.settings, missing.options)
-    result = stream.compute(engine, settings, partitions[0].chain, subjects, instants)
-    size.update(result, len(subjects) * len(instants))
-    by_instant = _by_instant(result, instants)
-    return {partition: _batch(result.endpoint, subjects, *by_instant[partition.as_of]) for partition in partitions}
+    batches = {partition: Batch() for partition in partitions}
+    left = subjects
+    while left:
+        some, left = left[: size.answers], left[size.answers :]
+        result = stream.compute(engine, settings, partitions[0].chain, some, instants)
+        size.update(result, len(some) * len(instants))
+        by_instant = _by_instant(result, instants)
+        for partition, batch in batches.items():
+            tables, refused = by_instant[partition.as_of]
+            if len(some) < len(subjects):
+                tables = spilled(context.workspace.settings.home, tables)
+            batch.merge(_batch(result.endpoint, some, tables, refused))
+    return batches
 
 
 def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
@@ -126,14 +139,14 @@ class _PassSize:
     """The number of answers in the next pass, estimated from the bytes of the answers in earlier passes."""
 
     def __init__(self) -> None:
-        self._answers = _FIRST
+        self.answers = _FIRST
 
     def partitions(self, subjects: int) -> int:
         """Return the number of partitions in the next pass, at least one.
 
         ``subjects`` is how many each partition lacks.
         """
-        return max(1, self._answers // max(1, subjects))
+        return max(1, self.answers // max(1, subjects))
 
     def update(self, result: BulkResult, answers: int) -> None:
         """Estimate the size of the next pass from the bytes of ``result``, which has the rows of ``answers`` answers.
@@ -141,7 +154,7 @@ class _PassSize:
         The size at most doubles, because later answers may be larger.
         """
         size = sum(rows.nbytes for rows in result.tables.values())
-        self._answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
+        self.answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
 
 
 def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:

@@ -21,6 +21,7 @@ from holderlake.contract.times import partition_text, utc_now
 from holderlake.decoding import UNREADABLE_ROW, Decoded
 from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.options import Options, with_options
+from holderlake.ingest.spill import spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
 from holderlake.provider.errors import (
@@ -40,6 +41,11 @@ from holderlake.settings import Settings
 
 T = TypeVar("T")
 
+ANSWERS_AT_ONCE: Final = 512
+"""Most answers in memory: fetched or being fetched, for partitions that are not committed yet.
+
+The rows of a partition with more answers are on disk until its commit. ``provider`` limits the open calls.
+"""
 _IDLE_SECONDS: Final = 1.0
 """Seconds without a call, a decode or a commit after which a run that stops cancels its remaining tasks."""
 FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
@@ -103,6 +109,7 @@ class Batch:
         self.groups += other.groups
         self.credits += other.credits
         self.calls += other.calls
+        self.computed += other.computed
         self.skipped = self.skipped or other.skipped
         self.outage = worst([one for one in (self.outage, other.outage) if one])
         self.refused = self.refused or other.refused
@@ -158,8 +165,10 @@ async def fetch_partition(
     batch = Batch()
     if missing.subjects:
         settings = with_options(stream.name, context.workspace.settings, missing.options)
+        is_large = len(missing.subjects) > ANSWERS_AT_ONCE
         groups = [
-            _fetch_group(context, settings, stream, partition, group) for group in stream.batches(missing.subjects)
+            _fetch_group(context, settings, stream, partition, group, is_large)
+            for group in stream.batches(missing.subjects)
         ]
         outcomes = await gather_until_stopped(groups, context)
         for one in outcomes:
@@ -183,9 +192,14 @@ async def _commit_paid(
 
 
 async def _fetch_group(
-    context: IngestContext, settings: Settings, stream: Stream, partition: Partition, subjects: Sequence[str]
+    context: IngestContext,
+    settings: Settings,
+    stream: Stream,
+    partition: Partition,
+    subjects: Sequence[str],
+    is_large: bool,
 ) -> Batch:
-    """Fetch and decode subjects that are requested together.
+    """Fetch and decode subjects that are requested together. Their rows of a large partition stay on disk.
 
     An error that concerns only these subjects becomes a failure of each of them.
     """
@@ -200,6 +214,9 @@ async def _fetch_group(
             if stream.together:
                 item = replace(item, subject_column=SUBJECT_COLUMNS[stream.by])
             decoded = await context.decoder.decode(item, context.provider.slots)
+            if is_large and decoded.tables:
+                rows = await context.decoder.run(partial(spilled, context.workspace.settings.home), decoded.tables)
+                decoded = replace(decoded, tables=rows)
         except ProviderError as error:
             _add_error(batch, requests, subjects, error)
         else:

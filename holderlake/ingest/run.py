@@ -13,15 +13,10 @@ from typing import Final
 
 from holderlake.contract.times import check_passed
 from holderlake.ingest.bulk import ingest_bulk
-from holderlake.ingest.partition import fetch_partition, gather_until_stopped, worst
+from holderlake.ingest.partition import ANSWERS_AT_ONCE, fetch_partition, gather_until_stopped, worst
 from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, engine_for, partition_of
 from holderlake.provider.errors import PermanentError, TransientError
 
-ANSWERS_AT_ONCE: Final = 512
-"""Most answers in memory: fetched or being fetched, for partitions that are not committed yet.
-
-``provider`` limits the open calls.
-"""
 OUTAGE: Final = 16
 """Number of consecutive partitions without an answer after which the run stops, because the provider is down."""
 

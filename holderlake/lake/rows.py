@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -143,10 +144,10 @@ def to_parquet(rows: pa.Table) -> bytes:
     subject) get statistics, because readers skip files by them; statistics of all columns would cost a tenth more time.
     """
     repeating = [field.name for field in rows.schema if pa.types.is_string(field.type) or field.name in _INSTANTS]
-    sink = pa.BufferOutputStream()
+    sink = io.BytesIO()  # its bytes are not copied, unlike those of a stream of Arrow
     statistics = rows.schema.names[:3]
     pq.write_table(rows, sink, compression="zstd", use_dictionary=repeating, write_statistics=statistics)
-    return bytes(sink.getvalue())
+    return sink.getvalue()
 
 
 def from_parquet(table: str, data: bytes) -> pa.Table:
@@ -172,9 +173,13 @@ def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
 
 def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
     """Sort rows by the column ``subject``; rows of one subject keep their order."""
-    runs = pc.run_end_encode(rows[subject].combine_chunks())
-    if len(runs.values) * _LONG_RUN >= rows.num_rows:
+    blocks: list[tuple[str, int, int]] = []  # subject, first row and row after the last
+    first = 0
+    for chunk in rows[subject].chunks:
+        runs = pc.run_end_encode(chunk)
+        ends = [first + end for end in runs.run_ends.to_pylist()]
+        blocks += zip(runs.values.to_pylist(), [first, *ends], ends, strict=False)
+        first += len(chunk)
+    if len(blocks) * _LONG_RUN >= rows.num_rows:
         return rows.take(pc.sort_indices(rows, sort_keys=[(subject, "ascending")]))
-    ends = runs.run_ends.to_pylist()
-    blocks = zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True)
     return pa.concat_tables([rows.slice(start, end - start) for _, start, end in sorted(blocks)])

@@ -25,7 +25,7 @@ from holderlake.contract.requests import HoldersOptions
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import from_unix
 from holderlake.engine.store.store import Store
-from holderlake.ingest import bulk
+from holderlake.ingest import bulk, partition
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import FAILURES, Lake
@@ -110,14 +110,22 @@ def fill_all(workspace: Workspace, instants: Sequence[datetime]) -> None:
 # ---------------------------------------------------------------------- the same rows
 
 
+@pytest.mark.parametrize("is_spilled", [False, True])
 def test_bulk_rows_equal_those_of_http(
-    make_workspace: MakeWorkspace, make_direct: MakeWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_workspace: MakeWorkspace,
+    make_direct: MakeWorkspace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_spilled: bool,
 ) -> None:
     watched = make_workspace().settings.watchlist
     chosen = {"watchlist": watched | {"eth": [*watched["eth"], UNKNOWN]}, "holders": {"with_metadata": True}}
     asked = make_workspace(**chosen)
     computed = separate(make_direct(**chosen), tmp_path / "direct")
     monkeypatch.setattr(bulk, "_FIRST", 20)  # several passes
+    if is_spilled:
+        monkeypatch.setattr(bulk, "_BYTES", 1)
+        monkeypatch.setattr(partition, "ANSWERS_AT_ONCE", 1)
     for workspace in (asked, computed):
         fill_all(workspace, INSTANTS)
     expected = rows(asked.lake)
@@ -169,22 +177,23 @@ def test_bulk_ingest_makes_no_call_and_skips_existing_rows(make_direct: MakeWork
 def test_partitions_are_written_in_order_with_small_passes(
     make_direct: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passes: list[int] = []
+    passes: list[tuple[int, int]] = []
     workspace = make_direct()
     engine = workspace.engine
     assert engine is not None
     holders = engine.holders
 
     def counted(chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions) -> BulkResult:
-        passes.append(len(instants))
+        passes.append((len(tokens), len(instants)))
         return holders(chain, tokens, instants, options)
 
     monkeypatch.setattr(engine, "holders", counted)
-    monkeypatch.setattr(bulk, "_FIRST", 2 * len(workspace.settings.watchlist["solana"]))
+    tokens = len(workspace.settings.watchlist["solana"])
+    monkeypatch.setattr(bulk, "_FIRST", 2 * tokens)
     monkeypatch.setattr(bulk, "_BYTES", 1)
     landed = fill(workspace, HOLDERS, "solana", *INSTANTS)
     assert [one.as_of for one in landed] == INSTANTS
-    assert passes == [2, *[1] * (len(INSTANTS) - 2)]
+    assert passes == [(tokens, 2), *[(1, 1)] * tokens * (len(INSTANTS) - 2)]
 
 
 def test_a_further_token_is_computed_alone_and_a_refresh_computes_all(make_direct: MakeWorkspace) -> None:
