@@ -64,6 +64,7 @@ def fill_all(workspace: Workspace, families: Sequence[Stream], chains: Sequence[
             fill(workspace, family, chain, *instants)
 
 
+@pytest.mark.long
 def test_300_documents_inside_the_bounds_land_completely(provider: ForeignProvider, tmp_path: Path) -> None:
     families = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
     with closing(workspace_of(provider, tmp_path)) as workspace:

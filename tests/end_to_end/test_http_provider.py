@@ -189,6 +189,7 @@ def test_a_table_that_the_plan_lacks_is_printed_and_left_out_of_plans(
     assert "Left out: addresses" in alone.stdout
 
 
+@pytest.mark.long
 def test_a_rate_limit_without_retry_after_delays_a_run(sample_service: RunningService, tmp_path: Path) -> None:
     limited = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
     with Gateway(sample_service, once("/v0/", *[limited] * 3)).serving() as gateway:

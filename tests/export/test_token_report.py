@@ -164,6 +164,7 @@ def test_page_shows_the_data_of_the_warehouse(parsed: Parsed) -> None:
     assert "Of the first 3, 1 were not listed at the beginning." in text
 
 
+@pytest.mark.long
 def test_same_warehouse_gives_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:
     write_report(warehouse, period(), tmp_path / "again.html", MADE)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()

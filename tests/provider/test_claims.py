@@ -174,6 +174,7 @@ def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, t
     asyncio.run(work())
 
 
+@pytest.mark.long
 def test_another_host_takes_over_the_claims_of_a_silent_one(postgres_server: PostgresServer, tmp_path: Path) -> None:
     def host(name: str) -> Postgres:
         return Postgres(SecretStr(url), tmp_path / name / "ledger.sqlite", "state", lease_seconds=2.0)

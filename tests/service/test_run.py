@@ -258,6 +258,7 @@ def test_killed_process_is_replaced(two: Process) -> None:
     assert two.metric(sample) > counted  # counters of an ended process stay
 
 
+@pytest.mark.long
 def test_processes_end_with_their_supervisor(serve: Serve) -> None:
     process = serve(1)
     process.running.kill()

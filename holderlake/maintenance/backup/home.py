@@ -45,7 +45,8 @@ def copy_home(workspace: Workspace, copier: Copier) -> None:
     if settings.lake_folder.is_dir():
         _copy_lake(Lake(settings.lake_folder), copier, "home/lake")
     _copy_archive(settings.archive, copier, "home/archive")
-    stores = {path.parent for path in home.rglob(CATALOG) if not _SKIPPED.match(str(path.relative_to(home)))}
+    catalogs = (path for path in _files(home) if path.name == CATALOG)
+    stores = {path.parent for path in catalogs if not _SKIPPED.match(path.relative_to(home).as_posix())}
     for root in {*stores, *([store] if (store / CATALOG).exists() else [])}:
         _copy_store(root, copier, f"home/{root.relative_to(home)}" if root.is_relative_to(home) else STORE)
     for path in _files(home):
@@ -152,7 +153,10 @@ def _copy(path: Path, copier: Copier, name: str) -> None:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Yield the files below a folder, sorted, without links and temporary files."""
+    """Yield the files below a folder, sorted, without links and temporary files.
+
+    A folder that a run deletes meanwhile is left out.
+    """
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(one for one in folders if not _TEMPORARY.fullmatch(one))
         for name in sorted(names):

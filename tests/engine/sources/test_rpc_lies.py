@@ -290,6 +290,7 @@ def test_times_come_from_the_blocks_where_events_have_none(store: Store, serve: 
     assert (history.first_time, history.last_time) == (1_700_000_012, 1_700_000_000 + 12 * BLOCKS)
 
 
+@pytest.mark.long
 def test_events_of_a_chain_that_moves_for_ever_are_never_believed(store: Store, serve: Serve) -> None:
     lie = lying("eth_getLogs", lambda _, result: [log | {"blockHash": f"0x{'12' * 32}"} for log in result])
     with pytest.raises(ChainMoved, match="the chain was reorganised 20 times"):
