@@ -9,7 +9,9 @@ SITE := site
 READY := $(VENV)/ready
 TOOLS := $(VENV)/tools
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+# Tests wait a part of their time: three processes use two cores best. 'make test WORKERS=8' suits more cores.
+WORKERS ?= 3
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url \
 	--no-header --upgrade
 

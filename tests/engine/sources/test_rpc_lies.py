@@ -23,6 +23,7 @@ from holderlake.engine.sources.rpc.client.errors import (
 from holderlake.engine.store.store import Store
 from tests.chain.importer import import_chain
 from tests.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, ScriptedNode, Wait, send
+from tests.examples import first
 
 BLOCKS = 300
 Serve = Callable[..., ScriptedNode]
@@ -118,7 +119,7 @@ LIMITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "words"), LIMITS)
+@pytest.mark.parametrize(("code", "words"), first(4, LIMITS))
 def test_a_limit_is_kept_to_however_it_is_worded(code: int, words: str, store: Store, serve: Serve) -> None:
     def limited(params: list[Any], result: Any) -> Any:
         if span(params) > 16:
