@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -46,6 +47,15 @@ class Ledger:
             f"from holderlake.service.billing.keys import *\nkeys = KeyStore({self.where!r}, {self.secret!r})\n"
         )
         return start(begin + code, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+
+    def kill(self, process: Process) -> None:
+        """Kill a process that has a lease, and wait until the server has noticed its end."""
+        leases = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+        before = self.server.execute(leases) if self.server else []
+        process.kill()
+        process.wait()
+        while self.server and self.server.execute(leases) == before:
+            time.sleep(0.01)
 
     def kept(self) -> str:
         """Return all contents of the database as text; bytes as hexadecimal digits."""

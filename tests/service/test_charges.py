@@ -382,7 +382,7 @@ def test_reservations_of_a_killed_process_are_released(keys, ledger, caplog):
         assert holding.stdout.readline() == "held\n"
         with pytest.raises(CreditsExhausted):
             keys.reserve(key, "map", 1)
-        holding.kill()
+        ledger.kill(holding)
     assert keys.balance(key).reserved == 100
     time.sleep(1.0)  # a process checks at most once a second
     assert keys.reserve(key, "map", 100)
@@ -396,7 +396,7 @@ def test_abandoned_reservations_refuse_no_request(keys, ledger):
     with ledger.python(_HOLD.format(key=key)) as holding:
         assert holding.stdout is not None
         assert holding.stdout.readline() == "held\n"
-        holding.kill()
+        ledger.kill(holding)
     results = keys.book(
         [], [], [ChargeRequest(key, "map", 60), ChargeRequest(key, "map", 60), ChargeRequest(key, "map", 40)]
     )
