@@ -93,7 +93,7 @@ def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -
 
 
 def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
-    """Return the schedule of one run per chain with nodes, at the cron time of the settings, for the previous day."""
+    """Return the schedule that imports the previous day's transfers, in one run for each chain that has nodes."""
 
     @schedule(
         name="daily_transfers",

@@ -55,9 +55,10 @@ def past_instants(texts: Iterable[str]) -> list[datetime]:
 
 
 def listed_instants(lines: Iterable[str]) -> list[datetime]:
-    """Parse a list of instants, one a line, oldest first. A # starts a comment; empty lines are skipped.
+    """Parse a text with one instant a line, and return the different instants, oldest first.
 
-    Raises ``ValueError`` with the numbers of the bad lines, or if the list has no instant.
+    A # starts a comment. Empty lines are skipped. Raises ``ValueError`` with the numbers of the bad lines, or if there
+    is no instant.
     """
     found: set[datetime] = set()
     faults: list[str] = []

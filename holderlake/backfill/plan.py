@@ -86,8 +86,10 @@ class OtherOptions:
 class Plan:
     """The requests of a backfill and their cost. ``minutes`` is the shortest time that the rate limit allows.
 
-    ``left``: hundredths of a credit left this month; None without a ceiling. ``coming``: the forecast; None without a
-    ceiling for a day or month. ``runs``: fewest runs under the ceiling of a run; None without this ceiling.
+    - ``left``: hundredths of a credit left this month; None without a ceiling for the month.
+    - ``coming``: forecast of the months in which the backfill will run and of the day on which it will end; None
+      without a ceiling for a day or month.
+    - ``runs``: the fewest runs into which the ceiling for a run divides the backfill; None without such a ceiling.
     """
 
     chains: list[str]

@@ -55,7 +55,9 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
     known = {table: stream for stream in STREAMS for table in stream.tables}
     for table in tables:
         if table in SIDE_TABLES:
-            raise ValueError(f"the table {table} is filled together with every other table; choose another one")
+            raise ValueError(
+                f"the table {table} cannot be chosen alone, because every other table also fills it; choose another"
+            )
         if table not in known:
             near = difflib.get_close_matches(table, known, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(known)}"

@@ -1,7 +1,8 @@
 """Suggestions for a cheaper plan: each with the credits that it saves and the data that it leaves out.
 
-Each suggestion is a setting of ``holderlake.toml`` or an option ``--table``. Savings are computed by pricing the plan
-again under the other settings, so archived answers count. Amounts are hundredths of a credit.
+Each suggestion is a setting of ``holderlake.toml`` or an option ``--table``. Its saving is the difference between the
+plan's price and the price under the other settings; archived answers cost nothing in either. Amounts are hundredths of
+a credit.
 """
 
 from __future__ import annotations

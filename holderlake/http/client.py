@@ -204,7 +204,7 @@ async def _read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) ->
 
 
 def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
-    """Return a body decompressed to at most ``limit`` bytes. Raises ``_UnusableBody``.
+    """Return the decompressed body. Raises ``_UnusableBody`` if it is damaged or has more than ``limit`` bytes.
 
     The first bytes of the body decide whether it is gzip, because some proxies drop the header ``Content-Encoding``, or
     keep it after they have decompressed the body.

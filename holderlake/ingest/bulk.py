@@ -149,9 +149,10 @@ class _PassSize:
         return max(1, self.answers // max(1, subjects))
 
     def update(self, result: BulkResult, answers: int) -> None:
-        """Estimate the size of the next pass from the bytes of ``result``, which has the rows of ``answers`` answers.
+        """Set the number of answers in the next pass so that their rows fill about ``_BYTES`` bytes.
 
-        The size at most doubles, because later answers may be larger.
+        ``result`` is the last pass, with the rows of ``answers`` answers. The number at most doubles, because later
+        answers may be larger.
         """
         size = sum(rows.nbytes for rows in result.tables.values())
         self.answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))

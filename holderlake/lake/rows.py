@@ -166,7 +166,8 @@ def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
     own = frozenset(TABLES[table].schema.names)
     if found - own:
         raise LakeError(
-            f"{path} has the column {min(found - own)!r} of a later version of Holderlake: install that version"
+            f"{path} has the column {min(found - own)!r}, which this version does not know: "
+            "install the latest version of Holderlake"
         )
     return own - found
 

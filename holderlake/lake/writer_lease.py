@@ -54,7 +54,8 @@ class WriterLease:
                 if self._renewed():
                     return True
         raise LakeError(
-            f"the lease {self._objects.url}/{WRITER} was not renewed: it changed {_ATTEMPTS} times meanwhile; try again"
+            f"the lease {self._objects.url}/{WRITER} was not renewed: other processes changed it during each of "
+            f"{_ATTEMPTS} attempts; try again"
         )
 
     def _renewed(self) -> bool:

@@ -27,11 +27,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Repaired:
-    """Result of a repair: the damage (``found``), names of repaired partitions, and reasons by name of the others."""
+    """Result of a repair. ``found`` is the damage, ``repaired`` has the names of the repaired partitions."""
 
     found: list[Damage] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    """The reason why a partition was not repaired, by the partition's name."""
     incomplete: list[str] = field(default_factory=list)
     """Messages about repaired partitions that lack rows, because their answers are not in the archive."""
 

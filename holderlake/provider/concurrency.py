@@ -1,8 +1,8 @@
 """Concurrency limit that adapts to the provider's latency.
 
-A provider whose latency stays the same gets more calls at a time; one that becomes slower gets fewer, before answers
-that are paid time out. The limit changes after as many answers as it allows calls: their mean latency is compared with
-the lowest mean so far, because single latencies vary.
+A provider whose latency stays the same gets more calls at a time. A provider that becomes slower gets fewer, because an
+answer that times out may be charged. A limit of n calls is adjusted after every n answers: their mean latency is
+compared with the lowest mean so far, because single latencies vary.
 """
 
 from __future__ import annotations

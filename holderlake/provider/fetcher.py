@@ -371,7 +371,7 @@ class Provider:
         return self._stopped.get("")
 
     def check_running(self) -> None:
-        """Raise ``Cancelled`` after ``cancel``."""
+        """Raise ``Cancelled`` if ``cancel`` was called before."""
         if self.is_cancelled:
             raise self._stopped[""].with_traceback(None)
 

@@ -215,7 +215,7 @@ def _view(root: Path, table: Table, *, is_empty: bool) -> str:
 
 
 def _pattern(table: Table) -> str:
-    """Return the glob of a table's files below the lake's folder."""
+    """Return the glob of a table's files, relative to the lake's folder."""
     return f"{table.name}/chain=*/timestamp=*/{'part-*' if table.name in SIDE_TABLES else 'part-0'}.parquet"
 
 

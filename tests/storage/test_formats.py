@@ -68,7 +68,7 @@ def test_a_column_of_a_later_version_is_not_removed_by_a_write(
     warehouse.load(lake)
     monkeypatch.undo()  # from here on, the older version
     before = tree(tmp_path)
-    with pytest.raises(LakeError, match=f"has the column '{new_column}' of a later version of Holderlake"):
+    with pytest.raises(LakeError, match=f"has the column '{new_column}', which this version does not know"):
         write_holders(lake, "eth", DAYS[0], {"0xb": {"0x1": 2}})
     with pytest.raises(WarehouseError, match=rf"has the column holders\.{new_column} of a later version"):
         warehouse.load(lake)

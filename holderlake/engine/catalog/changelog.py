@@ -30,7 +30,10 @@ def note_change(catalog: sqlite3.Connection, first_time: int) -> None:
 
 
 class ChangeLog:
-    """Reader of the changes and the manifest in a prepared catalogue. Thread-safe. ``close`` closes ``connection``."""
+    """Reader of a catalogue's changes and of its list of files (the manifest). Thread-safe.
+
+    The catalogue behind ``connection`` must have all its tables. ``root`` is the store's folder.
+    """
 
     def __init__(self, connection: sqlite3.Connection, root: Path) -> None:
         self._root = root

@@ -195,7 +195,7 @@ def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, secon
 
 
 def joined_links(pieces: Sequence[Links]) -> Links:
-    """Return all links of several ``Links``, by instant. Links of the same instant keep their order."""
+    """Return all links of several ``Links`` in one, sorted by instant. Links of the same instant keep their order."""
     columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in fields(Links)}
     order = np.argsort(np.concatenate(columns["instants"]), kind="stable")
     joined = {

@@ -336,8 +336,7 @@ def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
 
 
 def _same_intervals(base: Part, new: Rows) -> Array:
-    """Return for each of the ``new`` rows the row of a base interval with the same address and balance; -1 if there is
-    none."""
+    """Return for each row of ``new`` the index of the row of ``base`` with the same address and balance, or -1."""
     which, places = _places_of(base, new.addresses)
     same = (resized(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
     found = np.full(len(new.addresses), -1)

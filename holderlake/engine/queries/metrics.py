@@ -128,10 +128,10 @@ def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
 
 
 def _entities(all_free: Entities, shown: Shown, others: Sequence[int]) -> Entities:
-    """Return the entities of one instant.
+    """Return the entities of one instant: the clusters, and each holder outside clusters.
 
-    ``all_free`` has every holder as one entity. In the result, clusters replace the shown holders that are their
-    members. ``others`` are the balances of the largest holders that are not shown.
+    ``all_free`` has the entities without any cluster, so each holder is one. ``others`` are the balances of the
+    largest holders that are not shown.
     """
     single = entities_of(shown.balances)
     clustered = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))

@@ -45,7 +45,8 @@ Say = Callable[[str], None]
 class Rebuilt:
     """Result of a rebuild.
 
-    - ``catalog``: ``kept``, or ``copy`` or ``files`` if the catalogue was restored from them.
+    - ``catalog``: the source of the catalogue. ``kept``: it was good and stayed. ``copy``: it was restored from its
+      copy. ``files``: it was made from the files of transfers.
     - ``remade``: the derived files that were made again.
     - ``added``: number of rows from files that the catalogue did not list.
     - ``set_aside``: the files that were moved to quarantine.

@@ -215,9 +215,9 @@ def first_row(mask: pa.Array) -> int | None:
 
 
 def _decimals(texts: pa.Array) -> pa.Array:
-    """Return texts of at most 77 decimal digits without leading zeros, and null for other texts.
+    """Return whole numbers as texts without their leading zeros, and null for any other text.
 
-    Numbers of 77 digits are below 2^256.
+    A number has at most 77 digits and is therefore below 2^256.
     """
     plain = pc.match_substring_regex(texts, _WHOLE)
     digits = pc.utf8_ltrim(texts, "0")

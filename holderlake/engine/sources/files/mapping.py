@@ -90,7 +90,9 @@ def read_map(path: Path) -> ColumnMap:
     tables = {name: content.pop(name, {}) for name in ("columns", "constants")}
     for name, table in tables.items():
         if not isinstance(table, dict) or not all(isinstance(value, str | int) for value in table.values()):
-            raise bad_source(path, f'invalid table [{name}]; write lines such as from_address = "sender"')
+            raise bad_source(
+                path, f'invalid section [{name}] of the column map; write lines such as from_address = "sender"'
+            )
     if content:
         raise bad_source(
             path, f"unknown table {sorted(content)[0]}; a column map has only the tables [columns] and [constants]"

@@ -105,10 +105,11 @@ class Simulation:
         return self._summed(first, move * self._first_part) - self._summed(second, move * (1 - self._first_part))
 
     def _push_circles(self, moves: Points) -> tuple[Points, float]:
-        """Compute the moves that push near circles apart. The larger circle or component of a pair moves less.
+        """Compute the moves that push near circles apart. A component is a set of circles that lines connect.
 
-        Moves of single circles (shape (circles,)) are added to ``moves``. Returns the moves of components, shape
-        (components,), and the largest distance in pixels by which a pair is still too close.
+        Two circles of one component move alone; circles of different components move with their components. The larger
+        one of a pair moves less. Adds the moves of single circles to ``moves``, shape (circles,). Returns the moves of
+        components, shape (components,), and the largest distance in pixels by which a pair is still too close.
         """
         first, second = self._near
         one, other = self.component[first], self.component[second]

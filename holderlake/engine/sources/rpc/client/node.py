@@ -176,9 +176,10 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """Return True, or the seconds to wait, if endpoints contradict each other and all calls are to be sent again.
+        """Return whether to send all calls again after ``error``, or the number of seconds to wait before that.
 
-        Return False for other errors: ``_worth_a_retry`` has already handled them for each request.
+        The calls are only sent again if the endpoints contradict each other. ``_worth_a_retry`` has already handled all
+        other errors, for each request.
         """
         return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 
