@@ -89,7 +89,7 @@ def fill(settings: Settings, instants: list[datetime]) -> None:
                         provider=_PROVIDER,
                         by=stream.by,
                         requested=set(covered),
-                        covered=set(covered),
+                        covered=dict.fromkeys(covered, _FETCHED),
                         options=options_of(stream.name, settings),
                     )
 

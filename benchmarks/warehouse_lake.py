@@ -21,6 +21,8 @@ from holderlake.lake.lake import Lake
 FIRST_DAY = datetime(2025, 1, 1)
 _CLUSTER = 5
 _CLUSTERED = 0.4
+_DELAY = timedelta(minutes=7)
+"""Time between an instant and the fetch of its rows."""
 _CHURN = 0.04
 _DECIMALS = 9
 _MOST = 9e9
@@ -169,7 +171,7 @@ def _write_chain(root: Path, chain: str, size: Size) -> None:
     lake = Lake(root)
     number = list(KNOWN_CHAINS).index(chain)
     tokens = [_Token(1000 * number + place, size) for place in range(size.tokens)]
-    covered = {token.address for token in tokens}
+    addresses = {token.address for token in tokens}
     for day in (FIRST_DAY + timedelta(days=passed) for passed in range(size.days)):
         made = [token.tables(chain, day) for token in tokens]
         for token in tokens:
@@ -177,9 +179,9 @@ def _write_chain(root: Path, chain: str, size: Size) -> None:
         if lake.manifest("maps", chain, day):
             continue
         tables = {name: pa.concat_tables([one[name] for one in made]) for name in made[0]}
-        commit = {"provider": "benchmark", "by": "token", "asked": covered, "covered": covered}
-        lake.write("holders", chain, day, {"holders": tables.pop("holders")}, **commit)
-        lake.write("maps", chain, day, tables, **commit)
+        covered = dict.fromkeys(addresses, day + _DELAY)
+        for family, some in (("holders", {"holders": tables.pop("holders")}), ("maps", tables)):
+            lake.write(family, chain, day, some, provider="benchmark", by="token", requested=addresses, covered=covered)
 
 
 def _decimals(values: np.ndarray) -> pa.Array:
@@ -191,7 +193,7 @@ def _decimals(values: np.ndarray) -> pa.Array:
 def _table(name: str, common: dict[str, object], columns: dict[str, object]) -> pa.Table:
     schema = TABLES[name].schema
     count = len(next(iter(columns.values())))  # type: ignore[arg-type] - arrays and lists
-    given = common | {"fetched_at": common["as_of"] + timedelta(minutes=7)}  # type: ignore[operator] - an instant
+    given = common | {"fetched_at": common["as_of"] + _DELAY}  # type: ignore[operator] - an instant
     arrays = []
     for field in schema:
         values = columns.get(field.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holderlake.contract.tables import TABLES, amount_columns, build
+from holderlake.contract.tables import TABLES, amount_columns, build, with_fetched_at
 from holderlake.lake.lake import Lake, Manifest
 from holderlake.warehouse.warehouse import Warehouse
 
@@ -122,10 +122,19 @@ def write(  # noqa: PLR0913, PLR0917 - the parts of a commit
     failed: pa.Table | None = None,
     by: str = "token",
     final: bool = False,
+    at: datetime | None = None,
 ) -> Manifest:
-    """Commit the tables of covered subjects, and failures."""
+    """Commit the tables of covered subjects, and failures. All rows were fetched ``at`` that time, if it is given."""
     requested = covered | set(failed["subject"].to_pylist() if failed is not None else ())
-    options = {"requested": requested, "covered": covered, "failures": failed, "final": final}
+    if at is not None:
+        tables = {
+            name: with_fetched_at(TABLES[name], rows.drop_columns("fetched_at"), at) for name, rows in tables.items()
+        }
+    times = [
+        time for rows in tables.values() if "fetched_at" in rows.column_names for time in rows["fetched_at"].to_pylist()
+    ]
+    answered = dict.fromkeys(covered, at or max(times, default=FETCHED_AT))
+    options = {"requested": requested, "covered": answered, "failures": failed, "final": final}
     return lake.write(family, chain, as_of, tables, provider="tests", by=by, **options)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
 import pytest
 
 from holderlake.contract import tables
+from holderlake.warehouse.schema import queries
 
 COLUMN: Final = "liquidity"
 
 
 @pytest.fixture
-def new_column(monkeypatch: pytest.MonkeyPatch) -> str:
+def new_column(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Add a nullable column to ``holders``, and return its name. ``monkeypatch.undo`` takes it away again."""
     table = tables.TABLES["holders"]
     added = pa.field(COLUMN, pa.float64(), metadata={"comment": "Part that can be sold"})
@@ -21,4 +23,6 @@ def new_column(monkeypatch: pytest.MonkeyPatch) -> str:
     schema = table.schema.insert(place, added)
     monkeypatch.setitem(table.__dict__, "schema", schema)
     monkeypatch.setitem(table.__dict__, "engine_schema", schema.remove(schema.get_field_index("fetched_at")))
-    return COLUMN
+    queries.cache_clear()
+    yield COLUMN
+    queries.cache_clear()

@@ -182,7 +182,8 @@ def _columns(query: Query) -> str:
     if query.kind == "MACRO":
         return ""
     if query.snapshot_of:
-        return f"\nColumns: those of [{query.snapshot_of}](tables/{query.snapshot_of}.md).\n"
+        more = ", and `known_until`" if query.name.startswith("replaced_") else ""
+        return f"\nColumns: those of [{query.snapshot_of}](tables/{query.snapshot_of}.md){more}.\n"
     rows = (f"| `{one.name}` | {one.type} | {one.meaning} |\n" for one in view_columns()[query.name])
     return "\n| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
 

@@ -117,20 +117,20 @@ def _compute(
             tables, refused = by_instant[partition.as_of]
             if len(some) < len(subjects):
                 tables = spilled(context.workspace.settings.home, tables)
-            batch.merge(_batch(result.endpoint, some, tables, refused))
+            batch.merge(_batch(result, some, tables, refused))
     return batches
 
 
-def _batch(endpoint: str, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
+def _batch(result: BulkResult, subjects: Sequence[str], tables: Tables, refused: Sequence[MissingAnswer]) -> Batch:
     """Return the batch to commit for one partition.
 
-    ``tables`` are the computed rows by table name. ``refused`` are the subjects for which the engine has no answer,
-    with the error.
+    ``tables`` are the rows of the partition by table name. ``refused`` are the subjects for which the engine has no
+    answer, with the error.
     """
     batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(subjects))
     for one in refused:
-        batch.fail(endpoint, one.token_address, one.error.code, one.error)
-    batch.covered |= set(subjects) - {one.token_address for one in refused}
+        batch.fail(result.endpoint, one.token_address, one.error.code, one.error)
+    batch.covered |= dict.fromkeys(set(subjects) - {one.token_address for one in refused}, result.computed_at)
     batch.groups.append(provenance.group_of(subjects, (), (), batch.failures))
     return batch
 

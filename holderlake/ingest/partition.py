@@ -64,12 +64,13 @@ class Batch:
     """Rows to commit, failures and cost of some subjects of a partition.
 
     ``tables`` has lists of tables to concatenate, by table name. ``covered`` are the subjects that need no further
-    request. ``groups`` record from which answers the rows were made. ``credits`` are hundredths of a credit.
-    ``computed`` is the number of subjects that the local engine computed.
+    request, with the time of their answer; None is the time of the commit. ``groups`` record from which answers the
+    rows were made. ``credits`` are hundredths of a credit. ``computed`` is the number of subjects that the local engine
+    computed.
     """
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
-    covered: set[str] = field(default_factory=set)
+    covered: dict[str, datetime | None] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     """Rows of the table ``failures``, about rows and values that could not be read.
@@ -97,7 +98,7 @@ class Batch:
             {"endpoint": endpoint, "subject": subject, "code": code, "reason": str(error), "answer_hash": answer_hash}
         )
         if code in FINAL_FAILURES:
-            self.covered.add(subject)
+            self.covered[subject] = None
 
     def merge(self, other: Batch) -> None:
         """Add the content of another batch of the same partition."""
@@ -267,7 +268,7 @@ def _add_rows(
     """
     batch.tables = {name: [rows] for name, rows in decoded.tables.items()}
     covered = {one for one in subjects if stream.together or stream.contains(decoded.tables, one)}
-    batch.covered |= covered
+    batch.covered |= dict.fromkeys(covered, max((answer.fetched_at for answer in answers), default=None))
     left_out = [subject for subject in subjects if subject not in covered]
     for one in decoded.unreadable:
         fetched = answers[one.answer]
@@ -360,7 +361,7 @@ def _write(
         provider=context.provider.provider_id,
         by=stream.by,
         requested=set(missing.subjects),
-        covered=batch.covered,
+        covered={subject: answered_at or at for subject, answered_at in batch.covered.items()},
         failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
         final=stream.historic,
         options=missing.options,

@@ -238,7 +238,7 @@ class Lake:
         provider: str,
         by: str,
         requested: Collection[str],
-        covered: Collection[str],
+        covered: Mapping[str, datetime],
         failures: pa.Table | None = None,
         final: bool = False,
         options: Mapping[str, Any] | None = None,
@@ -247,14 +247,14 @@ class Lake:
         """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
 
         ``by`` is the kind of subject, a key of ``SUBJECT_COLUMNS``. ``requested`` are all subjects that were requested,
-        ``covered`` those that were answered. The rows of covered subjects replace their older rows; other subjects keep
-        theirs. New failures replace the older failures of all requested subjects. Rows are sorted by subject; rows of
-        one subject keep their order. Writing the same rows again changes nothing.
+        ``covered`` has the time (naive UTC) of each answer. The rows of covered subjects replace their older rows;
+        other subjects keep theirs. Older rows that are replaced stay in ``revisions``, whose rows are never removed
+        (see ``versions``). New failures replace the older failures of all requested subjects. Rows are sorted by
+        subject; rows of one subject keep their order. Writing the same answer again changes nothing.
 
         ``options`` are the request options; None keeps those of the partition. ``final`` means that the rows are about
-        a past that does not change: if the rows of a covered subject differ from its older rows, a row is added to
-        ``revisions``, whose rows are never removed. A subject with rows that were fetched before ``as_of`` is not
-        covered. ``record`` is the commit record, which a lake in a bucket keeps in the manifest.
+        a past that does not change: a subject with rows that were fetched before ``as_of`` is not covered. ``record``
+        is the commit record, which a lake in a bucket keeps in the manifest.
 
         Raises ``LakeError`` if the rows do not fit the partition, or the lake has another provider.
         """
@@ -269,7 +269,8 @@ class Lake:
                 latest, before = self._before(place)
                 old = latest.manifest
                 absent = {name: self._lacking(old, name) for name in before} if old else {}
-                rows, kept = rows_after_write(place, old, before, new, by, requested, covered, final, options, absent)
+                after, kept = rows_after_write(place, old, before, new, by, requested, covered, final, options, absent)
+                rows = {**after.tables, REVISIONS: after.revisions}
                 data = {
                     name: to_parquet(some) for name, some in rows.items() if some.num_rows or name not in SIDE_TABLES
                 }
@@ -278,9 +279,11 @@ class Lake:
                     for name, some in rows.items()
                 }
                 chosen = options_after_write(old, options, covered)
-                if old and ({REVISIONS: NO_FILE} | old.tables, old.covered, old.options) == (files, kept, chosen):
+                if old and _content(old) == (files, kept, chosen, after.answers):
                     return old
-                manifest = Manifest(*place, provider, utc_now(), uuid4().hex, files, kept, chosen, FORMAT)
+                manifest = Manifest(
+                    *place, provider, utc_now(), uuid4().hex, files, kept, chosen, dict(after.answers), FORMAT
+                )
                 if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
         raise LakeError(
@@ -354,6 +357,11 @@ class Lake:
             f"the lake {self.store.name} has data of {bound!r} and cannot mix it with data of {provider!r}; set "
             "HOLDERLAKE_HOME to another folder for that provider"
         )
+
+
+def _content(manifest: Manifest) -> tuple[object, ...]:
+    """Return files, covered subjects, options and answer times of a partition."""
+    return {REVISIONS: NO_FILE} | manifest.tables, manifest.covered, manifest.options, manifest.answers
 
 
 def _parsed(text: bytes, path: PurePath) -> Manifest | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -63,7 +63,8 @@ class Manifest:
     """The content of a partition. ``timestamp`` is its instant as in paths (20261120T000000Z), ``written_at`` is UTC.
 
     ``covered`` are the subjects (tokens, address sets, …) that were answered, also those without rows. ``options`` are
-    the request options of all covered subjects; None if unknown. ``commit`` is a random id of the commit.
+    the request options of all covered subjects; None if unknown. ``commit`` is a random id of the commit. ``answers``
+    are the times of answers that no row shows, by subject (see ``versions``).
     """
 
     family: str
@@ -75,6 +76,7 @@ class Manifest:
     tables: dict[str, TableFile]
     covered: frozenset[str]
     options: dict[str, Any] | None = None
+    answers: dict[str, list[datetime]] = field(default_factory=dict)
     format: int = 1
     """Format of the partition; 1 in manifests without it."""
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from holderlake.contract.tables import TABLES, conform
 from holderlake.contract.times import parse_partition
 from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, LakeError, Manifest, Place
-from holderlake.lake.revisions import revisions
+from holderlake.lake.versions import Rows, with_answers
 
 SUBJECT_COLUMNS: Final = {
     "chain": "chain",
@@ -82,39 +82,51 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     new: Mapping[str, pa.Table],
     by: str,
     requested: Collection[str],
-    covered: Collection[str],
+    covered: Mapping[str, datetime],
     final: bool,
     options: Mapping[str, Any] | None,
     lacking: Mapping[str, Collection[str]],
-) -> tuple[dict[str, pa.Table], frozenset[str]]:
-    """Return a partition's rows by table after a write, and its covered subjects.
+) -> tuple[Rows, frozenset[str]]:
+    """Return a partition's rows after a write, with ``failures`` among the tables, and its covered subjects.
 
     ``old`` and ``before`` are the partition's manifest and rows before the write, ``new`` the rows to write, and
     ``lacking`` the columns that the older files lack; rows and columns are by table. ``by`` is the kind of subject.
-    ``requested`` are the subjects that were requested with ``options``, ``covered`` those that were answered. If
-    ``final``, changes of rows are added to the table ``revisions``.
+    ``requested`` are the subjects that were requested with ``options``, ``covered`` has the time of each answer. If
+    ``final``, the rows are about a past that does not change, and rows fetched before the instant are no answers.
     """
-    tables = new.keys() - set(SIDE_TABLES)
+    as_of = parse_partition(place[2])
     new = {name: rows.slice(0, 0) for name, rows in before.items()} | dict(new)
+    revised = [rows for rows in (before.get(REVISIONS), new.pop(REVISIONS, None)) if rows is not None]
     kept = frozenset() if old is None else old.answered
-    repeated = kept & set(covered) if final and before else frozenset()
     if old is not None and None not in (old.options, options) and old.options != options:
         kept = frozenset()  # a partition has one set of options: other subjects must be fetched again
-    early = fetched_early(new, parse_partition(place[2]), by) if final else frozenset()
-    given = new.pop(REVISIONS, empty(REVISIONS))
-    fresh = empty(REVISIONS)
-    if repeated:
-        fresh = revisions(
-            place[0], before, {name: new[name] for name in tables}, SUBJECT_COLUMNS[by], repeated, lacking
-        )
-    rows = {
-        name: merged(before.get(name), table, subject_column(name, by), requested if name == FAILURES else covered)
-        for name, table in new.items()
-    }
-    rows[REVISIONS] = pa.concat_tables([before.get(REVISIONS, empty(REVISIONS)), given, fresh]).sort_by(
-        [(name, "ascending") for name in ("subject", "table_name", "fetched_at")]
+    early = fetched_early(new, as_of, by) if final else frozenset()
+    known = {name: rows for name, rows in before.items() if name not in SIDE_TABLES}
+    after = with_answers(
+        {"family": place[0], "chain": place[1], "as_of": as_of},
+        SUBJECT_COLUMNS[by],
+        Rows(
+            {name: _fetched_since(rows, as_of) for name, rows in known.items()} if final else known,
+            pa.concat_tables([empty(REVISIONS), *revised]),
+            {} if old is None else old.answers,
+        ),
+        {name: rows for name, rows in new.items() if name != FAILURES},
+        {subject: at for subject, at in covered.items() if subject not in early},
+        lacking,
     )
-    return rows, (kept | frozenset(covered)) - early
+    tables = {
+        name: merged(before.get(name), rows, subject_column(name, by), requested if name == FAILURES else covered)
+        for name, rows in {FAILURES: new[FAILURES], **after.tables}.items()
+    }
+    revisions = after.revisions.sort_by([(name, "ascending") for name in ("subject", "table_name", "fetched_at")])
+    return Rows(tables, revisions, after.answers), (kept | covered.keys()) - early
+
+
+def _fetched_since(rows: pa.Table, as_of: datetime) -> pa.Table:
+    """Return the rows that were fetched at ``as_of`` or later."""
+    if not rows.num_rows or pc.min(rows["fetched_at"]).as_py() >= as_of:
+        return rows
+    return rows.filter(pc.greater_equal(rows["fetched_at"], as_of))
 
 
 def options_after_write(

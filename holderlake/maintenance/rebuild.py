@@ -24,7 +24,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.archive.provenance import Asked, Commit, Group
 from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
-from holderlake.lake.lake import FAILURES, SIDE_TABLES, Lake, LakeError, Manifest
+from holderlake.lake.lake import SIDE_TABLES, Lake, LakeError, Manifest
 from holderlake.maintenance.rebuild_report import Missing, RebuildReport
 from holderlake.maintenance.replay import name_of, replay, stream_of
 from holderlake.maintenance.swap import (
@@ -167,8 +167,11 @@ class Rebuild:
                 return
             with self._counting:
                 chosen = _to_replay(self._workspace, chosen, self._report)
+        replayable = _replayable(self._workspace.archive, chosen)
+        if replayable != chosen and self._carry_replaced(chosen):
+            return
         missing: list[Asked] = []
-        for commit in _replayable(self._workspace.archive, chosen):
+        for commit in replayable:
             if _place(commit) in self._kept:
                 return  # the old lake's rows replace missing answers
             missing += await replay(self._workspace, self.fresh, commit)
@@ -190,6 +193,24 @@ class Rebuild:
         with self._counting:
             self._taken.add(_place(partition[0]))
             self._report.kept = len(self._taken)
+        return True
+
+    def _carry_replaced(self, partition: Sequence[Commit]) -> bool:
+        """Copy a partition of which the archive lacks replaced answers, because only the old lake has their rows.
+
+        Return False if no old lake has the partition with all its subjects.
+        """
+        held = _held(self._old, partition[0])
+        answered = {subject for commit in partition for group in commit.groups for subject in group.subjects} - {
+            failed.subject for commit in partition for group in commit.groups for failed in group.failures
+        }
+        if held is None or not answered <= held[1].covered:
+            return False
+        _forget(self.fresh, partition[0])
+        self._carry(*held)
+        with self._counting:
+            self._kept.add(_place(partition[0]))
+            self._report.partitions += 1
         return True
 
     def _keep_old_rows(self, commit: Commit, missing: Sequence[Asked]) -> None:
@@ -224,19 +245,8 @@ class Rebuild:
 
     def _carry(self, lake: Lake, manifest: Manifest) -> None:
         """Copy a partition to the new lake. Raises ``LakeError`` for a file that does not match its manifest."""
-        tables = {name: lake.rows(manifest, name) for name in manifest.tables}
-        failures = tables.pop(FAILURES)
-        self.fresh.write(
-            manifest.family,
-            manifest.chain,
-            manifest.as_of,
-            tables,
-            provider=manifest.provider,
-            by=stream_of(manifest).by,
-            requested=(),
-            covered=manifest.answered,
-            failures=failures,
-        )
+        self.fresh.claim(manifest.provider)
+        self.fresh.replace(manifest, lake.files(manifest))
 
 
 def _replayable(archive: AnswerArchive, partition: Sequence[Commit]) -> list[Commit]:

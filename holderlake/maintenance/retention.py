@@ -139,7 +139,7 @@ def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:
                 provider=manifest.provider,
                 by=stream_of(manifest).by,
                 requested=subjects,
-                covered=(),
+                covered={},
             )
         workspace.warehouse.load(workspace.lake)
 

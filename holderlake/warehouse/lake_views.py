@@ -66,7 +66,8 @@ WITH read AS (
         TRY_CAST(
             TRY_CAST(try(decode(content)) AS JSON) AS STRUCT(
                 family VARCHAR, chain VARCHAR, timestamp VARCHAR, provider VARCHAR, written_at TIMESTAMP,
-                tables MAP(VARCHAR, STRUCT("rows" BIGINT, bytes BIGINT)), covered VARCHAR[]
+                tables MAP(VARCHAR, STRUCT("rows" BIGINT, bytes BIGINT)), covered VARCHAR[],
+                answers MAP(VARCHAR, TIMESTAMP[])
             )
         ) AS manifest
     FROM read_blob({manifests})
@@ -129,8 +130,8 @@ SELECT
 FROM _manifests;
 
 CREATE OR REPLACE VIEW coverage AS
-SELECT chain, timestamp, family, unnest(covered) AS subject
-FROM _manifests;
+SELECT chain, timestamp, family, subject, list_min(answers[subject]) AS known_since
+FROM (SELECT chain, timestamp, family, answers, unnest(covered) AS subject FROM _manifests);
 """
 _TABLE: Final = """
 CREATE OR REPLACE VIEW {name} AS

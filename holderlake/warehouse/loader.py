@@ -75,7 +75,7 @@ WHERE (family, chain, timestamp) IN (SELECT (family, chain, timestamp) FROM new)
 _INSERT_STATE: Final = {
     "_loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM new",
     "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM new",
-    "coverage": "SELECT chain, timestamp, family, unnest(covered) FROM new",
+    "coverage": "SELECT chain, timestamp, family, unnest(covered), unnest(known_since) FROM new",
 }
 
 Item = TypeVar("Item")
@@ -278,6 +278,13 @@ def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pendin
             "row_count": pa.array([one.rows for one in loaded_manifests], pa.int64()),
             "failures": pa.array([one.failures for one in loaded_manifests], pa.int64()),
             "covered": pa.array([sorted(one.covered) for one in loaded_manifests], pa.list_(pa.string())),
+            "known_since": pa.array(
+                [
+                    [min(one.answers.get(subject, ()), default=None) for subject in sorted(one.covered)]
+                    for one in loaded_manifests
+                ],
+                pa.list_(INSTANT_TYPE),
+            ),
         }
     )
     with _registered(connection, "new", new):

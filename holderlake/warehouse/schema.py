@@ -6,6 +6,7 @@ The same views and macros work over the lake's Parquet files. Loading rows belon
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -117,7 +118,18 @@ OWN_TABLES: Final = {
         Table(
             "coverage",
             "a subject (a token, an address set, an address) that a partition has an answer for, with or without rows",
-            pa.schema([*_COMMON, _column("subject", pa.string(), "The token, address set or address")]),
+            pa.schema(
+                [
+                    *_COMMON,
+                    _column("subject", pa.string(), "The token, address set or address"),
+                    _column(
+                        "known_since",
+                        INSTANT_TYPE,
+                        "Time of the first answer that gave no row, UTC; null if all gave rows, or if unknown",
+                        required=False,
+                    ),
+                ]
+            ),
             ("family", "chain", "as_of", "subject"),
         ),
     )
@@ -145,8 +157,11 @@ class Query:
 
     @property
     def snapshot_of(self) -> str | None:
-        """The table that has the columns of this query (``latest_…``, ``…_as_of`` or ``…_known_at``); else None."""
-        table = re.sub(r"^latest_|_as_of$|_known_at$", "", self.name)
+        """The table with the columns of ``latest_…``, ``…_as_of``, ``…_known_at`` or ``replaced_…``; else None.
+
+        ``replaced_…`` has the column ``known_until`` too.
+        """
+        table = re.sub(r"^latest_|^replaced_|_as_of$|_known_at$", "", self.name)
         return table if table != self.name and table in TABLES else None
 
 
@@ -262,12 +277,17 @@ def _snapshots(table: str) -> str:
     """Return the SQL of a table's ``latest_`` view and its ``_as_of`` and ``_known_at`` macros."""
     family, rows, example = _SNAPSHOTS[table]
     template = files("holderlake.warehouse").joinpath("sql", "snapshots.sql.template").read_text()
+    fields = [field for field in TABLES[table].schema if field.name not in {"chain", "as_of", "token_address"}]
     return template.format(
         table=table,
         family=family,
         rows=rows,
         example_latest=example.format(name=f"latest_{table}"),
         example_as_of=example.format(name=f"{table}_as_of('2026-06-30')"),
+        columns=", ".join(map(column_name, TABLES[table].schema.names)),
+        structure=json.dumps({field.name: sql_type(field) for field in fields}),
+        example_replaced=f"SELECT chain, token_address, timestamp, fetched_at, known_until FROM replaced_{table} "
+        "ORDER BY ALL LIMIT 5",
         example_known_at=example.format(name=f"{table}_known_at('2026-06-30', '2027-01-01')"),
     )
 

@@ -49,7 +49,7 @@ def _described(connection: duckdb.DuckDBPyConnection, query: Query) -> list[tupl
 
 
 def _meaning(query: Query, column: str) -> str:
-    if query.snapshot_of:
+    if query.snapshot_of and (query.snapshot_of, column) in _table_meanings():
         return _table_meanings()[query.snapshot_of, column]
     for part in (query.name, "common"):
         if column in _meanings().get(part, {}):

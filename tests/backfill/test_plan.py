@@ -348,5 +348,12 @@ def _write(workspace: Workspace, chain: str, when: datetime, tokens: list[str]) 
         tables = {name: build(TABLES[name], rows if name == "holders" else [], when) for name in stream.tables}
         covered = subjects[stream.by]
         workspace.lake.write(
-            stream.name, chain, when, tables, provider="sample", by=stream.by, requested=covered, covered=covered
+            stream.name,
+            chain,
+            when,
+            tables,
+            provider="sample",
+            by=stream.by,
+            requested=covered,
+            covered=dict.fromkeys(covered, when),
         )

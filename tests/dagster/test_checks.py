@@ -144,7 +144,7 @@ def test_a_chain_without_answers_is_not_fresh_because_another_is(make_workspace:
     failed = failures("base", now, ("/v0/tokens/holders", "native"))
     rows = TABLES["holders"].schema.empty_table()
     workspace.lake.write(
-        "holders", "base", now, {"holders": rows}, provider="sample", by="token", requested={"native"}, covered=(),
+        "holders", "base", now, {"holders": rows}, provider="sample", by="token", requested={"native"}, covered={},
         failures=failed,
     )  # fmt: skip
     found = clock.check("is_fresh")

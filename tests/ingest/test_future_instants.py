@@ -176,7 +176,7 @@ def _rewrite(workspace: Workspace, fetched_at: datetime) -> None:
         provider=manifest.provider,
         by="token",
         requested=manifest.covered,
-        covered=manifest.covered,
+        covered=dict.fromkeys(manifest.covered, fetched_at),
         final=True,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -229,14 +229,15 @@ def test_a_final_failure_counts_as_covered(lake: Lake) -> None:
     assert manifest.failures == 1
 
 
-def write_history(lake: Lake, clusters: Mapping[str, Any], score: float = 50.0) -> Manifest:
-    """Maps of a past instant."""
-    return write(lake, "maps", "eth", DAY, map_tables("eth", DAY, clusters, score), set(clusters), final=True)
+def write_history(lake: Lake, clusters: Mapping[str, Any], score: float = 50.0, day: int = 0) -> Manifest:
+    """Maps of a past instant, fetched ``day`` days after FETCHED_AT."""
+    tables, at = map_tables("eth", DAY, clusters, score), FETCHED_AT + timedelta(days=day)
+    return write(lake, "maps", "eth", DAY, tables, set(clusters), final=True, at=at)
 
 
 def test_changed_history_makes_a_revision_of_each_changed_table(lake: Lake) -> None:
     write_history(lake, {"0xa": [["0x1", "0x2"]], "0xb": []})
-    manifest = write_history(lake, {"0xa": [["0x1", "0x3"]], "0xb": []})
+    manifest = write_history(lake, {"0xa": [["0x1", "0x3"]], "0xb": []}, day=1)
     revisions = lake.read("revisions")
     assert manifest.revisions == revisions.num_rows
     assert {row["subject"] for row in revisions.to_pylist()} == {"0xa"}
@@ -249,31 +250,26 @@ def test_changed_history_makes_a_revision_of_each_changed_table(lake: Lake) -> N
 
 def test_a_changed_value_is_a_revision(lake: Lake) -> None:
     write_history(lake, {"0xa": []}, score=50.0)
-    write_history(lake, {"0xa": []}, score=51.0)
+    write_history(lake, {"0xa": []}, score=51.0, day=1)
     (row,) = lake.read("revisions").to_pylist()
     assert (row["table_name"], row["rows_before"], row["rows_after"], row["rows_new"]) == ("maps", 1, 1, 1)
-    assert row["known_since"] is not None
+    assert (row["known_since"], row["fetched_at"]) == (FETCHED_AT, FETCHED_AT + timedelta(days=1))
 
 
 def test_revisions_are_never_removed(lake: Lake) -> None:
-    for score in (50.0, 51.0, 50.0):
-        write_history(lake, {"0xa": []}, score=score)
+    for day, score in enumerate((50.0, 51.0, 50.0)):
+        write_history(lake, {"0xa": []}, score, day)
     assert lake.read("revisions").num_rows == 2
-    write_history(lake, {"0xb": []})
+    write_history(lake, {"0xb": []}, day=3)
     assert lake.read("revisions").num_rows == 2
 
 
 def test_equal_and_first_answers_make_no_revision(lake: Lake) -> None:
     write_history(lake, {"0xa": [["0x1", "0x2"]]})
-    write_history(lake, {"0xa": [["0x1", "0x2"]]})
-    manifest = write_history(lake, {"0xb": []})
+    write_history(lake, {"0xa": [["0x1", "0x2"]]}, day=1)
+    manifest = write_history(lake, {"0xb": []}, day=1)
     assert manifest.revisions == 0
     assert not lake.path("revisions", "eth", DAY, "maps").exists()
-
-
-def test_changes_of_data_that_is_not_final_make_no_revision(lake: Lake) -> None:
-    write_maps(lake, "eth", DAY, {"0xa": []})
-    assert write_maps(lake, "eth", DAY, {"0xa": [["0x1"]]}).revisions == 0
 
 
 def test_a_partition_of_a_version_without_revisions_can_be_read_and_written(lake: Lake) -> None:
@@ -300,7 +296,7 @@ def test_each_family_has_its_own_failures(lake: Lake) -> None:
 def test_a_lake_belongs_to_its_first_provider(lake: Lake) -> None:
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     with pytest.raises(LakeError, match=r"has data of 'tests'.*'others'.*HOLDERLAKE_HOME"):
-        lake.write("holders", "eth", DAYS[1], {}, provider="others", by="token", requested=(), covered=())
+        lake.write("holders", "eth", DAYS[1], {}, provider="others", by="token", requested=(), covered={})
     assert lake.provider == "tests"
     assert lake.manifest("holders", "eth", DAYS[1]) is None
 
@@ -314,7 +310,7 @@ def test_a_lake_of_older_sample_data_cannot_be_written(lake: Lake) -> None:
 @pytest.mark.parametrize("chain", ["", "../eth", "a/b", "a b", "é", "eth\n"])
 def test_a_chain_id_that_is_unsafe_in_a_path_is_refused(lake: Lake, chain: str) -> None:
     with pytest.raises(LakeError, match="is not a chain id"):
-        lake.write("holders", chain, DAY, {}, provider="tests", by="token", requested=(), covered=())
+        lake.write("holders", chain, DAY, {}, provider="tests", by="token", requested=(), covered={})
     assert not lake.root.exists()
 
 
@@ -328,7 +324,7 @@ def test_an_unknown_chain_has_its_own_folder(lake: Lake, chain: str) -> None:
 @pytest.mark.parametrize("as_of", [datetime(2026, 1, 1, microsecond=5), datetime(2026, 1, 1, tzinfo=UTC)])
 def test_an_instant_with_a_zone_or_a_fraction_is_refused(lake: Lake, as_of: datetime) -> None:
     with pytest.raises(LakeError, match="in whole seconds"):
-        lake.write("holders", "eth", as_of, {}, provider="tests", by="token", requested=(), covered=())
+        lake.write("holders", "eth", as_of, {}, provider="tests", by="token", requested=(), covered={})
 
 
 def replaced(name: str, column: pa.Array) -> pa.Table:

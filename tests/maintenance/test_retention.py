@@ -111,8 +111,8 @@ def test_replaced_answers_are_deleted_and_a_rebuild_makes_the_same_rows(make_wor
     assert all(one.kept for one in rebuild(workspace).missing)
     assert workspace.lake.read("holders").equals(before)
     workspace.settings.lake_folder.rename(workspace.settings.home / "lost")
-    rebuild(workspace)
-    assert workspace.lake.read("holders").equals(before)
+    rebuild(workspace)  # now the rows are known since the answers that are left
+    assert workspace.lake.read("holders").drop_columns("fetched_at").equals(before.drop_columns("fetched_at"))
 
 
 def test_the_answer_of_an_old_failure_is_kept(make_workspace: MakeWorkspace) -> None:

@@ -36,6 +36,11 @@ HUGE = 2**256 - 1
 
 def fill(lake: Lake) -> None:
     """Write two chains, two tokens and four instants, with rows for every view."""
+    earlier = FETCHED_AT - timedelta(days=1)
+    once = rows("tokens", "eth", INSTANTS[0], [{"token_address": OTHER, "name": "Once"}])
+    write(lake, "tokens", "eth", INSTANTS[0], {"tokens": once}, {OTHER}, at=earlier)
+    other_map = map_tables("eth", INSTANTS[0], {OTHER: [[EXCHANGE, "0xf"]]}, 1.0)
+    write(lake, "maps", "eth", INSTANTS[0], other_map, {OTHER}, at=earlier)
     for number, instant in enumerate(INSTANTS):
         for chain in ("eth", "base"):
             held = {ONE: HUGE - number, OTHER: f"{number}.5"} if number != 2 else {ONE: 5, EXCHANGE: 3}
@@ -59,8 +64,9 @@ def fill(lake: Lake) -> None:
     )
     write(lake, "subgraphs", "eth", INSTANTS[0], {"subgraph_transfers": friends}, {"f"}, by="address_set")
     again = holders("eth", INSTANTS[1], {"0xb": {ONE: 9}})
-    again = again.set_column(again.num_columns - 1, "fetched_at", [[FETCHED_AT + timedelta(days=1)]])
-    write(lake, "holders", "eth", INSTANTS[1], {"holders": again}, {"0xb"}, final=True)
+    write(
+        lake, "holders", "eth", INSTANTS[1], {"holders": again}, {"0xb"}, final=True, at=FETCHED_AT + timedelta(days=1)
+    )
     no_holders = TABLES["holders"].schema.empty_table()
     refused = failures("eth", INSTANTS[3], ("holders", "0xb"))
     write(lake, "holders", "eth", INSTANTS[3], {"holders": no_holders}, {"0xb"}, refused)

@@ -54,7 +54,8 @@ def test_each_column_of_a_view_or_macro_has_a_type_and_a_meaning(small: Warehous
     for view in schema.queries():
         if view.snapshot_of:
             table = small.query(f"DESCRIBE {view.snapshot_of}").to_pylist()
-            assert [column.name for column in columns[view.name]] == [row["column_name"] for row in table]
+            more = ["known_until"] if view.name.startswith("replaced_") else []
+            assert [column.name for column in columns[view.name]] == [row["column_name"] for row in table] + more
 
 
 def test_each_documented_meaning_belongs_to_a_column() -> None:
@@ -249,39 +250,43 @@ def test_an_instant_is_read_from_dates_and_unix_seconds(small: Warehouse, text: 
 
 @pytest.fixture(scope="module")
 def told_twice(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """Day 1 was fetched on December 1, and changed on December 5; day 2 was fetched on December 3."""
+    """Day 1 was fetched on December 1, changed on the 5th and confirmed on the 6th; day 2 was fetched on the 3rd."""
     folder = tmp_path_factory.mktemp("twice")
     lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
-
-    def fetch(day: datetime, fetched_at: datetime, amount: int, token: str = "0xa") -> None:
-        listed = holders("eth", day, {token: {"0x1": amount}})
-        listed = listed.set_column(listed.num_columns - 1, "fetched_at", [[fetched_at]])
-        write(lake, "holders", "eth", day, {"holders": listed}, {token}, final=True)
-
-    fetch(DAYS[0], FETCHED_AT, 1)
-    fetch(DAYS[0], FETCHED_AT + timedelta(days=4), 5)
-    fetch(DAYS[1], FETCHED_AT + timedelta(days=2), 2)
+    for day, passed, amount in ((0, 0, 1), (0, 4, 5), (0, 5, 5), (1, 2, 2)):
+        listed = holders("eth", DAYS[day], {"0xa": {"0x1": amount, "0x2": 1}})
+        at = FETCHED_AT + timedelta(days=passed)
+        write(lake, "holders", "eth", DAYS[day], {"holders": listed}, {"0xa"}, final=True, at=at)
     loaded.load(lake)
     return loaded
 
 
 @pytest.mark.parametrize(
-    ("t", "known", "amounts", "replaced"),
+    ("t", "known", "amounts"),
     [
-        ("2026-11-01", "2026-11-30", [], []),  # nothing was known yet
-        ("2026-11-01", "2026-12-02", [], [True]),  # the older rows are gone
-        ("2026-11-01", "2026-12-06", [5], [False]),
-        ("2026-11-02", "2026-12-02", [], [True]),  # only day 1 was known, and that is gone
-        ("2026-11-02", "2026-12-04", [2], [False]),
-        ("2026-11-02", "2026-12-06", [2], [False]),
+        ("2026-11-01", "2026-11-30", []),  # nothing was known yet
+        ("2026-11-01", "2026-12-02", [1, 1]),  # as known before the change
+        ("2026-11-01", "2026-12-06", [5, 1]),
+        ("2026-11-02", "2026-12-02", [1, 1]),  # only day 1 was known
+        ("2026-11-02", "2026-12-04", [2, 1]),
+        ("2026-11-02", "2026-12-06", [2, 1]),
     ],
 )
-def test_known_at_returns_older_knowledge_or_nothing(
-    told_twice: Warehouse, t: str, known: str, amounts: list[int], replaced: list[bool]
-) -> None:
-    assert query(told_twice, "SELECT amount FROM holders_known_at(?, ?)", t, known) == [(amount,) for amount in amounts]
-    found = query(told_twice, "SELECT replaced FROM answered_known_at('holders', ?, ?)", t, known)
-    assert found == [(one,) for one in replaced]
+def test_known_at_returns_the_rows_of_that_time(told_twice: Warehouse, t: str, known: str, amounts: list[int]) -> None:
+    found = query(told_twice, "SELECT amount FROM holders_known_at(?, ?) ORDER BY rank", t, known)
+    assert found == [(amount,) for amount in amounts]
+
+
+def test_knowledge_begins_with_the_first_answer_and_confirmations_do_not_move_it(told_twice: Warehouse) -> None:
+    since, changed = FETCHED_AT, FETCHED_AT + timedelta(days=4)
+    found = query(told_twice, "SELECT known_since, as_it_stands_since FROM knowledge WHERE timestamp = ?", DAYS[0])
+    assert found == [(since, changed)]
+    replaced = query(told_twice, "SELECT address, amount, fetched_at, known_until FROM replaced_holders")
+    assert replaced == [("0x1", 1, since, changed)]
+    assert query(told_twice, "SELECT address, fetched_at FROM holders WHERE timestamp = ? ORDER BY 1", DAYS[0]) == [
+        ("0x1", changed),
+        ("0x2", since),
+    ]
 
 
 # Exact amounts

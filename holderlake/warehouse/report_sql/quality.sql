@@ -31,6 +31,6 @@ SELECT
     (
         SELECT count(*)
         FROM revisions
-        WHERE chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until
+        WHERE family IN ('holders', 'maps') AND chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until
     ) AS revisions
 FROM gaps;

@@ -7,82 +7,90 @@ FROM coverage
 WHERE family = of_family AND timestamp <= instant(t)
 GROUP BY chain, subject;
 
--- When the rows of each token's partition were fetched. Older rows of a partition are gone, except for their counts in
--- revisions; and revisions are kept for past instants only: a live partition that was fetched again counts from its
--- last answer.
+-- Since when the answer about each token in each partition is known, and since when it is as it stands. A later answer
+-- with the same content only confirms it. The rows that a later answer changed are in replaced_tokens, replaced_holders
+-- and so on; releases before 0.3 did not keep them (replaced_until).
 -- Example: FROM knowledge WHERE as_it_stands_since > known_since ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW knowledge AS
-WITH rows_fetched AS (
-    SELECT 'tokens' AS family, chain, token_address, timestamp, max(fetched_at) AS fetched_at FROM tokens GROUP BY ALL
+WITH rows_known AS (
+    SELECT 'tokens' AS family, chain, token_address, timestamp, min(fetched_at) AS since FROM tokens GROUP BY ALL
     UNION ALL
-    SELECT 'holders', chain, token_address, timestamp, max(fetched_at) FROM holders GROUP BY ALL
+    SELECT 'holders', chain, token_address, timestamp, min(fetched_at) FROM holders GROUP BY ALL
     UNION ALL
-    SELECT 'maps', chain, token_address, timestamp, max(fetched_at) FROM maps GROUP BY ALL
+    SELECT 'maps', chain, token_address, timestamp, min(fetched_at) FROM maps GROUP BY ALL
 ),
 -- "no holders" is a failure that counts as an answer
 failed AS (
-    SELECT CASE endpoint WHEN 'map' THEN 'maps' ELSE endpoint END AS family, chain, subject, timestamp, fetched_at
-    FROM failures
-),
-tables AS (
-    SELECT 'tokens' AS family, 'tokens' AS table_name
-    UNION ALL
-    SELECT 'holders', 'holders'
-    UNION ALL
-    SELECT 'maps', unnest(['maps', 'map_nodes', 'grouped_transfers', 'clusters', 'cluster_members'])
-),
-answers AS (
     SELECT
-        tables.table_name,
+        CASE endpoint WHEN 'map' THEN 'maps' ELSE endpoint END AS family,
+        chain,
+        subject,
+        timestamp,
+        max(fetched_at) AS since
+    FROM failures
+    GROUP BY ALL
+),
+changes AS (
+    SELECT
+        family,
+        chain,
+        subject,
+        timestamp,
+        min(known_since) AS since,
+        max(fetched_at) AS changed_at,
+        max(fetched_at) FILTER (gone IS NULL) AS replaced_until
+    FROM revisions
+    GROUP BY ALL
+)
+SELECT
+    family,
+    chain,
+    token_address,
+    timestamp,
+    since AS known_since,
+    greatest(changed_at, since) AS as_it_stands_since,
+    replaced_until
+FROM (
+    SELECT
+        coverage.family,
         coverage.chain,
         coverage.subject AS token_address,
         coverage.timestamp,
-        max(coalesce(rows_fetched.fetched_at, failed.fetched_at, partitions.written_at)) AS fetched_at
+        coalesce(
+            least(coverage.known_since, rows_known.since, changes.since), failed.since, partitions.written_at
+        ) AS since,
+        changes.changed_at,
+        changes.replaced_until
     FROM coverage
-    JOIN tables ON tables.family = coverage.family
-    LEFT JOIN rows_fetched
-        ON rows_fetched.family = coverage.family
-        AND rows_fetched.chain = coverage.chain
-        AND rows_fetched.token_address = coverage.subject
-        AND rows_fetched.timestamp = coverage.timestamp
+    LEFT JOIN rows_known
+        ON rows_known.family = coverage.family
+        AND rows_known.chain = coverage.chain
+        AND rows_known.token_address = coverage.subject
+        AND rows_known.timestamp = coverage.timestamp
     LEFT JOIN failed
         ON failed.family = coverage.family
         AND failed.chain = coverage.chain
         AND failed.subject = coverage.subject
         AND failed.timestamp = coverage.timestamp
+    LEFT JOIN changes
+        ON changes.family = coverage.family
+        AND changes.chain = coverage.chain
+        AND changes.subject = coverage.subject
+        AND changes.timestamp = coverage.timestamp
     LEFT JOIN partitions
         ON partitions.family = coverage.family
         AND partitions.chain = coverage.chain
         AND partitions.timestamp = coverage.timestamp
-    GROUP BY ALL
-),
-changed AS (
-    SELECT
-        table_name,
-        chain,
-        subject AS token_address,
-        timestamp,
-        min(known_since) AS known_since,
-        max(fetched_at) AS changed_at
-    FROM revisions
-    GROUP BY ALL
-)
-SELECT
-    chain,
-    token_address,
-    timestamp,
-    table_name,
-    least(fetched_at, known_since) AS known_since,
-    coalesce(changed_at, fetched_at) AS as_it_stands_since
-FROM answers
-LEFT JOIN changed USING (chain, token_address, timestamp, table_name);
+    WHERE coverage.family IN ('tokens', 'holders', 'maps')
+);
 
 -- The newest partition of a table (tokens, holders, maps, clusters, …) at or before t, among those with an answer at
--- the time known: two axes of time. The _known_at macros return no rows for a token whose rows changed since then,
--- instead of wrong ones.
+-- the time known: two axes of time.
 -- Example: FROM answered_known_at('holders', '2026-06-30', '2027-01-01') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_known_at(of_table, t, known) AS TABLE
-SELECT chain, token_address, timestamp, as_it_stands_since > instant(known) AS replaced
+SELECT chain, token_address, timestamp, coalesce(replaced_until > instant(known), false) AS replaced
 FROM knowledge
-WHERE table_name = of_table AND timestamp <= instant(t) AND known_since <= instant(known)
+WHERE family = CASE WHEN of_table IN ('tokens', 'holders') THEN of_table ELSE 'maps' END
+    AND timestamp <= instant(t)
+    AND known_since <= instant(known)
 QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY timestamp DESC) = 1;

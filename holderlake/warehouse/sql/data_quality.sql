@@ -150,5 +150,6 @@ SELECT
     'revision', 'info', chain, timestamp, family, subject, rows_gone + rows_new,
     'rows of ' || table_name || ' changed by a later answer'
 FROM revisions
+WHERE family IN ('holders', 'maps')
 UNION ALL
 FROM odd_rows;

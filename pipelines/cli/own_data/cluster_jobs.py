@@ -223,7 +223,7 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
             provider=own_store_id(workspace.settings),
             by="token",
             requested=set(tokens),
-            covered=set(tokens),
+            covered=dict.fromkeys(tokens, at),
             failures=tables.build(TABLES["failures"], failures, at),
             final=True,
             options=options,

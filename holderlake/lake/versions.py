@@ -1,0 +1,318 @@
+"""Versions of a partition's rows: from which answer until which answer each row was known.
+
+A row is known since the first answer with its content, until the next answer without it. A table has the rows that are
+still known. Their ``fetched_at`` is the time of that first answer: a later answer with the same content only confirms
+them. The table ``revisions`` has the other rows, as JSON in its column ``gone``. The manifest has the times of answers
+that no row shows: answers without rows, and confirmations. The result does not depend on the order of the writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holderlake.contract.tables import TABLES
+
+_ANSWER_TIMES: Final = ("fetched_at", "dt_update")
+_OPTIONS: Final = frozenset({"holder_limit", "use_magic_nodes", "use_time_nodes", "rules"})
+"""Columns of the request options and the provider's rules. Rows of older releases lack them."""
+_SCHEMA: Final = TABLES["revisions"].schema
+_TICK: Final = timedelta(microseconds=1)
+
+Row = dict[str, Any]
+Tables = Mapping[str, pa.Table]
+"""Rows by table."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a partition: ``tables`` has those known now, ``revisions`` the rows of the table of this name.
+
+    ``answers`` are the times (naive UTC) of answers that no row shows, by subject.
+    """
+
+    tables: Tables
+    revisions: pa.Table = field(default_factory=_SCHEMA.empty_table)
+    answers: Mapping[str, list[datetime]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """An answer about one subject: its time ``at`` (naive UTC) and rows.
+
+    ``about`` are the values that all rows of ``revisions`` about it have in common, and ``common`` the columns whose
+    values all its rows have in common. ``uncompared`` are the columns of each table that do not belong to the content
+    of a row.
+    """
+
+    about: Row
+    common: frozenset[str]
+    at: datetime
+    tables: Tables
+    uncompared: Mapping[str, Collection[str]]
+
+
+class _Version(NamedTuple):
+    """A row that was known from ``since`` until before ``until``; it is still known if ``until`` is None.
+
+    ``content`` is JSON of the compared columns. ``values`` are the values by column as in JSON, without nulls.
+    """
+
+    content: bytes
+    since: datetime
+    until: datetime | None
+    values: Row
+
+    def is_known_at(self, time: datetime) -> bool:
+        return self.since <= time and (self.until is None or time < self.until)
+
+
+def with_answers(
+    about: Row,
+    column: str,
+    before: Rows,
+    new: Tables,
+    covered: Mapping[str, datetime],
+    lacking: Mapping[str, Collection[str]],
+) -> Rows:
+    """Return the rows of new answers, and of older answers about the same subjects.
+
+    - ``about``: the partition's ``family``, ``chain`` and ``as_of``.
+    - ``column``: the column with a row's subject.
+    - ``before``: the partition before the write.
+    - ``new``: the rows of the new answers by table; ``covered``: the time of each subject's answer.
+    - ``lacking``: the columns, by table, that the older files do not have. They are not compared.
+
+    ``tables`` of the result have the rows of covered subjects only, and the other rows of ``new``.
+    """
+    was = {name: _by_subject(rows, column, covered) for name, rows in before.tables.items()}
+    revised = _by_subject(before.revisions, "subject", covered)
+    repeated = sorted(covered.keys() & {*revised, *before.answers}.union(*was.values()))
+    answers = dict(before.answers)
+    for subject in _without_rows(new, column, covered.keys() - set(repeated)):
+        answers[subject] = [covered[subject]]
+    if not repeated:
+        return Rows(new, before.revisions, answers)
+    now = {name: _by_subject(rows, column, covered) for name, rows in new.items()}
+    common = frozenset({"chain", "as_of", column})
+    parts = []
+    for subject in repeated:
+        old = {name: was.get(name, {}).get(subject, rows.slice(0, 0)) for name, rows in new.items()}
+        rows = {name: now[name].get(subject, every.slice(0, 0)) for name, every in new.items()}
+        uncompared = {
+            name: common | {*_ANSWER_TIMES, *lacking.get(name, ())} | _unknown(old[name], rows[name]) for name in new
+        }
+        answer = _Answer(about | {"subject": subject}, common, covered[subject], rows, uncompared)
+        held = Rows(old, revised.get(subject, before.revisions.slice(0, 0)), {subject: answers.pop(subject, [])})
+        parts.append(_with_answer(held, answer))
+        answers |= {one: times for one, times in parts[-1].answers.items() if times}
+    return Rows(
+        {name: _joined(rows, column, repeated, [part.tables[name] for part in parts]) for name, rows in new.items()},
+        _joined(before.revisions, "subject", repeated, [part.revisions for part in parts]),
+        answers,
+    )
+
+
+def _with_answer(held: Rows, answer: _Answer) -> Rows:
+    """Return the rows of a subject after an answer about it; ``held`` has the subject's rows before."""
+    revisions = held.revisions.to_pylist()
+    older = [row for row in revisions if row["gone"] is None]
+    unknown_before = max((row["fetched_at"] for row in older), default=datetime.min)
+    if answer.at < unknown_before:
+        return held  # a revision of an older release does not have the rows that were known before it
+    (noted,) = held.answers.values()
+    times = sorted(time for time in {*noted, *_shown(held.tables, revisions)} if time >= unknown_before)
+    if times and times[-1] <= answer.at and _confirms(held.tables, answer):
+        confirmed = {name: _with_times_of(held.tables[name], rows) for name, rows in answer.tables.items()}
+        more = [] if answer.at in times else [answer.at]
+        return Rows(confirmed, held.revisions, {answer.about["subject"]: [*noted, *more]})
+    before = {name: [*_versions(answer, name, held.tables[name], revisions)] for name in answer.tables}
+    given = {name: [*_contents(answer, name, rows)] for name, rows in answer.tables.items()}
+    at = _free_time(answer.at, times, before, given)
+    order = sorted({*times, at})
+    tables, rows = {}, older
+    for name, new in answer.tables.items():
+        after = [*_with_version(before[name], given[name], order, at)]
+        present = new if at == order[-1] else held.tables[name]
+        tables[name] = _dated(present, [content for content, _ in _contents(answer, name, present)], after)
+        rows += _revisions(answer.about | {"table_name": name}, after, order)
+    shown = _shown(tables, rows)
+    left = [time for time in order if time not in shown]
+    return Rows(tables, pa.Table.from_pylist(rows, _SCHEMA), {answer.about["subject"]: left})
+
+
+def _confirms(held: Tables, answer: _Answer) -> bool:
+    """Return whether an answer has the same content as the rows that are known."""
+    return all(
+        held[name].select(compared).equals(rows.select(compared))
+        for name, rows in answer.tables.items()
+        if (compared := [column for column in rows.column_names if column not in answer.uncompared[name]])
+    )
+
+
+def _with_times_of(old: pa.Table, new: pa.Table) -> pa.Table:
+    """Return ``new`` with the times of the answer of ``old``, which has the same content in the same order."""
+    for name in _ANSWER_TIMES:
+        if name in new.column_names:
+            place = new.schema.get_field_index(name)
+            new = new.set_column(place, new.schema.field(place), old[name])
+    return new
+
+
+def _versions(answer: _Answer, name: str, present: pa.Table, revisions: Iterable[Row]) -> Iterator[_Version]:
+    """Yield the versions of a table's rows: those of ``present`` and the rows that are gone."""
+    for (content, values), since in zip(
+        _contents(answer, name, present), present["fetched_at"].to_pylist(), strict=True
+    ):
+        yield _Version(content, since, None, values)
+    for row in revisions:
+        if row["table_name"] == name and row["gone"] is not None:
+            for values in msgspec.json.decode(row["gone"]):
+                since = datetime.fromisoformat(values["fetched_at"])
+                yield _Version(_content(answer, name, values), since, row["fetched_at"], values)
+
+
+def _contents(answer: _Answer, name: str, rows: pa.Table) -> Iterator[tuple[bytes, Row]]:
+    """Yield content and values of each row (see ``_Version``)."""
+    for row in rows.drop_columns([*answer.common]).to_pylist():
+        values = {column: value for column, value in msgspec.to_builtins(row).items() if value is not None}
+        yield _content(answer, name, values), values
+
+
+def _content(answer: _Answer, name: str, values: Row) -> bytes:
+    compared = {column: value for column, value in values.items() if column not in answer.uncompared[name]}
+    return msgspec.json.encode(compared, order="deterministic")
+
+
+def _free_time(
+    at: datetime,
+    times: Collection[datetime],
+    before: Mapping[str, Sequence[_Version]],
+    given: Mapping[str, Sequence[tuple[bytes, Row]]],
+) -> datetime:
+    """Return ``at``, or a time shortly after it if another answer with other rows has the time ``at``."""
+    while at in times and any(
+        Counter(content for content, _ in given[name])
+        != Counter(one.content for one in versions if one.is_known_at(at))
+        for name, versions in before.items()
+    ):
+        at += _TICK
+    return at
+
+
+def _with_version(
+    versions: Sequence[_Version], given: Sequence[tuple[bytes, Row]], order: Sequence[datetime], at: datetime
+) -> Iterator[_Version]:
+    """Yield a table's versions after an answer of the time ``at`` with the rows ``given`` (content and values).
+
+    ``order`` are the times of all answers about the subject, sorted.
+    """
+    counts = {time: Counter(one.content for one in versions if one.is_known_at(time)) for time in order}
+    counts[at] = Counter(content for content, _ in given)
+    values_of: dict[bytes, dict[datetime, Row]] = {}
+    for one in versions:
+        values_of.setdefault(one.content, {})[one.since] = one.values
+    for content, values in given:
+        values_of.setdefault(content, {})[at] = values
+    for content, by_time in values_of.items():
+        count = [counts[time][content] for time in order]
+        for place in range(max(count)):
+            for first, end in _runs([number > place for number in count]):
+                values = by_time[max(time for time in by_time if time <= order[first])]
+                since, until = order[first], order[end] if end < len(order) else None
+                yield _Version(content, since, until, values | {"fetched_at": since.isoformat()})
+
+
+def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Yield the first index of each run of true flags, and the index after its last."""
+    edges = np.flatnonzero(np.diff(np.array([False, *flags, False], np.int8)))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def _dated(rows: pa.Table, contents: Sequence[bytes], versions: Iterable[_Version]) -> pa.Table:
+    """Return rows with the times of the first answers that had them; ``contents`` are those of the rows, in order."""
+    known: dict[bytes, list[Row]] = {}
+    for one in versions:
+        if one.until is None:
+            known.setdefault(one.content, []).append(one.values)
+    values = [known[content].pop(0) for content in contents]
+    for name in _ANSWER_TIMES:
+        if name in rows.column_names:
+            place = rows.schema.get_field_index(name)
+            dtype = rows.schema.field(place).type
+            column = pa.array([one.get(name) for one in values], pa.string()).cast(dtype)
+            rows = rows.set_column(place, rows.schema.field(place), column)
+    return rows
+
+
+def _revisions(about: Row, versions: Sequence[_Version], order: Sequence[datetime]) -> Iterator[Row]:
+    """Yield the rows of ``revisions`` about one subject and table, from its versions."""
+    began = order[0]
+    for before, time in pairwise(order):
+        gone = [one.values for one in versions if one.until == time]
+        fresh = sum(one.since == time for one in versions)
+        if gone or fresh:
+            yield about | {
+                "known_since": began,
+                "rows_before": sum(one.is_known_at(before) for one in versions),
+                "rows_after": sum(one.is_known_at(time) for one in versions),
+                "rows_gone": len(gone),
+                "rows_new": fresh,
+                "gone": msgspec.json.encode(gone).decode(),
+                "fetched_at": time,
+            }
+            began = time
+
+
+def _shown(tables: Tables, revisions: Iterable[Row]) -> set[datetime]:
+    """Return the times of answers that rows show: of rows that are known, and of rows that were."""
+    shown = {row[name] for row in revisions if row["gone"] is not None for name in ("known_since", "fetched_at")}
+    return shown.union(*(pc.unique(rows["fetched_at"]).to_pylist() for rows in tables.values()))
+
+
+def _unknown(old: pa.Table, new: pa.Table) -> set[str]:
+    """Return the columns of request options that not all rows of a table have."""
+    named = _OPTIONS & {*new.column_names}
+    return {name for name in named for rows in (old, new) if not rows.num_rows or rows[name].null_count}
+
+
+def _by_subject(rows: pa.Table, column: str, subjects: Collection[str]) -> dict[str, pa.Table]:
+    """Return the rows of some subjects, by subject and in order. Subjects without rows are left out."""
+    if not rows.num_rows:
+        return {}
+    places = pc.index_in(rows[column], pa.array(sorted(subjects), pa.string())).fill_null(-1).to_numpy()
+    order = np.argsort(places, kind="stable")
+    order = order[places[order] >= 0]
+    chosen = rows.take(order)
+    names, starts = sorted(subjects), np.flatnonzero(np.diff(places[order], prepend=-1)).tolist()
+    return {
+        names[places[order[start]]]: chosen.slice(start, end - start) for start, end in pairwise([*starts, len(order)])
+    }
+
+
+def _without(rows: pa.Table, column: str, subjects: Collection[str]) -> pa.Table:
+    named = pa.array(sorted(subjects), pa.string())
+    return rows.filter(pc.invert(pc.is_in(rows[column], value_set=named)))
+
+
+def _joined(rows: pa.Table, column: str, subjects: Collection[str], parts: Sequence[pa.Table]) -> pa.Table:
+    """Return ``rows`` with those of ``subjects`` replaced by ``parts``."""
+    return pa.concat_tables([_without(rows, column, subjects), *parts])
+
+
+def _without_rows(tables: Tables, column: str, subjects: Collection[str]) -> set[str]:
+    """Return the subjects that have no row in any table."""
+    left = set(subjects)
+    for rows in tables.values():
+        if left and rows.num_rows:
+            left -= {*pc.unique(rows[column]).to_pylist()}
+    return left
