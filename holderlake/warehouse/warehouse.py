@@ -324,8 +324,8 @@ class Warehouse:
             unknown = set(existing.get(table.name, ())) - set(map(schema.column_name, table.schema.names))
             if unknown:
                 raise WarehouseError(
-                    f"{self.path} has the column {table.name}.{min(unknown)} of a later version of Holderlake: install "
-                    "that version, or move the file away; the next load makes it again from the lake"
+                    f"{self.path} has the column {table.name}.{min(unknown)}, which this version does not know: "
+                    "install the latest version, or move the file away; the next load makes it again from the lake"
                 )
 
     def _empty_place(self, what: str) -> Path:
