@@ -33,7 +33,11 @@ _LONGEST_SECONDS: Final = 30.0
 
 @dataclass
 class DeliveryReport:
-    """Result of one delivery: new alerts, number of sent alerts by destination, and errors as text."""
+    """Result of one delivery. ``new`` are the alerts that it added to the outbox.
+
+    ``sent`` is the number of sent alerts by destination (``log``, ``webhook``). ``errors`` are the texts of failed
+    attempts.
+    """
 
     new: list[Alert] = field(default_factory=list)
     sent: dict[str, int] = field(default_factory=dict)

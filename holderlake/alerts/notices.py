@@ -63,7 +63,10 @@ def schedule_parked(code: str, since: datetime, resume_on: date, reason: str) ->
 
 
 def key_refused(code: str, run_id: str, at: datetime) -> Notice:
-    """Return the notice that the provider refuses the API key, with the error's code: one a day for each code."""
+    """Return the notice that the provider refuses the API key. ``code`` is the error's code.
+
+    A code gives one notice a day: later ones of the same UTC day have the same fingerprint.
+    """
     text = f"the provider refuses the API key ({code}); no scheduled run can fetch data"
     return _notice(KEY_REFUSED, text, f"{at.date()} {code}", at, {"code": code, "run_id": run_id})
 

@@ -159,7 +159,7 @@ class Outbox:
             return [_due(row) for row in db.execute(_DUE, [now.isoformat()]).fetchall()]
 
     def notices(self, since: datetime) -> list[Alert]:
-        """Return the notices about the pipeline since an instant, oldest first; empty if the outbox has no file yet."""
+        """Return the notices about events at or after ``since``, the oldest first; empty if there is no outbox yet."""
         if not self.exists:
             return []
         with self._db.transaction() as db:

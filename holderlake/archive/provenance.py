@@ -41,7 +41,10 @@ class Archived(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request (endpoint and fields), and the reference to its archived answer; None values if there is no answer."""
+    """A request, as its endpoint and fields, with the reference to its archived answer.
+
+    ``digest``, ``sha256`` and ``fetched_at`` are those of ``Archived``. They are None if there is no answer.
+    """
 
     endpoint: str
     fields: dict[str, Any]
@@ -72,7 +75,10 @@ class Failed:
 
 @dataclass(frozen=True)
 class Group:
-    """Subjects that were fetched together, their requests and failures. ``asked`` is empty for the local engine."""
+    """The subjects of one or more requests of a commit, with these requests and the failed subjects.
+
+    ``asked`` is empty if the local engine computed the rows.
+    """
 
     subjects: tuple[str, ...]
     asked: tuple[Asked, ...]
@@ -116,9 +122,10 @@ def group_of(
     answers: Sequence[Archived],
     failures: Sequence[Mapping[str, Any]],
 ) -> Group:
-    """Return the ``Group`` of subjects that were fetched together.
+    """Return the ``Group`` of the subjects that ``requests`` are about.
 
-    ``answers[i]`` answers ``requests[i]``; further requests got no answer. ``failures`` are rows of that lake table.
+    ``answers[i]`` is the answer to ``requests[i]``. If there are fewer answers than requests, the last requests have no
+    answer. ``failures`` are rows of the lake's table ``failures``.
     """
     failed = tuple(Failed(row["subject"], row["code"], row["reason"], row["answer_hash"]) for row in failures)
     asked = []

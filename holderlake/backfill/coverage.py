@@ -36,9 +36,9 @@ _SLIM: Final = frozenset(stream.name for stream in STREAMS if stream.by in ("tok
 class Held:
     """A complete partition in the lake.
 
-    ``manifest.covered`` is emptied for streams by token and for ``addresses``, to save memory. ``has_answers``: at
-    least one subject was answered. For streams by token, ``missing`` are the watched tokens that the partition lacks,
-    and ``unwatched`` the tokens in it that are not watched.
+    ``has_answers`` is True if the partition has an answer about at least one subject. If the subjects are tokens,
+    ``missing`` are the watched tokens that the partition lacks, and ``unwatched`` its tokens that are not watched. If
+    the subjects are tokens or addresses, ``manifest.covered`` is emptied to save memory.
     """
 
     manifest: Manifest
@@ -53,7 +53,7 @@ class Gap:
 
     ``unnamed``: the highest possible number of further missing subjects, whose addresses are not known yet.
     ``options``: the request options to fetch the subjects with. ``other``: the request options of the existing
-    partition if the settings have others, else None.
+    partition, if they differ from those of the settings; else None.
     """
 
     stream: Stream

@@ -55,9 +55,10 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Funds:
-    """The ceilings, the hundredths of a credit left today and this month, and the most calls a minute.
+    """The limits of a plan: the ceilings (``budget``), the credits left, and the most calls a minute.
 
-    The credits left are None without a ceiling; ``renewal`` is the day on which the next month of credits begins.
+    ``left_today`` and ``left_this_month`` are hundredths of a credit, or None without a ceiling. ``renewal`` is the day
+    on which the next month of credits begins.
     """
 
     budget: Budget

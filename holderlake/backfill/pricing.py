@@ -30,7 +30,10 @@ def encoded(subject: str) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A call for a stream: its cost in hundredths of a credit, and its kind and number of units (see ``estimates``)."""
+    """A call for a stream (``family``). ``cost`` is in hundredths of a credit, ``kind`` is for example ``tokens/map``.
+
+    ``units`` is the number of holders, tokens or addresses in the answer, by which its size is estimated.
+    """
 
     chain: str
     family: str
@@ -42,10 +45,11 @@ class Call:
 
 @dataclass
 class Bill:
-    """The calls of a plan, in their order, with the number of each; and counts by the name of the stream.
+    """The calls of a plan, and its counts of partitions and requests for each stream.
 
-    ``partitions`` and ``complete`` count partitions; ``archived``, ``shared`` and ``computed`` count requests that need
-    no call (see ``PlanLine``).
+    ``calls`` has the number of calls of each kind, in the order of the plan. The other counters have the stream's name
+    as key. ``partitions`` counts all partitions, ``complete`` the complete ones. ``archived``, ``shared`` and
+    ``computed`` count requests that need no call (see ``PlanLine``).
     """
 
     calls: Counter[Call] = field(default_factory=Counter)

@@ -56,7 +56,7 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
     for table in tables:
         if table in SIDE_TABLES:
             raise ValueError(
-                f"the table {table} cannot be chosen alone, because every other table also fills it; choose another"
+                f"the table {table} cannot be chosen: every run writes it. Choose the table whose data you want"
             )
         if table not in known:
             near = difflib.get_close_matches(table, known, 1, 0.5)

@@ -76,7 +76,10 @@ class BulkRequest:
 
 @dataclass(frozen=True)
 class Partition:
-    """The rows of a chain as of an instant: tables by name, sorted by token. Tokens without holders have no rows."""
+    """The rows of a chain as of an instant. ``tables`` has the lake's tables by name; each is sorted by token.
+
+    Tokens without holders have no rows.
+    """
 
     chain: str
     as_of: datetime

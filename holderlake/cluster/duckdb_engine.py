@@ -86,7 +86,8 @@ class DuckDbEngine:
         rows of the results.
 
         ``compute`` gets the values of the keys and the group's rows of both tables, and returns a table of the given
-        schema. Groups are sorted by the keys, so ``together`` (see ``SparkEngine.grouped``) has no effect.
+        schema. The groups are sorted by their keys. ``together`` has no effect here; on Spark it names the columns by
+        which the result rows are kept together.
         """
         listed = ", ".join(keys)
         ordered = {"left_groups": left, "right_groups": right}

@@ -182,8 +182,9 @@ class _MapRows:
         return [_label(facts[text]) if text in facts else UNLABELLED for text in texts]
 
     def graphs(self, limit: int) -> tuple[Graphs, Top, dict[int, tuple[str, str]]]:
-        """Return the graph of the map, its top holders (at most ``limit``), and the moved tokens (chain, address) by
-        the number that the graph's links have."""
+        """Return the graph of the map, its top holders (at most ``limit``), and the tokens that its links transfer.
+
+        The tokens are pairs (chain, address). The graph's links refer to them by the keys of the dictionary."""
         addresses = self.texts[:limit]
         magic = [row["one"] for row in sorted(self.parts["magic"], key=lambda row: row["place"])]
         windows = [row["one"] for row in sorted(self.parts["window"], key=lambda row: row["place"])]

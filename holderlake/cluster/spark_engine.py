@@ -162,7 +162,8 @@ class SparkEngine:
         the results.
 
         ``compute`` gets the values of the keys and the group's rows of both views, and returns a table of the given
-        schema. Rows with equal values in the columns ``together`` are adjacent, sorted by the columns of ``schema``.
+        schema. Result rows with equal values in the columns ``together`` come one after another. They are sorted by all
+        columns of ``schema`` but the last.
         """
 
         def of_arrow(key: tuple[pa.Scalar, ...], left_rows: pa.Table, right_rows: pa.Table) -> pa.Table:

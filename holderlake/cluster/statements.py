@@ -50,7 +50,7 @@ class Statement:
     parameters: frozenset[str]
 
     def chosen(self, values: Values) -> dict[str, int | str]:
-        """Return the ``values`` of the statement's parameters. Raises ``KeyError`` if one is missing."""
+        """Return those of ``values`` that are parameters of the statement. Raises ``KeyError`` if one is missing."""
         return {name: values[name] for name in self.parameters}
 
 

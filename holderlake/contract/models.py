@@ -73,7 +73,7 @@ def _finite(value: Any) -> Any:
         raise ValueError(f"{value} is not a finite number")
     if isinstance(value, Decimal) and value.adjusted() < -_LONGEST_FRACTION:
         # its digits would fill the memory
-        raise ValueError(f"{value:.3e} has too many decimals: a number may have {_LONGEST_FRACTION}")
+        raise ValueError(f"{value:.3e} has too many decimals: at most {_LONGEST_FRACTION} are allowed")
     return value
 
 

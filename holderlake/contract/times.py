@@ -74,7 +74,7 @@ def check_passed(instants: Iterable[datetime], now: datetime) -> None:
         if instant > now:
             raise InstantAhead(
                 f"{instant.isoformat()}Z lies in the future (now it is {now.isoformat(timespec='seconds')}Z); "
-                "an instant is fetched only after it has passed"
+                "choose an instant that has passed"
             )
 
 

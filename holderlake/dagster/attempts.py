@@ -21,9 +21,9 @@ _MOST_SUCCESSES: Final = 1_000
 
 
 def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> list[Attempt]:
-    """Return all runs of a job for ``days`` (pairs of chain and day), and successful runs for other days.
+    """Return all runs of a job for ``days`` (pairs of chain and day), and later successful runs for any day.
 
-    Of the successful ones, it returns those created after the first run for ``days``, at most the newest 1,000.
+    A successful run is later if it was created after the first run for ``days``. At most the newest 1,000 are returned.
     """
     keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
     own = instance.get_run_records(RunsFilter(job_name=job, tags={PARTITION_TAG: keys})) if keys else []

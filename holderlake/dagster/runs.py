@@ -33,8 +33,8 @@ _FIRST_RUN_TAG: Final = "dagster/root_run_id"
 class RunOptions:
     """Options of an ingest: addresses of tokens (empty for all), and ``refresh`` to fetch existing data again.
 
-    A refresh skips partitions that were written since ``refresh_since`` (naive UTC): the start of the refresh, or of
-    the interrupted one that it resumes.
+    A refresh skips partitions that were written since ``refresh_since`` (naive UTC). This is the time at which the
+    refresh began. If it resumes an interrupted refresh, it is the time at which that one began.
     """
 
     tokens: Sequence[str] = ()

@@ -79,8 +79,8 @@ def is_imported(instance: DagsterInstance, chain: str, day: datetime) -> bool:
 def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
     if workspace.import_day is None:
         raise SettingsError(
-            "transfers cannot be imported: Workspace.import_day, the function that reads the nodes, is not set; set it "
-            "as Holderlake's own definitions do"
+            "transfers cannot be imported: the workspace has no import_day, the function that reads the nodes; make "
+            "the workspace with make_workspace of holderlake.local.embedded"
         )
     return workspace.import_day(chain, day)
 

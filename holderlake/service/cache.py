@@ -3,9 +3,10 @@
 An answer about a past instant never expires. An answer about the present has a lifetime that grows with the token's age
 (``lifetimes`` in the settings).
 
-An import makes each answer invalid whose instant is at or after the first imported transfer. Exception: an answer about
-the present with a lifetime of n seconds stays valid if the import changes only the last n seconds before its instant.
-It may lack new transfers, but for no longer than n seconds. Without the exception, each new block would end it.
+An import adds transfers. It makes an answer invalid if the first added transfer is not later than the answer's instant.
+An answer about the present has an exception, because each new block would make it invalid: if its lifetime is n
+seconds, it stays valid when all added transfers are from the last n seconds before its instant. It then lacks new
+transfers until its lifetime ends.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
     family = family_of(chain)
     plain = text if isinstance(text, bytes) else _unquoted(text)
     if isinstance(plain, str) and plain.lower() in NO_VALUE:
-        raise ValueError(f"an address is missing: write one instead of {shown(text)}")
+        raise ValueError(f"an address is missing: the text is {shown(text)}; write an address")
     if plain == ZERO_ADDRESS:
         return ZERO_ADDRESS
     if family is None:

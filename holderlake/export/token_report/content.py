@@ -28,7 +28,8 @@ _QUESTIONS = (
 class Content:
     """Data of a report.
 
-    ``token`` is the row of the query ``token``: name, symbol, and the number, first and last of the instants with data.
+    ``token`` is the row of the query ``token``: name and symbol, the number of instants with data, and the first and
+    the last of these instants.
     ``answers`` has the rows of the other queries by query name. ``maps`` has two maps, the first and the last of the
     period, by instant; a map is its tables by name.
     """

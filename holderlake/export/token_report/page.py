@@ -45,7 +45,10 @@ _MOST_EVENTS: Final = 60
 
 @dataclass(frozen=True)
 class Written:
-    """A written page: path, bytes, and the instants in it that have data (number, first, last)."""
+    """A written page: its path and its size in bytes.
+
+    ``instants`` is the number of instants with data in the page, ``first`` and ``last`` the first and last of them.
+    """
 
     path: Path
     bytes: int

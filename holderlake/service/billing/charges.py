@@ -176,7 +176,8 @@ class Charges:
     def book(self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]) -> list[Result]:
         """Charge the reservations ``settled`` (ids), delete those in ``released``, then reserve ``requested``.
 
-        All in one transaction. Return a charge or a refusal for each requested one, see ``KeyStore.book``.
+        All in one transaction. The result has one element for each of ``requested``, in the same order: a ``Charge``,
+        or the error for which the reservation is refused (``CreditsExhausted`` or ``KeyEnded``).
         """
         if not (settled or released or requested):
             return []

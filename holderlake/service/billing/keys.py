@@ -223,7 +223,9 @@ class KeyStore:
         return self._database.write(lambda connection: self._end_key(connection, prefix, now))
 
     def rotate(self, prefix: str, grace: timedelta = timedelta(0)) -> str:
-        """Add a key to the account of a key, and return the secret of the new key. The old key ends after ``grace``.
+        """Replace the key with this prefix by a new key of the same account. Return the new key's secret.
+
+        The old key stays valid until ``grace`` has passed.
 
         Raises ``UnknownKey`` if there is no active key with this prefix, and ``ValueError`` for a negative grace
         period.

@@ -44,7 +44,10 @@ class Billing:
         self._unbooked: set[_Settle | _Release] = set()
 
     async def reserve(self, request: ChargeRequest) -> Charge:
-        """Reserve the cost of a request. On ``CreditsExhausted``, ``KeyEnded`` or ``KeysBusy`` nothing is reserved."""
+        """Reserve the cost of a request.
+
+        Raises ``CreditsExhausted``, ``KeyEnded`` or ``KeysBusy``; then nothing is reserved.
+        """
         future = self._batches.submit(request)
         try:
             return cast(Charge, await asyncio.shield(future))
