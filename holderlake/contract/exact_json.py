@@ -32,7 +32,7 @@ _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 class MalformedAnswer(ValueError):
     """An answer that is not JSON, or does not match its model. The message names the field.
 
-    If several answers were decoded together, ``answer`` is the position (from 0) of the malformed one.
+    If a list of answers was decoded in one call, ``answer`` is the position (from 0) of the malformed one in this list.
     """
 
     answer: int = 0

@@ -78,7 +78,7 @@ def _finite(value: Any) -> Any:
 
 
 def _utc(value: datetime | None) -> datetime | None:
-    """Return a date-time in UTC without a zone. A date-time without a zone is in UTC already."""
+    """Return a date-time in UTC without a zone; None stays None. A date-time without a zone is in UTC already."""
     return value.astimezone(UTC).replace(tzinfo=None) if value is not None and value.tzinfo else value
 
 

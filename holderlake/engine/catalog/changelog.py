@@ -68,10 +68,10 @@ class ChangeLog:
             return self.known_change_since(generation)
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the earliest unix second as of which answers changed after ``generation``, from changes in memory.
+        """Return the earliest unix second as of which answers changed after the change number ``generation``.
 
-        None if no later change is in memory. New changes are not read from the catalogue, so the newest ones may be
-        missing.
+        Only changes that are already in memory are searched; new ones are not read from the catalogue. None if no
+        change in memory is later.
         """
         seqs, first_times = self._later
         place = bisect_right(seqs, generation)
@@ -85,8 +85,10 @@ class ChangeLog:
             return self._generation, manifest
 
     def _catch_up(self, with_manifest: bool) -> Manifest | None:
-        """Read the new changes from the catalogue. Return the manifest if ``with_manifest`` is true, else None or the
-        manifest in memory."""
+        """Read the new changes from the catalogue. With ``with_manifest``, return the present manifest.
+
+        Without it, callers ignore the return value: the manifest in memory, or None if there is none.
+        """
         with sqlite_failures(self._root / CATALOG):
             return self._read_changes(with_manifest)
 

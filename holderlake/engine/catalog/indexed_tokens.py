@@ -72,7 +72,10 @@ class IndexedToken:
 
 
 def mark(catalog: sqlite3.Connection, keys: Iterable[Key], source: str, is_indexed: bool) -> bool:
-    """Store a source's mark for tokens: indexed or not indexed. Return whether any token's ``is_indexed`` changed."""
+    """Store a source's mark for tokens: indexed or not indexed.
+
+    Return True if the mark changed the column ``is_indexed`` of any token.
+    """
     precedence = len(SOURCES) - SOURCES.index(source)
     catalog.executemany(_MARK, [(*key, source, precedence, is_indexed) for key in keys])
     return refresh(catalog)
@@ -92,7 +95,7 @@ def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: st
 
 
 def refresh(catalog: sqlite3.Connection) -> bool:
-    """Set the column ``tokens.is_indexed`` from the marks. Return whether any token changed."""
+    """Set the column ``tokens.is_indexed`` from the marks. Return True if the value of any token changed."""
     before = catalog.total_changes
     catalog.execute(_ADD)
     catalog.execute(_REMOVE)

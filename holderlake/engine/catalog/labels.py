@@ -74,7 +74,7 @@ _CONTRACT: Final = AddressLabel(is_contract=True)
 
 
 def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
-    """Store labels. Return whether anything changed.
+    """Store labels. Return True if stored data changed.
 
     If several labels have the same address, chain and source, the last one is stored.
     """
@@ -130,7 +130,10 @@ def _label(row: Sequence[Any]) -> Label:
 
 
 def _merge(first: AddressLabel, other: AddressLabel) -> AddressLabel:
-    """Merge two labels. The name and ``is_paid_label`` are from ``first`` if it has a name, else from ``other``."""
+    """Merge two labels. The name and ``is_paid_label`` are from ``first`` if it has a name, else from ``other``.
+
+    ``entity_id`` is that of ``first``, or else that of ``other``. A kind is True if one of the two labels has it.
+    """
     named = first if first.name else other
     return AddressLabel(
         name=named.name,

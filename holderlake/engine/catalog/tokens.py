@@ -78,9 +78,9 @@ def token_info(row: Sequence[Any]) -> TokenInfo:
 
 
 def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> bool:
-    """Store the metadata of tokens, and mark those with ``is_indexed`` as indexed. Return whether anything changed.
+    """Store the metadata of tokens, and mark those with ``is_indexed`` as indexed.
 
-    If ``tokens`` has a token more than once, its last entry is stored.
+    If ``tokens`` has a token more than once, its last entry is stored. Return True if stored data changed.
     """
     last = {(token.chain, token.address): token for token in tokens}
     changed = execute_all(catalog, _SAVE, [_row(token, assumed=False) for token in last.values()])
@@ -93,7 +93,7 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard: str) -> bool:
     """Store assumed metadata, for example 18 decimals for ERC-20, for a token without imported metadata.
 
-    If metadata was assumed earlier for another token standard, it is replaced. Return whether anything changed.
+    Metadata that was assumed earlier for another token standard is replaced. Return True if stored data changed.
     """
     token = _assumed(chain, address, standard)
     is_new = execute_all(catalog, _ASSUME, [_row(token, assumed=True)])

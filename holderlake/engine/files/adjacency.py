@@ -39,10 +39,10 @@ NEVER: Final = 2**62
 class Run:
     """The arrays of a run: a file with the entries of some imports.
 
-    ``addresses`` has the numbers of the addresses that have entries, ascending. If it is empty, the array index n
-    belongs to the address with number n. The entries of ``addresses[n]`` are those from ``starts[n]`` to ``starts[n +
-    1]`` (excluded). Its first entry is at unix second ``begun[n]``, which is the type's maximum for an address without
-    entries.
+    ``addresses`` has the numbers of the addresses that have entries, ascending. The entries of ``addresses[n]`` are
+    those from ``starts[n]`` to ``starts[n + 1]`` (excluded). Its first entry is at unix second ``begun[n]``. In a large
+    run ``addresses`` is empty; then ``starts[n]`` and ``begun[n]`` belong to the address with number n. For an address
+    without entries, ``begun`` has the largest value of its integer type.
 
     Four arrays have one value for each entry:
 
@@ -90,7 +90,8 @@ class Run:
     def upto(self, starts: Array, ends: Array, seconds: Array) -> Array:
         """Return, for each range of entries, the index of the first entry that is later than the range's unix second.
 
-        ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range.
+        ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range. If no entry of a range is later,
+        the index is the range's end.
         """
         return graph_kernels.entries_upto(self.times, starts, ends, seconds)
 

@@ -169,7 +169,7 @@ def expand_ranges(starts: Array, ends: Array) -> Array:
 
 
 def take_or_missing(values: Array, places: Array) -> Array:
-    """Return ``values[place]`` for each of the ``places``, and -1 for each place that is -1."""
+    """Return ``values[place]`` for each of ``places``. The result is -1 where the place is -1."""
     found: Array = np.append(values, -1)[places]
     return found
 

@@ -46,9 +46,9 @@ class Entries:
         return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
 
     def starts(self, places: Array) -> Array:
-        """Return for each address the position in ``places`` of its first entry, and ``len(places)`` as last value.
+        """Return where the entries of each address begin in ``places``, which are ascending indices of entries.
 
-        ``places`` are ascending indices of entries.
+        The result has a position in ``places`` for each address, and ``len(places)`` as last value.
         """
         return np.searchsorted(self.owners[places], np.arange(len(self.addresses) + 1, dtype=np.int32))
 
@@ -114,10 +114,11 @@ class Shared:
 
 
 def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_order: Callable[[Array], Array]) -> Shared:
-    """Return the entries whose key at least ``least`` owners have in common.
+    """Return the entries whose key belongs to at least ``least`` different owners.
 
     ``places`` are the indices of the entries to examine. ``keys`` has an integer key for each of the ``places``.
-    ``in_order`` takes keys and returns the indices that sort them; the result's ``keys`` are in this order.
+    ``in_order`` is a function that takes distinct keys and returns the indices that sort them; the result's ``keys``
+    are in this order.
     """
     numbers, firsts, distinct, owner_counts = graph_kernels.number_keys(keys, entries.owners[places])
     shared = np.flatnonzero(owner_counts >= least)

@@ -122,8 +122,10 @@ class FileChecks:
         return whole
 
     def changed(self, path: str) -> bool:
-        """Return whether a file is known to be damaged, or has changed since its comparison. False if the file was
-        removed."""
+        """Return True if the file is known to be damaged, or has changed since it was compared with its ``Sum``.
+
+        Return False if the file was removed, or was not compared yet.
+        """
         passed = self._passed.get(path)
         if path in self._differing:
             return True
@@ -138,11 +140,10 @@ class FileChecks:
             self._passed.pop(path, None)
 
     def read_all(self, sums: Sums) -> list[DamagedFile]:
-        """Read and compare every file of ``sums``, even with an unchanged signature. Return an error for each damaged
-        file.
+        """Read every file of ``sums`` and compare it with its ``Sum``. Return an error for each damaged file.
 
-        From then on, ``path`` raises the same error for a damaged file, until the file is written again. Files that an
-        import removes during the comparison are left out.
+        Files with an unchanged signature are read too. Afterwards, ``path`` raises the error of a damaged file until
+        the file is written again. A file that an import removes during the comparison has no error.
         """
         for path, expected in sums.items():
             try:

@@ -168,7 +168,7 @@ class OpenFiles:
             raise damaged(self._root, path, f"is not a file of arrays ({error})") from error
 
     def all(self) -> list[Part | Run | Volume]:
-        """Return all opened files."""
+        """Return all files that are open, in any order: parts, runs and volumes."""
         return list(self._files.values())
 
     def path(self, file: str, kind: str) -> Path:
@@ -216,7 +216,7 @@ class View:
 
     @property
     def opened_files(self) -> list[Part | Run | Volume]:
-        """All files that this process has opened."""
+        """All files that this process has opened: parts, runs and volumes."""
         return self._opened.all()
 
     @property

@@ -43,7 +43,10 @@ class Budget:
 
     @property
     def waiting(self) -> int:
-        """The most bytes that a set of buckets (``spill``) keeps in memory. Further rows are written to files."""
+        """The most bytes of rows that a set of buckets (module ``spill``) keeps in memory.
+
+        Rows beyond this limit are written to files.
+        """
         return self.memory // 48
 
 

@@ -142,8 +142,11 @@ class Change:
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
 
     def take_over(self, chain: str, address: str, file: str) -> None:
-        """Make the part of a token from a Parquet file with its transfers, which is already in the store's folder.
-        ``file`` is the file's name without suffix."""
+        """Make a Parquet file, which is already in the store's folder, the part of a token.
+
+        The file has the token's transfers; ``file`` is its name without suffix. The part's file of arrays is made from
+        it.
+        """
         number = self._number((chain, address))
         path = self._path("transfers", file)
         summary = RowSummary(number, self._spool, self._entries)
@@ -355,9 +358,10 @@ class Change:
 
 
 class RowSummary:
-    """Collects the transfers, the period and the adjacency entries of a token's rows while these rows are written.
+    """Collects data about a token's rows while these rows are written.
 
-    ``number`` is the token's number. Entries are added to ``buffer`` unless it is None.
+    The data are the rows' transfers, their period and their adjacency entries. ``number`` is the token's number. The
+    entries are added to ``buffer``; if it is None, no entries are collected.
     """
 
     def __init__(self, number: int, spool: Path, buffer: EntryBuffer | None) -> None:

@@ -52,10 +52,11 @@ SELECT place, CASE WHEN NOT agrees THEN 2 WHEN nth > 1 THEN 1 ELSE 0 END AS verd
 
 @dataclass
 class Counts:
-    """Numbers of an import's rows: all, new, duplicate (already known) and conflict (known key, different content).
+    """Numbers of an import's rows: ``rows`` is the number of all of them.
 
-    ``touched`` has the tokens as texts ``chain/address``, ``first_times`` the first unix second of each token's new
-    rows.
+    ``new`` are stored, ``duplicate`` are already known, and ``conflict`` have a known key but other content.
+    ``touched`` lists the tokens with new rows as texts ``chain/address``. ``first_times`` has, for each of these
+    tokens, the unix second of its first new row.
     """
 
     rows: int = 0
@@ -132,8 +133,10 @@ class Deduplicator:
         return incoming.instead(new, 0) if new.rows_of(0) else None
 
     def _verdicts(self, imported: pa.Table, stored: pa.Table, counts: Counts) -> Array:
-        """Return the indices of the imported rows that are duplicates or conflicts. Add the two numbers to
-        ``counts``."""
+        """Return the indices of the rows in ``imported`` that are not new, because they are duplicates or conflicts.
+
+        ``stored`` are the stored rows to compare with. The numbers of duplicates and conflicts are added to ``counts``.
+        """
         places = pa.array(np.arange(imported.num_rows))
         with self._connect() as cursor:
             cursor.register("imported", self._coding.decoded(imported).append_column("place", places))

@@ -56,7 +56,7 @@ class Codes:
         return len(self._known)
 
     def texts(self, number: int) -> tuple[str, ...]:
-        """Return the texts, one for each column, of the combination with the number ``number``."""
+        """Return the combination with the number ``number``: a tuple with one text for each column."""
         return self._known[number]
 
     def encode(self, table: pa.Table) -> Array:

@@ -97,7 +97,8 @@ def _calls(
 ) -> Iterator[Callable[[], T]]:
     """Yield functions that each call ``compute`` with one token and a list of consecutive instants.
 
-    ``limit`` is the number of holders at each instant. The more holders, the shorter the lists.
+    ``limit`` is the number of holders at each instant. If it is larger, the lists are shorter, so that the results have
+    about the same size.
     """
     step = max(1, _HOLDERS_PER_CALL // limit)
     for key in tokens:
@@ -155,7 +156,10 @@ def _arrays(opened: Any) -> Iterator[Array]:
 
 
 def _parallel(calls: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Yield the results of the calls in order. A few calls run in advance."""
+    """Call the functions ``calls`` in two threads, and yield their results in the order of the functions.
+
+    Some functions are called before the caller has taken the earlier results.
+    """
     pool, waiting = ThreadPoolExecutor(_WORKERS), deque[Future[T]]()
     try:
         for call in calls:

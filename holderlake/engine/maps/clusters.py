@@ -72,10 +72,11 @@ class Clusters:
 
 @dataclass(frozen=True)
 class RankedNodes:
-    """Nodes of maps by instant and rank: shown holders by balance, or magic nodes by number of links, descending.
+    """Nodes of maps as arrays, sorted by instant and then by rank.
 
-    ``instants`` are indices of instants, ``nodes`` indices of addresses. ``balances`` are raw, as limbs (64-bit
-    words, see ``bigint``); the array is empty for magic nodes.
+    They are either shown holders, the largest balance first, or magic nodes, the one with the most links first.
+    ``instants`` are indices of instants, ``nodes`` indices of addresses. ``balances`` are raw, as limbs (64-bit words,
+    see ``bigint``); the array is empty for magic nodes.
     """
 
     instants: Array

@@ -16,14 +16,16 @@ Clusters = Sequence[Collection[str]]
 
 @dataclass(frozen=True)
 class ClusterChange:
-    """A change, and the ascending numbers of the earlier (``before``) and later (``after``) clusters that it concerns.
+    """A change, and the clusters that it concerns.
 
-    Two clusters are related if they have a common holder. ``change`` is one of:
+    ``before`` has the ascending cluster numbers on the earlier map, ``after`` those on the later map. Two clusters are
+    related if they have a common holder. ``change`` is one of:
 
     - ``merged``: a later cluster is related to two or more earlier ones.
     - ``split``: an earlier cluster is related to two or more later ones.
-    - ``same``, ``grew``, ``shrank`` or ``changed``: one earlier and one later cluster are related to each other only.
-      The later one has the same holders, more holders, fewer holders, or equally many but others.
+    - ``same``: a pair of clusters is related to no further cluster, and both have the same holders.
+    - ``grew``, ``shrank``: as ``same``, but the later cluster has more or fewer holders.
+    - ``changed``: as ``same``, but some holders differ and their number is equal.
     - ``born``: a later cluster is related to no earlier one.
     - ``died``: an earlier cluster is related to no later one.
     """
@@ -61,7 +63,10 @@ def _changes(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) 
 
 
 def _related(clusters: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> list[list[int]]:
-    """Return for each cluster the ascending numbers of the ``others`` that have a common holder with it."""
+    """Return, for each of ``clusters``, the clusters of the other map that have a common holder with it.
+
+    ``others`` are the clusters of the other map. The result has their numbers (from 1) in ascending order.
+    """
     number_of = {holder: number for number, other in enumerate(others, start=1) for holder in other}
     return [sorted({number_of[holder] for holder in cluster if holder in number_of}) for cluster in clusters]
 

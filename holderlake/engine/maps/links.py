@@ -207,8 +207,8 @@ def joined_links(pieces: Sequence[Links]) -> Links:
 def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
     """Return the raw value of each transfer as a row of 32-bit digits.
 
-    The parts of each token have the values, by second, sender and receiver. If several transfers have the same token,
-    second, sender and receiver, the first one gets the sum of their values and the others get 0.
+    The values are read from the parts of each token. If several transfers have the same token, second, sender and
+    receiver, the first of them gets the sum of their values, and the rest get 0.
     """
     senders, receivers = names.numbers[transfers.senders], names.numbers[transfers.receivers]
     ends = (senders.astype(np.int64) << 32) | receivers

@@ -102,9 +102,9 @@ def map_as_of(
 ) -> dict[str, pa.Table]:
     """Return the map as tables ``maps``, ``map_nodes``, ``grouped_transfers``, ``clusters`` and ``cluster_members``.
 
-    The score is null unless ``options.return_decentralization_score`` is set; the service applies the other
-    ``return_…`` options. ``computed_at`` is the time in the column ``dt_update``. Raises ``UnknownToken``,
-    ``UnsupportedToken`` or ``NoHolders``.
+    The score is null if ``options.return_decentralization_score`` is false. The remaining ``return_…`` options have no
+    effect here; the service applies them. ``computed_at`` is the time in the column ``dt_update``. Raises
+    ``UnknownToken``, ``UnsupportedToken`` or ``NoHolders``.
     """
     token = supported_token(store, chain, token_address)
     tables = maps_of(store, store.view(), token, [as_of], options, computed_at)

@@ -97,9 +97,10 @@ def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequen
 def link_columns(
     lookup: TokenLookup, numbered: Mapping[int, tuple[str, str]], links: Links, texts: pa.Array
 ) -> Columns:
-    """Return the links as the lake's relationship columns (see ``tables.table_of``).
+    """Return the columns, by name, that the lake's tables of relationships have in common, with a row for each link.
 
-    ``texts`` has the address of each node, ``numbered`` the tokens (chain, address) by number.
+    ``texts`` has the address of each node, ``numbered`` the tokens (chain, address) by number. ``lookup`` returns the
+    metadata of these tokens.
     """
     numbers, which = np.unique(links.tokens, return_inverse=True)
     keys = [numbered[number] for number in numbers.tolist()]

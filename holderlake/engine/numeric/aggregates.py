@@ -1,4 +1,4 @@
-"""Sums over the balances of a token's holders at each of many instants, compiled as in ``graph_kernels``.
+"""Sums over the balances of a token's holders at each of many instants, in loops that numba compiles.
 
 A row is a balance that an address has from its first instant to its last instant (excluded). Rows are sorted by
 descending balance. They are read once for any number of instants. A Fenwick tree over the instants has the number and
@@ -74,18 +74,19 @@ def _add_product(digits: Array, instant: int, place: int, product: int) -> None:
 def _add_rank_change(
     weighted: Array, instant: int, digits: Array, sign: int, rank: int, larger: Array, begun: Array
 ) -> None:
-    """Add the change of ``weighted[instant]`` by a row that begins (``sign`` 1) or ends (-1) at the instant.
+    """Add a part of the change of ``weighted[instant]`` by a row that begins (``sign`` 1) or ends (-1) at the instant.
 
-    ``weighted`` becomes the sum of rank times balance over all rows. The row changes two things:
+    ``weighted`` is the sum of rank times balance over the rows of each instant. A row that begins or ends changes it in
+    two ways:
 
-    - Its own term, by ``sign * rank * digits``.
-    - The terms of all smaller rows that stay, because their ranks move by one. The change is ``sign * (stay -
-      larger_stay)``. ``stay`` is the sum of all rows that stay, ``larger_stay`` the sum of those that are larger than
-      this row.
+    - The row's own term is added or removed: ``sign * rank * digits``.
+    - The ranks of all smaller rows that neither begin nor end change by one. This changes the sum by ``sign`` times
+      their balances.
 
-    This function adds the first change, and ``-sign * larger_stay``. ``_accumulate`` adds ``sign * stay``, which is
-    known only at the end. ``larger_stay`` is ``larger`` less ``begun[instant]``: the sum of all larger rows at the
-    instant, less the sum of those that begin at the instant.
+    The balances of these smaller rows are those of all such rows, less those of the larger ones. The sum of all is
+    known only at the end, and ``_accumulate`` adds it. This function adds the first change, and subtracts the larger
+    rows: ``sign * (larger - begun[instant])``. ``larger`` is the sum of all larger rows at the instant,
+    ``begun[instant]`` the sum of those of them that begin at the instant.
     """
     for place in range(len(digits)):
         _add_product(weighted, instant, place, digits[place] * (sign * rank))

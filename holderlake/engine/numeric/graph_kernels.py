@@ -107,9 +107,10 @@ def places_of_kinds(numbers: Array, kinds: Array, bloom: Array, bits: int) -> Ar
 
 @compiled
 def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Array:
-    """Return, for each range of ascending ``times``, the index of the first time after the range's second.
+    """Return, for each range of ascending ``times``, the index of the first time that is later than the range's second.
 
-    ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range.
+    ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range. If no time of a range is later, the
+    index is the range's end.
     """
     found = np.empty(len(starts), np.int64)
     for number in range(len(starts)):

@@ -102,9 +102,10 @@ def _fill(block: Array, letters: Array, start: int, length: int, number: int) ->
 
 @compiled
 def _mix(state: Array, words: Array, ends: Array, number: int) -> None:
-    """Add block ``number`` of each text to the MD5 ``state`` of the text, unless the text has fewer blocks.
+    """Add the MD5 block with the number ``number`` of each text to the text's MD5 ``state``.
 
-    Several texts are hashed in parallel. A lane is the column of one text in ``state``, ``words`` and ``ends``.
+    Texts with fewer blocks are left out. Several texts are hashed in parallel: each has one column in ``state``,
+    ``words`` and ``ends``.
     """
     mixed = state.copy()
     for step in range(64):

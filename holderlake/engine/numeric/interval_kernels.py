@@ -1,4 +1,4 @@
-"""Compiled loops over the intervals of a token's balances, sorted by descending balance, see ``graph_kernels``.
+"""Compiled loops over the intervals of a token's balances, sorted by descending balance. numba compiles them.
 
 An interval is a balance that an address has from its first day to its end day (excluded), in days since 1970. The loops
 find the intervals that include an instant, and merge changed balances into them. Instants are numbered from 0.
@@ -33,11 +33,11 @@ def enough_rows(
     instants: int,
     most: int,
 ) -> int:
-    """Return the first row that need not be read so that at least ``most`` intervals include each instant.
+    """Return the row at which reading can stop: the rows before it give each instant at least ``most`` intervals.
 
-    Reading begins at row ``start``. Rows in ``left_out`` (ascending row numbers) do not count. If there are too few
-    intervals, return the number of all rows. ``instant_of[day - first_day]`` is the number of the first instant on that
-    day or later, ``instants`` the number of instants.
+    Reading begins at row ``start``. Rows in ``left_out`` (ascending row numbers) are not counted. If there are too few
+    intervals, the result is the number of all rows. ``instant_of[day - first_day]`` is the number of the first instant
+    on that day or later, ``instants`` the number of instants.
     """
     counts, short, skipped = np.zeros(instants, np.int64), instants, np.searchsorted(left_out, start)
     for row in range(start, len(first_days)):

@@ -92,7 +92,7 @@ class Activity:
 def activity(view: View, addresses: Array, seconds: Array) -> Activity:
     """Return the activity of addresses over all tokens and chains.
 
-    ``seconds`` has a unix second for each address; later transfers of the address do not count.
+    ``seconds`` has a unix second for each address; transfers of the address after this second are left out.
     """
     relations = np.zeros((len(addresses), 3), np.int64)
     transfers = np.zeros(len(addresses), np.int64)
@@ -115,10 +115,10 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Transfers of addresses as arrays with a value for each transfer.
+    """Transfers of some addresses as arrays with a value for each transfer, without transfers to oneself.
 
-    ``owners`` is the address, as index into the argument ``addresses`` of ``of``. ``others`` is the address number of
-    the counterparty. ``inward`` is True if the address received.
+    ``owners`` is the index of the address in the list for which the transfers were read. ``others`` is the address
+    number of the counterparty. ``inward`` is True if the address received.
     """
 
     owners: Array

@@ -184,9 +184,10 @@ class BalanceReader:
         return changed, places, rows._replace(balances=fit_width(rows.balances, self._base.balances.shape[1]))
 
     def _added_up(self, pieces: list[Rows]) -> Rows:
-        """Return the balance of each address, as the sum over all ``pieces``, from each instant at which it changes.
+        """Return the balances of each address as the sums over all ``pieces``.
 
-        The balances in ``pieces`` are rows of 32-bit digits. The balances of the result are limbs.
+        Each sum is valid until the next instant at which the address's balance changes. The balances in ``pieces`` are
+        rows of 32-bit digits. The balances of the result are limbs.
         """
         joined = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
         keys = joined.addresses.astype(np.int64) * (self._instants + 1)
@@ -301,8 +302,10 @@ class BalanceReader:
         return firsts
 
     def page(self, limit: int, after: tuple[int, str] | None) -> Rows:
-        """Return the ``limit`` largest holders, or the ``limit`` holders that follow ``after`` (raw balance,
-        address)."""
+        """Return the ``limit`` largest holders, by descending balance, then address.
+
+        If ``after`` (raw balance, address) is given, return the ``limit`` holders that follow this holder.
+        """
         if after is None:
             return self.balances(0, limit).rows.at(slice(limit))
         balance, address = after
@@ -328,8 +331,10 @@ class BalanceReader:
 
 
 def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
-    """Return two arrays with a value for each interval of the addresses: the index into ``addresses`` of its holder,
-    and its row in the part."""
+    """Return two arrays with a value for each interval that the addresses have in the part.
+
+    The first has the index into ``addresses`` of the interval's holder, the second the interval's row in the part.
+    """
     addresses = addresses.astype(np.int32)  # with another type, numpy would copy the index
     starts, ends = (np.searchsorted(part.index, addresses, side=side) for side in ("left", "right"))
     return np.repeat(np.arange(len(addresses)), ends - starts), part.places[expand_ranges(starts, ends)]

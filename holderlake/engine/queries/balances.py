@@ -95,8 +95,8 @@ def largest_balances(
     """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below
     zero.
 
-    ``after`` is the raw balance and address of a holder. If it is given, the largest holders after this one are
-    returned, in the order of ``Balances``. Without holders, the supply is 0, because no share has to be computed.
+    If ``after`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this holder in
+    the order of ``Balances``. If the result has no holders, its supply is 0, because no share has to be computed.
     """
     view = store.view()
     supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after)
@@ -108,7 +108,8 @@ def holders_after(
 ) -> tuple[int, Rows]:
     """Return the raw supply and the ``limit`` largest holders of a token (chain, address) at the end of a unix second.
 
-    With ``after`` (raw balance and address of a holder), return the largest holders after this one.
+    If ``after`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this holder,
+    by descending balance, then address.
     """
     reader = BalanceReader(view, view.parts(*key), np.array([second]))
     rows = reader.page(limit, after)

@@ -117,9 +117,9 @@ def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
 
 
 def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
-    """Return for each instant up to ``LARGEST`` balances, in descending order, after skipping the largest ones.
+    """Return for each instant up to ``LARGEST`` balances in descending order, without the largest ones.
 
-    ``known`` has for each instant the number of balances to skip.
+    ``known`` has for each instant the number of largest balances to leave out.
     """
     instants, places = largest(free, len(known), max(known, default=0) + LARGEST)
     edges = np.searchsorted(instants, np.arange(len(known) + 1)).tolist()
@@ -130,8 +130,9 @@ def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
 def _entities(all_free: Entities, shown: Shown, others: Sequence[int]) -> Entities:
     """Return the entities of one instant: the clusters, and each holder outside clusters.
 
-    ``all_free`` has the entities without any cluster, so each holder is one. ``others`` are the balances of the
-    largest holders that are not shown.
+    ``all_free`` has the sums over all holders that a map may show, computed as if there were no clusters. ``shown`` has
+    the balances of the shown holders and of their clusters. ``others`` are the balances of the largest holders that are
+    not shown.
     """
     single = entities_of(shown.balances)
     clustered = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))

@@ -117,8 +117,10 @@ def _signed(rows: Rows) -> tuple[tuple[Array, int], tuple[Array, int]]:
 
 
 def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds: Array) -> list[list[Negative]]:
-    """Return, for each of the ascending unix ``seconds``, the addresses with their ``negative`` balances, the lowest
-    balance first."""
+    """Return a list for each of the ascending unix ``seconds``: the addresses whose balance is below zero at its end.
+
+    ``negative`` has the balances below zero at these seconds. The lowest balance is first in each list.
+    """
     if not len(negative.addresses):
         return [[] for _ in seconds]
     numbers = np.unique(negative.addresses)

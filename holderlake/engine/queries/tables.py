@@ -82,10 +82,10 @@ def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = 
 
 
 def in_order(table: pa.Table, seconds: Array, requested: Array) -> pa.Table:
-    """Return the rows of the ``requested`` instants, in their order.
+    """Return the rows of the requested instants, in the order in which these were requested.
 
-    ``requested`` are indices into the ascending unix ``seconds``. The table's column ``as_of`` has the instant of each
-    row, ascending.
+    ``requested`` are indices into the ascending unix ``seconds``. The rows of ``table`` are sorted by their instant,
+    the column ``as_of``.
     """
     if (requested == np.arange(len(requested))).all():
         return table

@@ -38,8 +38,8 @@ _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "nati
 class BalanceOptions:
     """Values that a balance list lacks, from the command line.
 
-    ``chain``, ``token``, ``standard``, ``block`` and ``at`` (unix seconds) apply to all rows. ``names`` has the file's
-    column names by our names. ``block_times`` has the unix second of each block, by number.
+    ``chain``, ``token``, ``standard``, ``block`` and ``at`` (unix seconds) apply to all rows. ``names`` is a dictionary
+    from our column names to those of the file. ``block_times`` has the unix second of each block, by number.
     """
 
     chain: str | None = None
@@ -80,7 +80,10 @@ def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
 
 
 def parse_names(pairs: list[str]) -> dict[str, str]:
-    """Parse texts ``OURS=THEIRS`` into the file's column names by our names. Raises ``BadSource`` for other texts."""
+    """Parse texts ``OURS=THEIRS`` into a dictionary. Its keys are our column names, its values the file's column names.
+
+    Raises ``BadSource`` for other texts.
+    """
     found = {}
     for pair in pairs:
         own, equals, theirs = (part.strip() for part in pair.partition("="))

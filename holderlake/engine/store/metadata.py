@@ -103,9 +103,9 @@ class Metadata:
                 note_change(catalog, EVERY_PAST)
 
     def metadata_generation(self) -> int:
-        """Return the generation (number of the latest change) of the metadata that this object returns.
+        """Return the number of the latest change (the generation) that the returned metadata include.
 
-        For a cached snapshot, this is the generation at which the snapshot was made.
+        A cached snapshot returns the generation at which it was made.
         """
         return self._metadata.generation if self._metadata else self._changes.generation()
 

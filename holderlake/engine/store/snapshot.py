@@ -13,8 +13,10 @@ from holderlake.engine.files.manifest import read_manifest
 
 
 class StoreSnapshot(NamedTuple):
-    """The bytes of the catalogue and of its copy, and the paths within the store of all files that the catalogue
-    lists."""
+    """A committed state of a store: the bytes of the catalogue, the bytes of its copy, and the list of files.
+
+    The files are those that the catalogue lists, as paths within the store.
+    """
 
     catalog: bytes
     copy: bytes

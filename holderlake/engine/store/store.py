@@ -279,8 +279,10 @@ class Store(Metadata):
         return self._pinned[0] if self._pinned else self._changes.generation()
 
     def known_change_since(self, generation: int) -> int | None:
-        """Return the earliest unix second whose answers changed after ``generation``, without reading new changes. None
-        if this process knows of no later change."""
+        """Return the earliest unix second whose answers changed after the change number ``generation``.
+
+        Only changes that this process knows of are searched; new ones are not read. None if no known change is later.
+        """
         return self._changes.known_change_since(generation)
 
     def first_change_since(self, generation: int) -> int | None:
@@ -306,8 +308,10 @@ class Store(Metadata):
         return found or [str(self._empty_file())]
 
     def read_all_files(self) -> list[DamagedFile]:
-        """Compare all files with their checksums. Return an error for each damaged file. From then on, such a file is
-        refused."""
+        """Compare all files with their checksums, and return an error for each damaged file.
+
+        Afterwards, reads of a damaged file raise its error.
+        """
         return self._checks.read_all(self.view().manifest.sums)
 
     def _empty_file(self) -> Path:

@@ -70,10 +70,10 @@ def _ignore(size: int) -> None:
 def verify(
     root: Path, begin: Callable[[int], None] = _ignore, step: Callable[[int], None] = _ignore, reads: bool = True
 ) -> Verified:
-    """Compare every file of a store with its recorded size and checksum. With ``reads=False``, compare only sizes.
+    """Compare every file of a store with its recorded size and checksum. With ``reads=False``, compare only the sizes.
 
-    ``begin`` is called with the number of bytes to read, and ``step`` with the size of each file after it is read.
-    Files of a store of version 0.1.0 have no checksums; their checksums are recorded now.
+    ``begin`` is called with the total number of bytes to read, and ``step`` with the size of each file after it was
+    read. Files of a store of version 0.1.0 have no recorded checksums; their checksums are recorded now.
     """
     found = Verified(quarantined=len(quarantined(root)))
     sums = _check_catalog(root, found, reads)

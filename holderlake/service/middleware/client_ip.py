@@ -116,7 +116,7 @@ def _is_within(address: _Address, among: Networks) -> bool:
 
 
 def _address(text: str) -> _Address | None:
-    """Parse an address as proxies write it, with or without quotes, brackets, port and zone."""
+    """Parse an address as proxies write it, with or without quotes, brackets, port and zone; None for other text."""
     if len(text) > _MAX_ADDRESS:
         return None
     bare = text.strip().strip('"')

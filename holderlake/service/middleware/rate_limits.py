@@ -134,7 +134,8 @@ class MemoryStorage(Storage):
         return ValueError
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count a call of the client ``key``; return its calls in the current window of ``expiry`` seconds."""
+        """Count a call of the client ``key``. Return the number of its calls in the current window of ``expiry``
+        seconds."""
         now = self._clock()
         if now >= self._end:
             self._calls = {}
@@ -145,7 +146,7 @@ class MemoryStorage(Storage):
         return calls
 
     async def get(self, key: str) -> int:
-        """Return the calls of the client ``key`` in the current window."""
+        """Return the number of calls of the client ``key`` in the current window."""
         return self._calls.get(key, 0) if self._clock() < self._end else 0
 
     async def get_expiry(self, key: str) -> float:
@@ -157,7 +158,7 @@ class MemoryStorage(Storage):
         return True
 
     async def reset(self) -> int | None:
-        """Delete the counts of all clients; return their number."""
+        """Delete the counts of all clients. Return the number of clients; never None."""
         clients, self._calls = len(self._calls), {}
         return clients
 
@@ -187,7 +188,7 @@ class SharedStorage(Storage):
         return Exception
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count a call of the client ``key``; return its calls in the current window."""
+        """Count a call of the client ``key``. Return the number of its calls in the current window."""
         if (expiry, amount) != (_MINUTE, 1):
             raise ValueError(f"invalid count of {amount} calls in {expiry} seconds: use 1 call in {_MINUTE} seconds")
         async with asyncio.timeout(_COUNT_TIMEOUT_SECONDS):
@@ -196,7 +197,8 @@ class SharedStorage(Storage):
         return calls
 
     async def get(self, key: str) -> int:
-        """Return the calls of the client ``key`` in its window, as the database last reported them to this process."""
+        """Return the number of calls of the client ``key`` in its window, as last reported by the database to this
+        process."""
         calls, end = self._last.get(key, (0, 0.0))
         return calls if time.time() < end else 0
 

@@ -111,7 +111,7 @@ _error_body: Final = msgspec.json.Decoder(_ErrorBody)
 
 
 def _code(body: bytes) -> str | None:
-    """Return the error code in an answer's body."""
+    """Return the error code in an answer's body; None if the body has no code of the contract."""
     try:
         code = _error_body.decode(body).code
     except msgspec.DecodeError:

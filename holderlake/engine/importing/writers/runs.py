@@ -190,7 +190,10 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
 
 
 def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]]:
-    """Yield each batch, and the owner of the first entry of the next batch (-1 for the last batch)."""
+    """Yield each batch of entries with an address number: the owner of the next batch's first entry.
+
+    For the last batch, the number is -1.
+    """
     waiting: Entries | None = None
     for found in entries:
         if not len(found.owners):
@@ -288,10 +291,11 @@ def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
 
 
 def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
-    """Yield pairs: a batch of rows of ``owners`` (ascending), and up to ``chunk`` consecutive address numbers.
+    """Yield every address number from 0 to the last owner once, in chunks, each with the rows to search for it.
 
-    All pairs together have every address number from 0 to the last owner once. For each number of a pair, the batch of
-    rows has the first owner that is equal or larger.
+    Bucket 0 of ``owners`` has a row for each owner, ascending. A yielded pair has a batch of these rows, and an array
+    of up to ``chunk`` consecutive address numbers. The batch contains, for each of these numbers, the first owner that
+    is equal or larger.
     """
     number = 0
     for block in owners.blocks(0):

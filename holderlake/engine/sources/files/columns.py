@@ -307,11 +307,11 @@ def _mapped(
     quick: Quick | None = None,
     among: pa.Array | None = None,
 ) -> pa.Array:
-    """Return the column with its distinct values parsed: by ``quick`` if possible, else by ``parse``.
+    """Parse each distinct value of the column once, by ``quick`` if possible, else by ``parse``. Return the column.
 
-    If ``parse`` raises ``ValueError``, the row becomes null, and the error is added to the problems. A row with a null
-    or blank is added to the problems with the reason ``missing``, unless the column is ``optional``. With a mask
-    ``among``, only problems of rows in the mask are added.
+    If ``parse`` raises ``ValueError``, the row becomes null, and the error is added to the problems. A null or blank is
+    added to the problems with the reason ``missing``; it is no problem if the column is ``optional``. ``among`` is a
+    mask: problems of rows that are not in it are ignored.
     """
     column = _plain_type(raw, name)
     encoded = column.dictionary_encode()

@@ -53,7 +53,10 @@ _GUESSES: Final = {
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """A column map: names of the file's columns, and constant values, both by our column names."""
+    """A column map: the file's column, or a constant value, for each of our columns.
+
+    Both dictionaries have our column names as keys.
+    """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -173,9 +176,10 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
 
 
 def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
-    """Return the time (unix seconds) of each block by its number, from files of cryo or ethereum-etl, or alike.
+    """Return the time (unix seconds) of each block by its number, from files with a row for each block.
 
-    Raises ``BadSource`` for a file without block numbers or times.
+    The files need a column ``block_number`` or ``number``, and a column ``timestamp``, as cryo and ethereum-etl write
+    them. Raises ``BadSource`` for a file without these columns.
     """
     times: dict[int, int] = {}
     for path in paths:

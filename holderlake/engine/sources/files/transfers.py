@@ -113,8 +113,10 @@ def detect_format(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Found:
-    """A recognised file: its layout or its column map. ``only`` has the allowed values, by column, of rows with
-    transfers."""
+    """A recognised file, with its layout or its column map.
+
+    ``only`` selects the rows that are transfers: it has the allowed values of some columns, by column.
+    """
 
     format: str
     layout: Layout | None = None

@@ -38,8 +38,10 @@ class Problems:
     """Number of distinct EVM addresses with a wrong checksum, summed over the columns. Their rows are valid."""
 
     def add(self, column: str, reasons: pa.Array) -> None:
-        """Add reasons for the invalid rows of a column. ``reasons`` is null for valid rows. A row keeps its earlier
-        reason."""
+        """Record the reasons for which values of a column are invalid. ``reasons`` is null in rows with a valid value.
+
+        A row for which this column already has a reason keeps it.
+        """
         earlier = self.reasons.get(column)
         self.reasons[column] = reasons if earlier is None else pc.coalesce(earlier, reasons)
 

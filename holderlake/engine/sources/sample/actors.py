@@ -159,8 +159,7 @@ def _chain_actors(scenario: Scenario, rng: Rng, chain: str, count: int, northgat
 
 
 def _wallets(rng: Rng, chain: str, count: int) -> list[Wallet]:
-    """Return ``count`` new wallets of a chain. Three of four are funded in the first weeks, the others during the two
-    years."""
+    """Return ``count`` new wallets of a chain. Three quarters of them are funded in the first weeks, the rest later."""
     early = count * 3 // 4
     births = rng.times(BEGIN_TIME + DAY, BEGIN_TIME + _FIRST_WAVE, early)
     births += rng.times(BEGIN_TIME + _FIRST_WAVE, BEGIN_TIME + 690 * DAY, count - early)

@@ -13,7 +13,8 @@ _LETTER_OF_BYTE: Final = bytes(_BASE58[byte % len(_BASE58)] for byte in range(25
 
 
 class Rng:
-    """A random number generator. Each token has its own, so that changes to one token leave the others unchanged."""
+    """A random number generator. Each token has its own, so a change to the plan of one token does not change other
+    tokens."""
 
     def __init__(self, seed: str) -> None:
         # only getrandbits is used, because choice, sample and shuffle differ between versions of Python

@@ -116,9 +116,9 @@ class Node:
         return await self._retry(self._worth_another_try, attempt)
 
     async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
-        """Send as many of the calls, from the first on, as fit into one request. Return their results.
+        """Send the first calls, as many as fit into one request, and return their results.
 
-        Add the endpoint that answered to ``asked``.
+        The endpoint that answered is appended to the list ``asked``.
         """
         evm_id = await self.evm_id()
         refusals: list[Refused] = []
@@ -176,15 +176,20 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """Return whether to send all calls again after ``error``, or the number of seconds to wait before that.
+        """Return whether to send all calls again after ``error``. A number means: after waiting for this number of
+        seconds.
 
-        The calls are only sent again if the endpoints contradict each other. ``_worth_a_retry`` has already handled all
-        other errors, for each request.
+        The result is False if the endpoints do not contradict each other, because ``_worth_a_retry`` has already
+        handled all other errors, for each request.
         """
         return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 
     def _worth_a_retry(self, error: Exception) -> bool | float:
-        """Return whether to retry after the error, or the number of seconds to wait before the retry if it is known."""
+        """Return whether a retry may help after ``error``: False, True, or the number of seconds to wait before the
+        retry.
+
+        True means that the caller chooses the time to wait.
+        """
         if not isinstance(error, Unavailable | InvalidAnswer):
             return False
         if self._is_endpoint_ready():
@@ -209,7 +214,8 @@ async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> li
 
 
 def checked_header(wanted: int, found: Header | None) -> Header:
-    """Return the header ``found`` if it is that of block ``wanted``. Raises ``InvalidAnswer`` otherwise."""
+    """Return the header ``found`` if its number is ``wanted``. Raise ``InvalidAnswer`` if it is None or of another
+    block."""
     if found is None:
         raise InvalidAnswer(f"the node has no block {wanted}, although it has later blocks; use another endpoint")
     if _quantity(found.number) != wanted:

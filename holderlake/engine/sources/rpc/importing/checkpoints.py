@@ -90,7 +90,7 @@ class Checkpoints:
         return int(found[0]) if found else None
 
     def keep_evm_id(self, evm_id: int) -> None:
-        """Store the chain id, unless one is stored already."""
+        """Store the chain id of an import. Do nothing if one is stored already."""
         with self._database as database:
             database.execute("INSERT OR IGNORE INTO chains VALUES (?, ?)", (self._chain, evm_id))
 
@@ -151,7 +151,7 @@ class Checkpoints:
             )
 
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
-        """Return the addresses for which ``what`` was not yet requested from the node.
+        """Return the addresses for which the data ``what`` were not yet requested from the node.
 
         ``what`` is ``token`` (metadata) or ``code`` (contract code).
         """
@@ -161,7 +161,10 @@ class Checkpoints:
         return [address for address in dict.fromkeys(addresses) if address not in known]
 
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
-        """Record that ``what``, ``token`` (metadata) or ``code``, was requested from the node for the addresses."""
+        """Record that the data ``what`` of the addresses were requested from the node.
+
+        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        """
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",

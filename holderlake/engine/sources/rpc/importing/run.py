@@ -136,8 +136,11 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of an import: blocks read, blocks to read in total, events or transactions read, and seconds since the
-    start."""
+    """Progress of an import.
+
+    It has the blocks that were read, the blocks to read in total, the events or transactions that were read, and the
+    seconds since the start.
+    """
 
     blocks_done: int
     blocks_wished: int
@@ -261,7 +264,10 @@ class ChainImport:
         return tracer
 
     async def _sweep(self, part: Segment, reader: Reader) -> None:
-        """Read the missing blocks of a segment, and store them whenever there are enough rows."""
+        """Read the missing blocks of a segment, and store their rows.
+
+        Rows are stored when there are ``ReadOptions.commit_rows`` of them, after some seconds, and at the end.
+        """
         pending = _Pending()
         async with aclosing(in_order(reader, part.first, part.last, self._options.concurrency)) as pieces:
             async for some in pieces:
