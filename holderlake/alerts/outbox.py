@@ -98,7 +98,10 @@ SELECT fingerprint, destination, state, attempts, error FROM deliveries JOIN ale
 
 @dataclass(frozen=True)
 class Due:
-    """An alert to be sent now to a destination (``log`` or ``webhook``); ``attempts``: earlier attempts to send it."""
+    """An alert to be sent now to one destination (``log`` or ``webhook``).
+
+    ``attempts`` is the number of earlier attempts to send it there.
+    """
 
     alert: Alert
     found_at: datetime
@@ -108,7 +111,10 @@ class Due:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Status of an alert's delivery to one destination; ``error`` is the error of the last attempt, if it failed."""
+    """Status (``state``) of an alert's delivery to one destination, after ``attempts`` attempts.
+
+    ``error`` is the text of the last attempt's error; None if it did not fail.
+    """
 
     destination: str
     state: Status

@@ -78,9 +78,10 @@ class Alert:
 
 @dataclass(frozen=True)
 class Span:
-    """The period that a rule examines (naive UTC, ends included), and the schedule's ``interval`` between instants.
+    """The period that a rule examines, from ``since`` to ``until`` (naive UTC, both included).
 
-    ``began``: the rule's first evaluation. A token without any data counts as late since then.
+    ``interval`` is the time between two instants of the schedule. ``began`` is the time of the rule's first evaluation.
+    A token without any data counts as late since then.
     """
 
     since: datetime

@@ -40,7 +40,7 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """A JSON body to send, and an idempotency key that is the same in all attempts."""
+    """A message to a webhook: ``body`` is its JSON, ``key`` an idempotency key that is the same in all attempts."""
 
     key: str
     body: bytes
@@ -48,7 +48,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Webhook:
-    """Address and options of a webhook. ``timeout`` of an attempt and ``first_wait`` before a retry are in seconds."""
+    """A webhook, with its address and secret. A message is sent in up to ``attempts`` attempts.
+
+    ``timeout`` of an attempt, and ``first_wait`` before the second attempt, are in seconds.
+    """
 
     url: SecretStr
     secret: SecretStr | None = None

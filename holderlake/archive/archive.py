@@ -74,7 +74,11 @@ class NewAnswer:
 
 @dataclass(frozen=True)
 class ArchiveSize:
-    """Number of current answers, their compressed bytes on disk, and number of damaged files that were moved away."""
+    """Size of the archive.
+
+    ``answers`` is the number of current answers, ``stored_bytes`` their compressed size on disk. ``damaged`` is the
+    number of damaged files that were moved away.
+    """
 
     answers: int
     stored_bytes: int
@@ -83,7 +87,10 @@ class ArchiveSize:
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """Metadata of an archived answer. ``superseded`` is True if a later answer of the same name replaced it."""
+    """Metadata of an archived answer. ``digest`` is its name, ``sha256`` the hash of its bytes.
+
+    ``superseded`` is True if a later answer with this name replaced it.
+    """
 
     place: Place
     digest: str

@@ -32,7 +32,11 @@ _REQUESTS: Final = {request.endpoint: request for request in ENDPOINTS}
 
 
 class Archived(NamedTuple):
-    """Reference to an archived answer: its name, the hash of its bytes, and when it was fetched (naive UTC)."""
+    """Reference to an archived answer.
+
+    ``digest`` is its name in the archive, ``sha256`` the hash of its bytes. ``fetched_at`` is the time at which it was
+    fetched (naive UTC).
+    """
 
     digest: str
     sha256: str

@@ -105,7 +105,10 @@ _INSERT: Final = """
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a piece: segment, start and length in bytes. ``superseded`` is 1 if a later one replaced it."""
+    """The location of a piece: the name of its segment, and its ``start`` and ``length`` in bytes.
+
+    ``superseded`` is 1 if a later piece of this name replaced it, else 0.
+    """
 
     id: int
     name: str

@@ -34,7 +34,7 @@ between their holders."""
 
 @dataclass(frozen=True)
 class Size:
-    """Average bytes of an answer for each ``unit``, such as "a token".
+    """Average size of answers of one kind: bytes of JSON for each ``unit``, a text such as "a token".
 
     ``answers`` is the number of archived answers that were measured; 0 for an assumed size.
     """

@@ -19,9 +19,10 @@ _MINUTES_A_DAY: Final = 1_440
 
 @dataclass(frozen=True)
 class Month:
-    """Calls and credits (hundredths) from the day ``start`` to the day before ``renewal``.
+    """The calls that a plan makes from the day ``start`` to the day before ``renewal``, and their cost.
 
-    ``allowance``: hundredths of a credit left at the start; None without a ceiling.
+    ``credits`` (the cost) and ``allowance`` are hundredths of a credit. ``allowance`` is the credit left at the start;
+    None without a ceiling.
     """
 
     start: date
@@ -43,9 +44,9 @@ class Month:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The months of a plan. ``finished`` is the day of the last call.
+    """The months in which a plan makes its calls. ``finished`` is the day of the last call.
 
-    ``finished`` is None if the plan would not finish, for the reason ``never``.
+    If the plan would never finish, ``finished`` is None, and ``never`` is a text with the reason.
     """
 
     months: list[Month]

@@ -24,7 +24,10 @@ COMMAND = "holderlake backfill --parked"
 
 @dataclass(frozen=True)
 class Selection:
-    """The scope of a backfill: as-of instants (ISO), chains, token addresses and tables. An empty tuple means all."""
+    """The scope of a backfill, as four tuples of texts: as-of instants (ISO 8601), chains, token addresses and tables.
+
+    An empty tuple of chains, tokens or tables means all of them.
+    """
 
     instants: tuple[str, ...]
     chains: tuple[str, ...]
@@ -55,9 +58,9 @@ class Selection:
 
 @dataclass(frozen=True)
 class Parked:
-    """A backfill that waits for credits: its scope (``of``), why it stopped, and the UTC day on which it can resume.
+    """A backfill that waits for credits. ``of`` is its scope, ``reason`` the text of the error that stopped it.
 
-    ``resume_on`` is None if it can resume at once, in another run.
+    ``resume_on`` is the UTC day on which it can resume. It is None if another run can resume it immediately.
     """
 
     of: Selection

@@ -34,10 +34,12 @@ _BY_ADDRESS: Final = (ADDRESSES.name, SUBGRAPHS.name)
 
 @dataclass(frozen=True)
 class PlanLine:
-    """A stream's numbers in a plan: partitions, complete partitions (``whole``), calls, and their cost in hundredths.
+    """A stream's numbers in a plan.
 
-    ``archived``: answers that are in the archive. ``shared``: requests that need no call, because a call for another
-    partition answers them. ``computed``: answers that the local engine computes, without a call.
+    - ``partitions``: all partitions; ``whole``: those that are complete.
+    - ``calls``, and ``credits``, their cost in hundredths of a credit.
+    - ``archived``: answers that are in the archive. ``shared``: requests that need no call, because a call for another
+      partition answers them. ``computed``: answers that the local engine computes, without a call.
     """
 
     family: str
@@ -52,9 +54,11 @@ class PlanLine:
 
 @dataclass(frozen=True)
 class EndpointLine:
-    """An endpoint's number of calls, their hundredths of a credit, and the estimated bytes of the answers.
+    """An endpoint's numbers in a plan.
 
-    ``learnt_from`` is the number of archived answers that gave the size; 0 for an assumed size.
+    ``calls`` is the number of calls, ``credits`` their cost in hundredths of a credit, ``bytes`` the estimated size of
+    the answers. The estimate is ``bytes_by_unit`` for each ``unit`` (such as "a token"). It was measured on
+    ``learnt_from`` archived answers; 0 means an assumed size.
     """
 
     endpoint: str
@@ -68,10 +72,11 @@ class EndpointLine:
 
 @dataclass(frozen=True)
 class OtherOptions:
-    """Partitions of a stream with other request options than the settings, which a refresh would replace.
+    """Existing partitions of a stream whose request options differ from those of the settings. A refresh replaces them.
 
-    ``options`` are these options as texts, ``first`` and ``last`` the timestamps of the partitions, ``refresh_credits``
-    the cost of that refresh in hundredths of a credit.
+    ``options`` are the partitions' request options as texts, ``partitions`` is their number. ``first`` and ``last`` are
+    the timestamps of the first and the last one. ``refresh_credits`` is the cost of the refresh in hundredths of a
+    credit.
     """
 
     family: str

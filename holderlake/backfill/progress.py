@@ -15,9 +15,10 @@ _EVERY_SECONDS: Final = 15.0
 
 @dataclass
 class Progress:
-    """Progress of a backfill of ``partitions`` partitions. ``credits`` are hundredths of a credit.
+    """Counts of a running backfill of ``partitions`` partitions, of which ``finished`` are finished.
 
-    ``computed`` counts answers of the local engine; ``began`` is ``time.monotonic()`` at the start, in seconds.
+    ``calls`` were sent so far, for ``credits`` hundredths of a credit. ``computed`` counts answers of the local engine.
+    ``began`` is the value of ``time.monotonic()`` at the start, in seconds.
     """
 
     partitions: int

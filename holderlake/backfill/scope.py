@@ -20,9 +20,10 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A stream that the API key's plan does not include, with the provider's reason.
+    """A stream (``family``) that the API key's plan does not include. ``reason`` is the provider's text.
 
-    ``since``: when the provider refused its request. ``until``: when a backfill requests it again. Both naive UTC.
+    ``since`` is the time at which the provider refused the stream's request. A backfill requests it again from the time
+    ``until`` on. Both are naive UTC.
     """
 
     family: str

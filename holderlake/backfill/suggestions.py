@@ -29,9 +29,10 @@ Credits = Callable[[Settings, Sequence[Stream]], int]
 
 @dataclass(frozen=True)
 class Offer:
-    """A plan to make cheaper: its settings, streams, chains, and the cost of each stream in hundredths of a credit.
+    """A plan for which cheaper settings are searched: its settings, streams and chains.
 
-    The function ``credits`` returns the cost of streams under other settings.
+    ``costs`` has the cost of each stream by name, in hundredths of a credit. ``credits`` is a function that returns the
+    cost of streams under other settings.
     """
 
     settings: Settings
@@ -63,9 +64,10 @@ class Offer:
 
 @dataclass(frozen=True)
 class Advice:
-    """A suggestion: its settings or tables, the hundredths of a credit that it saves, and the data that it loses.
+    """A suggestion that makes a plan cheaper. ``what`` describes it, ``loses`` the data that it leaves out.
 
-    ``tables`` has one table of each remaining stream, for ``--table``; None if all streams remain.
+    ``settings`` has the changed settings by name. ``tables`` has one table of each remaining stream, for ``--table``;
+    None if all streams remain. ``saves`` is the saving in hundredths of a credit.
     """
 
     what: str

@@ -27,9 +27,9 @@ _BUILDS: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Build:
-    """A finished build: its location, its time, and the number of files of raw transfers that it read.
+    """A finished build. ``location`` is its folder, ``files`` the number of files of raw transfers that it read.
 
-    ``digest`` identifies these files (see ``digest_of``); it is empty for files outside the store.
+    ``digest`` identifies these files (see ``digest_of``); it is empty if they do not belong to a store.
     """
 
     location: str

@@ -12,7 +12,10 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """An error code of the API: its HTTP status, when it occurs, and whether the same call may succeed later."""
+    """An error code of the API. ``status`` is its HTTP status, ``when`` a sentence that says when it occurs.
+
+    ``retryable`` is True if the same call may succeed later.
+    """
 
     code: str
     status: int

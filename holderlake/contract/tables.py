@@ -32,7 +32,11 @@ _ROUNDING: Final = Context(prec=38, rounding=ROUND_HALF_EVEN)
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its name, the meaning of a row, its key, and its schema with a ``comment`` in each field's metadata."""
+    """A table of lake and warehouse. ``row`` is a text with the meaning of a row.
+
+    ``key`` has the columns that identify a row. ``schema`` is the Arrow schema; each field has a ``comment`` in its
+    metadata.
+    """
 
     name: str
     row: str

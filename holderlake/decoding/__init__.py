@@ -64,7 +64,10 @@ _ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, Recu
 
 @dataclass(frozen=True)
 class Decoded:
-    """Tables by name, without the column ``fetched_at``, and the rows and values that could not be read."""
+    """The result of decoding answers. ``tables`` has tables by name, without the column ``fetched_at``.
+
+    ``unreadable`` lists the rows and values that could not be read; it is empty if all could be read.
+    """
 
     tables: Tables
     unreadable: Sequence[Unreadable] = ()

@@ -50,10 +50,10 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A row or value of an answer that could not be read: its code, JSON path and reason.
+    """A row or value of an answer that could not be read, with its JSON ``path`` and the ``reason``.
 
-    ``code`` is ``UNREADABLE_ROW`` or ``UNREADABLE_VALUE``. ``answer`` is the position (from 0) of the answer among
-    those that were decoded together. ``subject`` is the address in the row, None if it has none.
+    ``code`` is ``UNREADABLE_ROW`` or ``UNREADABLE_VALUE``. ``answer`` is the position (from 0) of the answer in the
+    list that was decoded. ``subject`` is the address in the row, None if it has none.
     """
 
     code: str

@@ -108,9 +108,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """Result of an import: the numbers of rows read, added, and skipped as duplicates (already stored, or repeated).
+    """Result of an import from ``source``, as numbers of rows.
 
-    ``conflicts`` counts rows whose key is already stored with other content; the stored row is kept. ``tokens`` has the
+    ``rows`` were read and ``added`` were stored. ``duplicates`` were skipped, because they are stored already or
+    repeated. ``conflicts`` have the key of a stored row but other content; the stored row is kept. ``tokens`` has the
     imported tokens as texts ``chain/address``.
     """
 

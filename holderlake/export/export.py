@@ -49,9 +49,10 @@ _NESTED: Final = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION)\(.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Exported:
-    """A written file: path, format, number of rows, columns and bytes, and the seconds it took.
+    """A file that was written. ``rows`` and ``columns`` are its numbers of rows and columns.
 
-    ``notes`` has numbers for messages to the user, by the keys of ``_NOTES``: for example, how many texts were changed.
+    ``bytes`` is its size, ``seconds`` the time that the export took. ``notes`` has numbers for messages to the user, by
+    the keys of ``_NOTES``: for example, how many texts were changed.
     """
 
     path: Path

@@ -30,10 +30,10 @@ _ENTRY_OVERHEAD: Final = 1_000
 
 @dataclass(frozen=True)
 class EncodedAnswer:
-    """The bytes of an answer and the values of its headers.
+    """The bytes of an answer (``body``), and the values of its headers.
 
-    ``as_of`` is the instant of the answer (unix seconds). ``generation`` is the number of the store's version from
-    which the answer was computed; each import makes a new version.
+    ``as_of`` is the instant of the answer (unix seconds). ``generation`` is the number of the store's latest change
+    when the answer was computed.
     """
 
     body: bytes

@@ -35,9 +35,10 @@ Family = Literal["evm", "solana", "tron", "ton"]
 
 @dataclass(frozen=True)
 class KnownChain:
-    """A known chain: its name, address family and coin, and its ids at two platforms of price data.
+    """A known chain, with its name, its family of addresses and its coin.
 
-    An id is None if the platform does not list the chain. ``evm_id`` is the chain id of EIP-155.
+    ``evm_id`` is the chain id of EIP-155; None for other families. ``dexscreener_id`` and ``coingecko_id`` are the
+    chain's ids at two platforms of price data; None if the platform does not list the chain.
     """
 
     id: str

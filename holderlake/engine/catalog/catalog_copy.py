@@ -41,7 +41,10 @@ _checked: Final[dict[Path, Signature]] = {}
 
 
 class Image(NamedTuple):
-    """The bytes of a catalogue's SQLite pages, the number of its last write, and the CRC-32 of the pages."""
+    """The content of a catalogue: ``pages`` are the bytes of its SQLite pages, ``crc`` is their CRC-32.
+
+    ``write`` is the number of the catalogue's last write.
+    """
 
     pages: bytes
     write: int

@@ -103,7 +103,7 @@ def concatenate_entries(first: Entries, second: Entries) -> Entries:
 class Shared:
     """Entries with a key (for example the counterparty) that several owners have in common.
 
-    Three arrays have one value for each of these entries: ``places`` (its index in the examined ``Entries``),
+    Three arrays have one value for each of these entries: ``places`` (its index in the ``Entries`` that were searched),
     ``key_places`` (the index of its key in ``keys``) and ``firsts`` (True for the owner's first entry with the key).
     """
 

@@ -33,7 +33,7 @@ _ADD: Final = "INSERT OR REPLACE INTO files (path, size, crc32, signature) VALUE
 
 
 class Sum(NamedTuple):
-    """Size (bytes), CRC-32 checksum and signature of a file when it was written.
+    """Size and checksum of a file when it was written: ``size`` in bytes, ``crc32``, and ``signature``.
 
     ``signature`` is a text from ``signature_of``, or None if it was not recorded. Without a signature, the file is read
     and compared before it is used.

@@ -66,7 +66,7 @@ class PartFile:
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run of the adjacency: the name of its file without suffix, and the number of its entries."""
+    """A run of the adjacency. ``file`` is the name of its file without suffix, ``entries`` its number of entries."""
 
     file: str
     entries: int
@@ -74,9 +74,9 @@ class RunFile:
 
 @dataclass(frozen=True)
 class VolumeFile:
-    """A volume of the dictionary: the name of its file without suffix, and the number of its first address.
+    """A volume of the dictionary. ``file`` is the name of its file without suffix.
 
-    ``size`` is the number of its addresses.
+    ``first_number`` is the number of its first address, ``size`` the number of its addresses.
     """
 
     file: str

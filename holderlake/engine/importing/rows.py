@@ -194,7 +194,11 @@ def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class Period:
-    """The number of rows, their first and last unix seconds, and their first and last blocks."""
+    """The number of some rows, and the range of their times and blocks.
+
+    ``first_time`` and ``last_time`` are unix seconds, ``first_block`` and ``last_block`` block numbers; all four are
+    included.
+    """
 
     rows: int
     first_time: int

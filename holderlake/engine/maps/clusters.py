@@ -24,8 +24,11 @@ from holderlake.engine.numeric.bigint import (
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster: its holders by descending balance, the magic nodes between them, and the sum of the holders' raw
-    balances."""
+    """A cluster. ``holders`` has the addresses of its holders, by descending balance.
+
+    ``magic_nodes`` has the addresses of the magic nodes between them. ``amount`` is the sum of the holders' raw
+    balances.
+    """
 
     holders: tuple[str, ...]
     magic_nodes: tuple[str, ...]

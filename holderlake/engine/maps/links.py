@@ -46,9 +46,10 @@ class Links:
 
 
 class Transfers(NamedTuple):
-    """Transfers that make links: senders and receivers (positions in an ``AddressOrder``), token numbers, unix seconds.
+    """Transfers that make links, as arrays with a value for each transfer.
 
-    Transfers of the same sender, receiver and token are sorted by time.
+    ``senders`` and ``receivers`` are positions in an ``AddressOrder``, ``tokens`` token numbers, ``times`` unix
+    seconds. Transfers with the same sender, receiver and token are sorted by time.
     """
 
     senders: Array
@@ -138,11 +139,11 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
 
 
 class Uses(NamedTuple):
-    """Transfers between wallets and exchanges in time windows.
+    """Transfers between wallets and exchanges in time windows. A use is one of these transfers.
 
-    Three arrays have one value for each of the transfers: ``owners`` (the wallet's position in an ``AddressOrder``),
-    ``windows`` (index into ``TimeWindows.keys``), and ``dropped_from``. From the instant with the index
-    ``dropped_from`` on, the transfer does not count, because wallet and exchange are both supernodes.
+    Three arrays have one value for each use: ``owners`` (the wallet's position in an ``AddressOrder``), ``windows``
+    (index into ``TimeWindows.keys``), and ``dropped_from``. From the instant with the index ``dropped_from`` on, wallet
+    and exchange are both supernodes, and the use is left out.
     """
 
     transfers: Transfers
@@ -155,8 +156,8 @@ def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, secon
     """Return the links of the time windows at each of the ascending ``seconds``.
 
     ``chosen`` has a row for each second: the windows that are time nodes of its map, filled up with -1. ``present`` is
-    a mask with a row for each address of ``names`` and a column for each second. Uses by wallets that are not present
-    do not count.
+    a mask with a row for each address of ``names`` and a column for each second: True if the address is a node of the
+    map. Uses by other wallets are left out.
     """
     instants, places = np.nonzero(chosen >= 0)
     windows = chosen[instants, places]

@@ -27,10 +27,11 @@ from holderlake.engine.store.store import Store
 
 
 class Link(NamedTuple):
-    """All transfers of one token from one address to another: exact raw sum, number, and unix seconds of first and
-    last.
+    """All transfers of one token from one address to another.
 
-    A link to or from a time node has the time node's number on the map, and counts only the transfers in its window.
+    ``total_value`` is the exact raw sum, ``total_transfers`` the number of transfers. ``first_time`` and ``last_time``
+    are unix seconds. A link to or from a time node has the number of this time node on the map (``time_node``), and
+    includes only the transfers in its window.
     """
 
     from_address: str

@@ -46,7 +46,10 @@ _LISTED: Final = 100
 
 @dataclass(frozen=True)
 class Negative:
-    """An address with a balance below zero: its raw balance, and the unix second since which it has been below zero."""
+    """An address with a balance below zero.
+
+    It has the raw balance, and the unix second since which the balance has been below zero.
+    """
 
     address: str
     balance: int

@@ -16,7 +16,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Kinds:
-    """The kinds of an address, and the slug of the entity that owns it (None if the label does not show it)."""
+    """The kinds of an address (``is_cex``, ``is_dex``, ``is_contract``).
+
+    ``entity_id`` is the slug of the entity that owns the address; None if the label does not show the owner.
+    """
 
     is_cex: bool = False
     is_dex: bool = False

@@ -11,7 +11,10 @@ from holderlake.engine.records import Key
 
 @dataclass(frozen=True)
 class History:
-    """Summary of a token's stored transfers: their number, and the unix seconds of the first and the last."""
+    """Summary of a token's stored transfers.
+
+    ``transfers`` is their number. ``first_time`` and ``last_time`` are the unix seconds of the first and the last.
+    """
 
     chain: str
     token_address: str

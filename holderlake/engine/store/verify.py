@@ -32,9 +32,10 @@ _DISTRUST: Final = "UPDATE files SET signature = NULL WHERE path = ? AND signatu
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file: its path within the store, the problem and the remedy.
+    """A damaged file. ``path`` is its path within the store.
 
-    ``token`` is the chain and address of the token whose rows the file has; None for other files.
+    ``problem`` is a text about the damage, ``remedy`` the way to repair it. ``token`` is the chain and address of the
+    token whose rows the file has; None for other files.
     """
 
     path: str

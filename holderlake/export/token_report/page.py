@@ -59,7 +59,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the report's table of key figures as text: the value on the first and the last map, and the change."""
+    """A row of the report's table of key figures, as texts.
+
+    ``first`` and ``last`` are the values on the first and the last map, ``change`` is their difference.
+    """
 
     name: str
     first: str

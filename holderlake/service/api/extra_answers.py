@@ -44,9 +44,9 @@ _SIGNATURE: Final = 16
 
 @dataclass(frozen=True)
 class Cursor:
-    """Position in a token's list of holders.
+    """A place between two pages of a token's list of holders.
 
-    It has the last holder of the previous page, and the instant of the list (unix seconds).
+    ``as_of`` is the instant of the list (unix seconds). ``position`` has the last holder of the page before the place.
     """
 
     as_of: int

@@ -31,7 +31,11 @@ _CHECK_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class Balance:
-    """Credits of an account in the current month, in hundredths, and the date of the next renewal."""
+    """Credits of an account in the current month, all in hundredths of a credit.
+
+    ``allowance`` is the month's allowance, ``spent`` the sum of the charges, ``reserved`` the sum of the open
+    reservations. ``renews_on`` is the date on which the allowance begins again.
+    """
 
     allowance: int
     spent: int
@@ -46,7 +50,11 @@ class Balance:
 
 @dataclass(frozen=True)
 class ChargeRequest:
-    """A cost to reserve for one request with a key. ``cost`` is in hundredths of a credit, zero or more."""
+    """A cost to reserve for one request.
+
+    ``key_id`` is the API key's id, ``endpoint`` the name under which usage is counted. ``cost`` is in hundredths of a
+    credit, zero or more.
+    """
 
     key_id: int
     endpoint: str
@@ -55,7 +63,10 @@ class ChargeRequest:
 
 @dataclass(frozen=True)
 class Charge:
-    """A reserved cost. ``id`` identifies it; ``remaining`` are the credits left after it, in hundredths."""
+    """A reservation of a request's cost. ``id`` identifies it.
+
+    ``remaining`` is the account's credit after this reservation, in hundredths of a credit.
+    """
 
     id: str
     remaining: int

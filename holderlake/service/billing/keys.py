@@ -122,7 +122,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Usage:
-    """The requests and credits (hundredths) of one key at one endpoint on one day (UTC)."""
+    """The usage of one key at one endpoint on one day (UTC).
+
+    ``requests`` is the number of charged requests, ``credits`` their cost in hundredths of a credit. ``prefix`` and
+    ``name`` are those of the key.
+    """
 
     prefix: str
     name: str

@@ -27,7 +27,7 @@ _REFRESH_SECONDS: Final = 1.0
 
 @dataclass
 class _Watched:
-    """A value that is read by a function and published as a metric."""
+    """A metric whose value is read by the function ``read``. ``last`` is the value that was read last."""
 
     read: Callable[[], float]
     into: Gauge | Counter

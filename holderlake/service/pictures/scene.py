@@ -36,7 +36,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Line:
-    """A line between two nodes, given by their positions in ``Scene.nodes``.
+    """A line between two nodes. ``first`` and ``second`` are the indexes of the nodes in ``Scene.nodes``.
 
     ``transfers`` is the number of transfers of any token between them, in both directions.
     """
@@ -48,7 +48,11 @@ class Line:
 
 @dataclass(frozen=True)
 class ClusterFigures:
-    """A line of the list of clusters: number (1 is the largest), share of supply (0 to 1) and number of holders."""
+    """One cluster in the picture's list of clusters.
+
+    ``number`` is its number (1 is the largest), ``share`` its share of supply (0 to 1), ``holders`` the number of its
+    holders.
+    """
 
     number: int
     share: float
@@ -57,7 +61,11 @@ class ClusterFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """Key figures of the map. Shares are from 0 to 1, the score from 0 to 100; a figure that does not apply is None."""
+    """Key figures of the map; a figure that does not apply is None.
+
+    ``score`` is the service score, from 0 to 100. ``top_10``, ``exchanges`` and ``contracts`` are the shares of supply
+    (0 to 1) of the ten largest holders, of exchanges and of contracts.
+    """
 
     score: float | None
     top_10: float | None

@@ -24,10 +24,10 @@ _BITS: Final = (ANY, INWARD, OUTWARD)
 
 
 class Entries(NamedTuple):
-    """Entries of the adjacency as arrays: address numbers of owners and counterparties (``others``), unix seconds, and
-    ``kinds``.
+    """Entries of the adjacency, as arrays with a value for each entry.
 
-    A kind is the token number times 2, plus 1 if the owner received.
+    ``owners`` and ``others`` (the counterparties) are address numbers, ``times`` unix seconds. ``kinds`` is the token
+    number times 2, plus 1 if the owner received.
     """
 
     owners: Array

@@ -59,7 +59,10 @@ class Problems:
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """An invalid row: its number in the file (from 1), the invalid column, the reason, and all values of the row."""
+    """An invalid row of a file. ``number`` is its number in the file (from 1).
+
+    ``column`` is the first invalid column, ``reason`` the problem, and ``values`` has all values of the row by column.
+    """
 
     number: int
     column: str

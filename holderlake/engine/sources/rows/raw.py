@@ -83,8 +83,7 @@ class RawTable:
         return (row if self.numbers is None else int(self.numbers[row].as_py())) + 1
 
     def over(self, table: pa.Table) -> RawTable:
-        """Return a copy of this object that has ``table`` as its rows. ``table`` has the same rows, with any columns.
-        """
+        """Return a copy of this object that has ``table`` as its rows. ``table`` has the same rows, and any columns."""
         return replace(self, table=table)
 
 

@@ -20,7 +20,7 @@ _FIRST_WAVE: Final = 26 * DAY
 
 @dataclass(frozen=True)
 class Wallet:
-    """A person's wallet and the second at which it is first funded."""
+    """A person's wallet. ``born`` is the unix second of the first transfer to it."""
 
     address: str
     born: int

@@ -18,7 +18,10 @@ FINEST: Final = 0.0001
 
 @dataclass(frozen=True)
 class TokenTitle:
-    """Content of the title: the token, its chain's id, and the instant of the map (UTC, without zone)."""
+    """Content of a picture's title: name and symbol of the token, the id of its chain, and the instant of the map.
+
+    The instant (``as_of``) is in UTC, without zone.
+    """
 
     name: str
     symbol: str

@@ -29,10 +29,11 @@ _MOST_GROWTH: Final = 1.5
 
 @dataclass(frozen=True)
 class Layout:
-    """Centres and radii of all nodes in pixels, each of shape (nodes,), in the order of ``Scene.nodes``.
+    """Positions and sizes of all nodes of a picture, in pixels.
 
-    The radius of a holder is ``scale * sqrt(share)``, but at least ``smallest``. ``gap`` is the preferred distance
-    between two circles.
+    ``x`` and ``y`` (centres) and ``radius`` are arrays of shape (nodes,), in the order of ``Scene.nodes``. The radius
+    of a holder is ``scale * sqrt(share)``, but at least ``smallest``. ``gap`` is the preferred distance between two
+    circles.
     """
 
     x: Floats

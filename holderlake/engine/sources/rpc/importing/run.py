@@ -136,10 +136,9 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of an import.
+    """Progress of an import. ``blocks_done`` of ``blocks_wished`` blocks were read.
 
-    It has the blocks that were read, the blocks to read in total, the events or transactions that were read, and the
-    seconds since the start.
+    ``logs`` is the number of events or transactions that were read. ``seconds`` is the time since the start.
     """
 
     blocks_done: int
