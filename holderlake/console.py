@@ -53,7 +53,10 @@ _FEW_COLUMNS = 4
 
 
 def prepare_streams() -> None:
-    """Let standard output and error escape characters that they cannot encode; log library warnings as plain text."""
+    """Set up standard output and standard error: characters that they cannot encode are written as escapes.
+
+    Warnings of libraries are then logged as plain text on standard error.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             with suppress(OSError):  # a parent process replaced the stream's file by a pipe

@@ -101,9 +101,9 @@ def tokens_of(rule: AlertRule, watched: Tokens, chains: Collection[str] | None =
 def evaluate(
     warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, tokens: Tokens, span: Span
 ) -> list[Alert]:
-    """Return the alerts of the rule ``name`` about some tokens. Raises ``WarehouseError`` if its query fails.
+    """Return the alerts of the rule ``name`` about the given tokens. Raises ``WarehouseError`` if its query fails.
 
-    ``warehouse`` is a connection to the warehouse. Its temporary view ``watched`` is replaced by the tokens.
+    ``warehouse`` is a connection to the warehouse. ``tokens`` replaces its temporary view ``watched``.
     """
     warehouse.register("watched", _table_of(tokens))
     return list(_alerts(warehouse, name, rule, span))

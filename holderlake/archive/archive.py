@@ -107,7 +107,7 @@ class AnswerArchive:
 
     ``name`` is its folder or URL. If it lies in a bucket (``objects``), ``root`` is the folder of this host's index.
     ``may_be_old`` is called before each paid call of a provider. It returns True if another host may have archived
-    answers since the call before, and raises ``LakeError`` if this host may not write. ``other_records`` returns the
+    answers since it was last called, and raises ``LakeError`` if this host may not write. ``other_records`` returns the
     commit records that a lake in a bucket keeps in its manifests.
     """
 
@@ -144,7 +144,10 @@ class AnswerArchive:
         return hashlib.sha256(_named(provider_id, request, as_of).encode()).hexdigest()
 
     def keys(self, provider_id: str, request: Request, paths: Iterable[str], as_of: datetime | str | None) -> list[str]:
-        """Return the digests of requests that equal ``request`` except for their (percent-encoded) paths, in order."""
+        """Return the digests of several requests that differ from ``request`` only in their paths.
+
+        ``paths`` are percent-encoded. The digests are in the order of ``paths``.
+        """
         head, _, tail = _named(provider_id, request, as_of).partition(json.dumps(request.path))
         return [hashlib.sha256(f'{head}"{path}"{tail}'.encode()).hexdigest() for path in paths]
 
@@ -167,7 +170,8 @@ class AnswerArchive:
         return kept
 
     def put_all(self, answers: Sequence[NewAnswer]) -> list[ArchivedAnswer]:
-        """Archive all answers or none, with one sync to disk, and return them in order. Raises ``OSError``."""
+        """Archive all answers or none, with one sync to disk. Return them in the order of ``answers``. Raises
+        ``OSError``."""
         pieces = [Piece(_about(one), one.raw) for one in answers]
         self._segments.add(pieces)
         return [_answer(one.key, piece) for one, piece in zip(answers, pieces, strict=True)]
@@ -190,10 +194,10 @@ class AnswerArchive:
         return place is not None and _is_since(place, since)
 
     async def holds_now(self, key: str, since: datetime | None = None) -> bool:
-        """Return whether the archive has an answer of a key now, also if another host has just archived it.
+        """Return whether the archive has an answer of a key, fetched at or after ``since`` (naive UTC), from any host.
 
-        Answers that were fetched before ``since`` (naive UTC) do not count. In a bucket, the latest segments of other
-        hosts are added to the index first, once for all concurrent callers of an event loop.
+        If the archive is in a bucket, this first adds the latest segments of other hosts to this host's index.
+        Concurrent callers of an event loop share this step.
         """
         if self._shared is not None and self._may_be_old():
             loop = asyncio.get_running_loop()

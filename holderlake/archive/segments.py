@@ -403,9 +403,9 @@ def supersede(db: sqlite3.Connection, names: Iterable[str]) -> None:
 
 
 def _places(ask: Callable[[str, Sequence[Any]], Iterable[Any]], clauses: str, *values: str) -> list[Place]:
-    """Return locations of the pieces that the SQL ``clauses`` select with their ``values``; ``ask`` runs a query.
+    """Return locations of the pieces that the SQL ``clauses`` select with their ``values``. ``ask`` runs a query.
 
-    Rows whose path is no segment's are left out: those files must never be deleted.
+    A row of the index is left out if its path is not that of a segment, because callers may delete the returned files.
     """
     return _as_places(ask(f"SELECT {_COLUMNS} FROM pieces {clauses}", values))
 

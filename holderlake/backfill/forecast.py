@@ -71,7 +71,10 @@ class Funds:
 
 
 def forecast(calls: Iterable[tuple[int, int]], funds: Funds) -> Forecast:
-    """Return the forecast of calls, in their order: pairs of a number of calls and the cost of each (hundredths)."""
+    """Return the forecast of a plan's calls, which are sent in the order of ``calls``.
+
+    Each element is a number of calls, and the cost of one of them in hundredths of a credit.
+    """
     waiting = [[count, cost] for count, cost in calls if count]
     never = _never(waiting, funds.budget)
     if never:

@@ -171,8 +171,9 @@ def make_plan(
     tables: Sequence[str] | None = None,
     refresh: bool = False,
 ) -> Plan:
-    """Return the plan of all requests that the lake lacks at the instants, for all ``tables`` or some.
+    """Return the plan of the requests that fill the gaps of the lake at the instants.
 
+    ``tables`` limits it to these tables; None means all. With ``refresh``, existing data are requested again too.
     Raises ``ValueError`` for an unknown table, ``InstantAhead`` for an instant that has not passed.
     """
     check_passed(instants, workspace.now())

@@ -184,7 +184,7 @@ def _together(offer: Offer, advice: Sequence[Advice]) -> Advice | None:
 
 
 def _map_has_top(offer: Offer) -> bool:
-    """Return True if even the smallest maps have the details of all top holders that ``addresses`` would fetch."""
+    """Return True if maps of any size have the details of all holders that the stream ``addresses`` would fetch."""
     return offer.plans(MAPS) and offer.settings.addresses.top <= _LOWEST_LIMIT
 
 

@@ -1,7 +1,7 @@
 """Compute maps and holders of many tokens at many instants from the derived tables, as the lake's tables.
 
-The rows equal those of ``engine.maps.batch``. They are computed by partition (chain and instant). Tokens, labels and
-rules come from a store of the engine, which needs no transfers.
+The rows equal those of ``holderlake.engine.maps.batch``. They are computed by partition (chain and instant). Tokens,
+labels and rules are read from a store of the engine; the store may have no transfers.
 """
 
 from __future__ import annotations

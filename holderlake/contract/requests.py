@@ -132,7 +132,11 @@ class ChainsRequest(Request):
 
 
 class TokenRequest(Request):
-    """Base of the requests about one token. The path is ``{root}/{kind}/{chain}/{token_address}``."""
+    """Base of the requests about one token.
+
+    The path is ``{root}/{kind}/{chain}/{token_address}``. ``root`` is ``/v0/tokens`` or, for our own routes,
+    ``/v0/x/tokens``. ``kind`` is a word such as ``map``.
+    """
 
     root: ClassVar[str] = "/v0/tokens"
     kind: ClassVar[str]

@@ -288,7 +288,10 @@ FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 
 def amount_columns(name: str, value: Decimal | None) -> dict[str, Any]:
-    """Return an amount's two columns: ``{name}`` is the decimal, ``{name}_exact`` its text, or None if it is exact."""
+    """Return an amount's two columns by name. ``{name}`` is a decimal; ``{name}_exact`` is the exact text.
+
+    The text is None if the decimal is exact. Both are None for an amount of None.
+    """
     if value is None:
         return {name: None, f"{name}_exact": None}
     fits = value.copy_abs() < _AMOUNT_LIMIT - 1

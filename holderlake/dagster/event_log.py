@@ -128,7 +128,10 @@ def _compact(event: EventLogEntry) -> str:
 
 
 def _shorten(packed: dict[str, Any]) -> dict[str, Any]:
-    """Return a decoded JSON object of Dagster without an empty description or, for an event, its step's fields."""
+    """Return a decoded JSON object of Dagster without its description, if that is empty.
+
+    If the object is an event, the fields that describe its step are left out too.
+    """
     kind = packed.get("__class__")
     if kind == "DagsterEvent":
         return {name: value for name, value in packed.items() if name not in _OF_STEP}

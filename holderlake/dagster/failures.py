@@ -71,7 +71,10 @@ def _code(error: Exception) -> str:
 
 
 def _interrupt(context: OpExecutionContext, error: Exception) -> NoReturn:
-    """End the step as interrupted. Mark the run as being cancelled first, unless it was cancelled in Dagster's UI."""
+    """End the step as interrupted.
+
+    If the run was not cancelled in Dagster's UI, it is first marked as being cancelled.
+    """
     run = context.instance.get_run_by_id(context.run_id)
     if run is not None and run.status == DagsterRunStatus.STARTED:
         context.instance.report_run_canceling(run, "Interrupted by a signal.")

@@ -56,7 +56,10 @@ def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str,
 
 
 def comparison(reader: Reader, chain: str, token: str, before: datetime, after: datetime) -> Columns:
-    """Return one row for each listed holder of a token at two instants: rank, share and amount, and their change."""
+    """Return the holders of a token that are in its list at one or both of two instants, with a row for each.
+
+    The columns have rank, share and amount at both instants, and their change.
+    """
     return _query(reader, "compare", chain=chain, token=token, before=before, after=after)
 
 

@@ -103,7 +103,7 @@ class AddressIds:
     def save(self, catalog: sqlite3.Connection) -> None:
         """List the new addresses in the catalogue as one volume.
 
-        The volume includes the addresses of listed volumes of at most twice its size, and replaces these volumes.
+        Earlier volumes that are at most twice as large as the new one are merged into it, and are no longer listed.
         """
         if not self._fresh and not self._spilled:
             return

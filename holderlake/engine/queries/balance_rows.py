@@ -65,7 +65,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenBalances:
-    """The balances of a token at several instants.
+    """The balances of a token at several instants, as raw amounts.
 
     ``supplies`` has the supply at each instant. ``rows`` are the balances above zero, by descending balance, then
     address. ``negative`` are those below zero, the lowest first.
@@ -151,11 +151,10 @@ class BalanceReader:
         return Rows(part.holders[places], part.balances[places], *self._spans(part, places))
 
     def _changes(self, parts: list[Part], seconds: Array) -> tuple[Array, Array, Rows]:
-        """Return three values: the addresses whose balances differ from the base, their base intervals, and their new
-        balances.
+        """Return three values about the addresses whose balances differ from the base at one or more instants.
 
-        The addresses are ascending. Each differs at one or more of the instants. The second value has rows of the base.
-        The third has the balances of these addresses at all instants.
+        The first has their address numbers, ascending. The second has the rows of the base with their intervals. The
+        third has their balances at all instants.
         """
         pieces = []
         for part in parts[1:]:

@@ -25,8 +25,8 @@ from holderlake.engine.store.store import Store
 class Balances:
     """Balances of a token in raw integers.
 
-    ``supply`` is the sum of mints minus the sum of burns to the zero address. ``holders`` has (address, balance) of
-    balances above zero, by descending balance, then address. ``negative`` has those below zero.
+    ``supply`` is the sum of mints minus the sum of burns to the zero address. ``holders`` has a pair (address, balance)
+    for each balance above zero, by descending balance, then address. ``negative`` has the pairs of balances below zero.
     """
 
     supply: int

@@ -61,9 +61,10 @@ def holders_page(
 
     The page begins with the holder after ``after``, or with the largest holder if ``after`` is None. The returned
     position is ``after`` for the next page; it is None after the last page. Consecutive pages of one instant have each
-    holder once. Ranks continue from the rank of ``after``, which need not be a holder.
+    holder once. The rank of the first holder is one more than the rank of ``after``. The address of ``after`` need not
+    be a holder.
 
-    The table has the columns of ``HOLDERS_PAGE``. Address details are null unless ``details`` is true. Raises
+    The table has the columns of ``HOLDERS_PAGE``. Address details are null if ``details`` is false. Raises
     ``UnknownToken`` or ``UnsupportedToken``. Raises ``NoHolders`` if the first page has no holders.
     """
     token, view, second = supported_token(store, chain, token_address), store.view(), to_unix(as_of)

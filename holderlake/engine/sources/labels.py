@@ -164,7 +164,7 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
             row = json.loads(line)
         except ValueError as error:
             raise bad_source(
-                path, f"not JSON ({error}); the file may be incomplete: fetch it again", row=number
+                path, f"not JSON ({error}); the file may be incomplete: fetch the file again", row=number
             ) from error
         if not isinstance(row, dict) or "address" not in row:
             raise bad_source(path, "not a JSON object with the key address; write one such object per line", row=number)
@@ -190,7 +190,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[_CsvRow]:
                 yield line, row
             line = rows.line_num + 1
     except csv.Error as error:
-        raise bad_source(path, f"not a complete CSV ({error}); fetch it again", line=line) from error
+        raise bad_source(path, f"not a complete CSV ({error}); fetch the file again", line=line) from error
 
 
 def _dicts(header: list[str], rows: Iterable[_CsvRow], entries: _Entries) -> Iterator[dict[str, str]]:
@@ -288,7 +288,7 @@ def _own(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
     """Return the labels of our own CSV. Kinds are derived from the names only if the file has no column of kinds."""
     repeated = [name for name in _OWN_COLUMNS if header.count(name) > 1]
     if repeated:
-        raise bad_source(path, f"column {repeated[0]} occurs more than once; keep one")
+        raise bad_source(path, f"column {repeated[0]} occurs more than once; remove the repetitions")
     source = _hand_source(path)
     labels: dict[tuple[str, str | None], Label] = {}
     for line, row in rows:

@@ -34,7 +34,7 @@ def read_tokens(path: Path) -> list[TokenInfo]:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise bad_source(path, f"not complete JSON ({error}); fetch it again") from error
+        raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from error
     found: dict[tuple[str, str], TokenInfo] = {}
     for number, (chain_id, token) in enumerate(_entries(path, content), start=1):
         if chain_id in _CHAINS:

@@ -46,7 +46,7 @@ class KeyedCache(Generic[K, T]):
 class MetadataCache:
     """A cache of tokens and labels, for reading many tokens in a row.
 
-    ``generation`` is the store's latest change when the cache was made. Cached values never expire.
+    ``generation`` is the number of the store's latest change when the cache was made. Cached values never expire.
     """
 
     def __init__(self, generation: int) -> None:

@@ -91,7 +91,10 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
 
 @contextmanager
 def _writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """Context manager of a transaction of the catalogue. It records a change as of which all answers may differ."""
+    """Context manager of a transaction of the catalogue.
+
+    At the end it records a change of all instants, so that no earlier answer stays valid.
+    """
     with catalogue.transaction(root) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         yield catalog

@@ -88,7 +88,7 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
         if options.timestamp is not None and to_unix(as_of) != cursor.as_of:
             raise ServiceError(
                 "unknown_cursor",
-                f"The cursor needs the timestamp {cursor.as_of}: send it as 'timestamp', or no 'timestamp'",
+                f"The cursor belongs to the timestamp {cursor.as_of}: send this 'timestamp', or none",
             )
         as_of, is_past = from_unix(cursor.as_of), True
     table, position = holders_page(

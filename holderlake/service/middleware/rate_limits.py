@@ -45,8 +45,9 @@ _MAX_ERROR_TEXT: Final = 200
 class RateLimitMiddleware:
     """Answers 429 to a client's calls over ``calls_per_minute``. ``storage`` counts the calls.
 
-    If counting fails, calls pass, and a warning is logged once a minute. A refused client is not counted again before
-    its window ends, so that it does not burden a shared database. Paths in ``unlimited`` have no limit.
+    If counting fails, calls are answered without a limit, and a warning is logged once a minute. A refused client is
+    not counted again before its window ends, so that it does not burden a shared database. Paths in ``unlimited`` have
+    no limit.
     """
 
     def __init__(
@@ -76,7 +77,8 @@ class RateLimitMiddleware:
         await error_response("rate_limited", text, {"Retry-After": str(math.ceil(wait))})(scope, receive, send)
 
     async def _count(self, key: str) -> float:
-        """Count a call of the client ``key``. Return the seconds until it may call again, 0 if this call may pass."""
+        """Count a call of the client ``key``. Return the seconds until it may call again, 0 if this call is within the
+        limit."""
         if key in self._refused_until:
             left = self._refused_until[key] - time.monotonic()
             if left > 0:
@@ -154,7 +156,7 @@ class MemoryStorage(Storage):
         return time.time() + max(0.0, self._end - self._clock())
 
     async def check(self) -> bool:
-        """Return whether the storage works: always."""
+        """Return True: this storage always works."""
         return True
 
     async def reset(self) -> int | None:

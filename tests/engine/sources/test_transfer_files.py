@@ -346,7 +346,7 @@ def test_a_truncated_parquet_file_is_refused(parquet_file: Write, keep: float) -
     path = parquet_file(*(holderlake(value=str(number)) for number in range(2_000)))
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * keep)])
-    assert "it may be damaged: fetch it again" in refusal(path)
+    assert "it may be damaged: fetch the file again" in refusal(path)
     with pytest.raises(BadSource, match="not a complete"):
         detect_format(path)
 

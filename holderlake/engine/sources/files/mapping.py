@@ -211,5 +211,5 @@ def _checked(chosen: ColumnMap) -> ColumnMap:
             raise BadSource(f"{own} is not a column of transfers; use one of {', '.join(KNOWN)}")
     twice = sorted(chosen.columns.keys() & chosen.constants.keys())
     if twice:
-        raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; keep one")
+        raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
     return chosen

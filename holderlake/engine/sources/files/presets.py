@@ -44,7 +44,11 @@ class Preset:
         return None if missing else chosen.over(ColumnMap(found, self.constants))
 
     def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
-        """Return our columns that the user has to map or set for this preset; empty if the file is of another kind."""
+        """Return the columns of our layout that the user must map or set, so that this preset fits the file.
+
+        ``names`` are the file's columns, ``chosen`` is the user's column map. The result is empty if the file has too
+        few of the preset's columns.
+        """
         found, missing = self._found(names, chosen)
         return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
 

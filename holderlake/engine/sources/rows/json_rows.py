@@ -87,7 +87,7 @@ def _whole(path: Path, line: int, text: str) -> Any:
     except ValueError as error:
         if "\n{" in text.strip():
             raise bad_source(path, "not a complete JSON object; write one object on each line", line=line) from None
-        raise bad_source(path, f"not complete JSON ({error}); fetch it again") from None
+        raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from None
 
 
 def _loaded(text: str) -> Any:
@@ -146,7 +146,7 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
     """
     if document.get("error") or (str(document.get("status")) == "0" and isinstance(document.get("result"), str)):
         reason = json.dumps(document.get("error") or document["result"], ensure_ascii=True)[:200]
-        raise bad_source(path, f"the file has an API's error instead of rows: {reason}; fetch it again")
+        raise bad_source(path, f"the file has an API's error instead of rows: {reason}; fetch the file again")
     lists = list(_lists(document, ()))
     found = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
     if not found and is_alone:

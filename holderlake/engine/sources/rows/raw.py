@@ -149,7 +149,7 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise bad_source(path, f"not a {kind} in UTF-8 ({error.reason}); save it in UTF-8, or as Parquet") from error
     except (*_BROKEN, csv.Error) as error:
-        reason = f"not a complete {kind} ({_first_line(error)}); it may be damaged: fetch it again"
+        reason = f"not a complete {kind} ({_first_line(error)}); it may be damaged: fetch the file again"
         raise bad_source(path, reason) from error
 
 
@@ -208,7 +208,9 @@ def _csv_header(path: Path) -> tuple[list[str], str]:
 def _refuse_repeated(path: Path, names: list[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise bad_source(path, f"column {repeated[0] or 'without a name'} occurs more than once; keep one")
+        raise bad_source(
+            path, f"column {repeated[0] or 'without a name'} occurs more than once; remove the repetitions"
+        )
 
 
 def _is_json(path: Path) -> bool:

@@ -68,9 +68,10 @@ class Canvas:
     def circles(
         self, at: Sequence[Point], radii: Sequence[float], fill: Sequence[str], rim: Sequence[str], rim_width: float
     ) -> None:
-        """Draw circles with centres ``at``. ``radii`` include the rim. ``fill`` and ``rim`` are colours.
+        """Draw circles with the centres ``at``. ``radii`` include the rim, which is ``rim_width`` wide; units are
+        pixels.
 
-        All sequences have one element for each circle.
+        ``fill`` and ``rim`` are colours. All sequences have one element for each circle.
         """
         across = [2 * radius - rim_width for radius in radii]
         self._axes.add_collection(

@@ -107,9 +107,10 @@ class Simulation:
     def _push_circles(self, moves: Points) -> tuple[Points, float]:
         """Compute the moves that push near circles apart. A component is a set of circles that lines connect.
 
-        Two circles of one component move alone; circles of different components move with their components. The larger
-        one of a pair moves less. Adds the moves of single circles to ``moves``, shape (circles,). Returns the moves of
-        components, shape (components,), and the largest distance in pixels by which a pair is still too close.
+        If both circles of a pair are of one component, only these two move; else both components move. The larger
+        circle or component of a pair moves less. Adds the moves of single circles to ``moves``, shape (circles,).
+        Returns the moves of components, shape (components,), and the largest distance in pixels by which a pair is
+        still too close.
         """
         first, second = self._near
         one, other = self.component[first], self.component[second]

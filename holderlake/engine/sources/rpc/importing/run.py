@@ -70,7 +70,8 @@ class Selection:
 
     @property
     def named(self) -> list[str]:
-        """The tokens that the user named. They become indexed. With all tokens, only ``native`` can be among them."""
+        """The tokens that the user named, which become indexed. If all tokens are imported, only ``native`` can be
+        among them."""
         return [*self.contracts, *([NATIVE] if self.has_native else [])]
 
     @property
