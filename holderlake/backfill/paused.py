@@ -45,7 +45,7 @@ class Selection:
         tables: Iterable[str],
         refresh_since: str = "",
     ) -> Selection:
-        """Return the selection of these values, sorted, so that the order of the values does not matter."""
+        """Return the selection of these values. It does not depend on their order, because they are sorted."""
         times = tuple(when.isoformat() for when in sorted({parse_when(when) for when in instants}))
         own = [tuple(sorted(set(each))) for each in (chains, tokens, tables)]
         return cls(times, own[0], own[1], own[2], refresh_since)

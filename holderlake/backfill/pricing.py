@@ -69,10 +69,10 @@ class Bill:
 def price(
     workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False, look_up: bool = True
 ) -> Bill:
-    """Return the calls that fill the gaps, in the order of the gaps.
+    """Return the bill of the calls that fill the gaps. The calls are in the order of the gaps.
 
-    Archived answers cost nothing, except with ``refresh``. Without ``look_up``, answers about one token count as not
-    archived, which is faster.
+    Requests with an archived answer cost nothing; with ``refresh``, they are paid again. With ``look_up=False``, the
+    archive is not searched for answers about one token, which is faster; their requests are priced as calls.
     """
     bill = Bill()
     keys: set[str] = set()

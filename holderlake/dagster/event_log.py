@@ -64,9 +64,10 @@ class FastEventLogStorage(SqliteEventLogStorage):
         return table_name in self._tables
 
     def store_event(self, event: EventLogEntry) -> None:
-        """Store an event. Events that a run repeats for further partitions of a table are stored in part.
+        """Store an event of a run.
 
-        Of the repeated ones, materialisations are written to the index of all runs only, and the others are dropped.
+        If the run stores events of one type for several partitions of a table, the first is stored completely. Of the
+        next ones, materialisations are stored only in the index of all runs, and other events are dropped.
         """
         if not self._is_repeated(event):
             super().store_event(event)

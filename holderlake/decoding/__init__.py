@@ -89,8 +89,8 @@ def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
     """Decode maps (JSON bytes) into the five tables of maps by name. ``raws[i]`` is of ``token_addresses[i]``.
 
-    Rows of a token keep their order; rows of several tokens may be mixed. Raises ``MalformedAnswer`` if an answer
-    cannot be parsed.
+    The rows of a token are in the order of its answer; between them there may be rows of other tokens. Raises
+    ``MalformedAnswer`` if an answer cannot be parsed.
     """
     common = _common(as_of, chain=chain)
 

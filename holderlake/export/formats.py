@@ -32,7 +32,7 @@ _NUMBER: Final = r"^[+-]?[0-9]+([.][0-9]+)?$"
 
 
 class Format(ABC):
-    """A file that is being written. ``tables`` means that the format supports nested values and all types."""
+    """A file that is being written. ``tables`` is True if the format supports nested values and all types."""
 
     tables = True
 

@@ -120,7 +120,7 @@ class RowsOnDisk:
     def _slices(self) -> Iterator[pa.Table]:
         """Yield the rows in tables that each cover a range of blocks, in the order of these ranges.
 
-        If the rows did not arrive by block, they are first partitioned by block.
+        If the rows were not added in the order of their blocks, they are first partitioned by block.
         """
         budget = self._sorting.budget
         most = max(self.rows * budget.group // max(self.bytes, 1), 1)

@@ -121,9 +121,10 @@ def maps_of(
     options: MapOptions,
     computed_at: datetime,
 ) -> dict[str, pa.Table]:
-    """Return the map tables of a token at the instants ``as_of``, in their order, by table name.
+    """Return the map tables of a token at the instants ``as_of``, in a dictionary by table name.
 
-    An instant without holders has no rows. ``computed_at`` is the time in the column ``dt_update``.
+    The rows are in the order of ``as_of``. An instant without holders has no rows. ``computed_at`` is the time in the
+    column ``dt_update``.
     """
     seconds, which = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
     tables = map_tables(_map_data(GraphInput.of(store, view, token, seconds, options)), computed_at)

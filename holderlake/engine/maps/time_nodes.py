@@ -51,7 +51,7 @@ class TimeWindows:
 
     @property
     def chosen_exchanges(self) -> Array:
-        """The exchanges of windows that are a time node at any instant, as address numbers."""
+        """The exchanges of those windows that are time nodes at one or more instants, as address numbers."""
         return np.unique(self.of_window[self.chosen[self.chosen >= 0]])
 
     def uses_among(self, entries: Entries) -> tuple[Array, Array]:

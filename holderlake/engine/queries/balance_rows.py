@@ -244,8 +244,9 @@ class BalanceReader:
     def _merged(self, base: Part, start: int, most: int | None) -> Rows:
         """Return the balances of all addresses except the zero address, by descending balance, then address.
 
-        If an address never differs from the base, its intervals from row ``start`` of the base on are returned, else
-        its new balances. With ``most``, smaller holders than the ``most`` largest at each instant may be missing.
+        The balances of an address that differs from the base are its new balances. Those of any other address are its
+        intervals in the base, from row ``start`` on. With ``most``, holders that are not among the ``most`` largest at
+        any instant may be missing.
         """
         left_out = np.union1d(self._replaced, self._zero_places)
         days = (self._first_day, self._instant_of)

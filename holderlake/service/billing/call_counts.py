@@ -57,8 +57,10 @@ class CallCounts:
         self._turn = threading.Lock()
 
     def count(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
-        """Count one call for each of ``callers``. Return for each its calls in its time window of ``seconds``, and the
-        end of the window (unix seconds)."""
+        """Count one call for each of ``callers``, each in its own time window of ``seconds``.
+
+        Return a pair for each caller: the number of its calls in its window, and the end of the window in unix seconds.
+        """
         if not callers:
             return []
         names = [keyed_hash(self._secret, f"caller {caller}").hex()[:32] for caller in callers]

@@ -38,8 +38,10 @@ def write_part(
 
 
 def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Path, budget: Budget) -> ArrayBuckets:
-    """Write the transfers by time, with values of ``width`` limbs. Return the balance changes (address, day, signed
-    digits) in buckets by address number."""
+    """Write the transfers, sorted by time, with values of ``width`` limbs.
+
+    Return the balance changes (address, day, signed digits) in buckets by address number.
+    """
     rows = sum(map(len, pieces))
     times = _type_of_times(pieces)
     columns = ("times", "senders", "receivers", "values")

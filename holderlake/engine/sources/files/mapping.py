@@ -65,7 +65,7 @@ class ColumnMap:
         return bool(self.columns or self.constants)
 
     def over(self, below: ColumnMap) -> ColumnMap:
-        """Return a map with the entries of both maps. This map takes precedence over ``below``."""
+        """Return a map with the entries of this map, and those of ``below`` for columns that this map lacks."""
         constants = {name: value for name, value in below.constants.items() if name not in self.columns}
         named = {name: value for name, value in below.columns.items() if name not in self.constants}
         return ColumnMap({**named, **self.columns}, {**constants, **self.constants})

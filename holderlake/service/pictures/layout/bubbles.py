@@ -96,8 +96,9 @@ def _start(
     """Return the start positions of the nodes in pixels, as complex numbers x + iy of shape (nodes,).
 
     ``components`` has the nodes of each component, as indexes into ``keys``, the keys of all nodes. The largest
-    component is in the middle. The direction of each other component is a hash of its first node's key, so it stays the
-    same when shares change. ``area`` is the area of each node's circle with its gap, shape (nodes,).
+    component is in the middle of the frame. A hash of its first node's key gives the direction in which each other
+    component lies from the middle, so the direction stays the same when shares change. ``area`` is the area of each
+    node's circle with its gap, shape (nodes,).
     """
     at = np.empty(len(keys), dtype=np.complex128)
     areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]

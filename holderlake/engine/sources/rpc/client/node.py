@@ -176,11 +176,10 @@ class Node:
         self._resting[endpoint] = asyncio.get_running_loop().time() + rest
 
     def _worth_another_try(self, error: Exception) -> bool | float:
-        """Return whether to send all calls again after ``error``. A number means: after waiting for this number of
-        seconds.
+        """Return whether all calls are sent again after ``error``: False, True, or the seconds to wait before that.
 
-        The result is False if the endpoints do not contradict each other, because ``_worth_a_retry`` has already
-        handled all other errors, for each request.
+        The result is False if the endpoints do not contradict each other. All other errors were handled by
+        ``_worth_a_retry``, for each request.
         """
         return isinstance(error, _Contradiction) and self._worth_a_retry(error)
 
