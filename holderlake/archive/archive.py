@@ -46,7 +46,8 @@ OtherRecords: TypeAlias = Callable[[PartitionName | None], Iterable[tuple[Partit
 class ArchivedAnswer:
     """An undecoded answer from the archive. ``digest`` is its name, ``sha256`` the hash of ``raw``.
 
-    ``as_of`` is a partition value such as ``20261120T000000Z``, another text, or empty for the latest data.
+    ``as_of`` is a partition value such as ``20261120T000000Z``. For an endpoint without history mode it is ``known``
+    and the day of the call; it is empty for the latest data.
     """
 
     raw: bytes = field(repr=False)
@@ -138,8 +139,8 @@ class AnswerArchive:
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
         """Return the digest that names the answer to a request in the archive.
 
-        ``as_of`` is the answer's instant (naive UTC), another text, or None for the latest data. The request's option
-        ``refresh`` does not change the digest.
+        ``as_of`` is the answer's instant (naive UTC), None for the latest data, or a text such as ``known 2026-11-20``
+        for an endpoint without history mode. The request's option ``refresh`` does not change the digest.
         """
         return hashlib.sha256(_named(provider_id, request, as_of).encode()).hexdigest()
 
@@ -163,8 +164,8 @@ class AnswerArchive:
     ) -> ArchivedAnswer:
         """Archive the bytes ``raw`` of an answer under its digest ``key``; an earlier answer of the key is superseded.
 
-        ``fetched_at`` is naive UTC. ``as_of`` is the answer's instant (naive UTC), another text, or None for the latest
-        data. Raises ``OSError``; then nothing has changed.
+        ``fetched_at`` is naive UTC. ``as_of`` is the value from which ``key`` was computed. Raises ``OSError``; then
+        nothing has changed.
         """
         (kept,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
         return kept

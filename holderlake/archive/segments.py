@@ -174,9 +174,9 @@ class Segments:
         return self._select("WHERE name = ? ORDER BY superseded, id DESC", name)
 
     def places(self) -> Iterator[Place]:
-        """Yield the locations of all pieces by name; superseded pieces after all current ones.
+        """Yield the locations of all pieces: first the current ones, sorted by name, then the superseded ones.
 
-        Memory does not grow with the archive: a query reads the next ten thousand.
+        The index is read in batches of ten thousand locations, so memory does not grow with the archive.
         """
         for superseded in (0, 1) if self._exists() else ():
             query, last = _PAGE.format(columns=_COLUMNS, superseded=superseded), ("", 0)
@@ -267,7 +267,7 @@ class Segments:
         """Write the readable pieces of a damaged segment to a new segment.
 
         ``stored`` are the segment's bytes; ``entries`` are (name, SHA-256, fetch time, start, length) of these pieces.
-        Of each name, the piece fetched last becomes current.
+        If several pieces have one name, the piece that was fetched last becomes the current one.
         """
         frames = [stored[start : start + length] for _, _, _, start, length in entries]
         abouts = ({"digest": name, "sha256": sha, "fetched_at": at} for name, sha, at, _, _ in entries)

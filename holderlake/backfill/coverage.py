@@ -49,11 +49,11 @@ class Held:
 
 @dataclass(frozen=True)
 class Gap:
-    """The subjects of a stream that a partition lacks (``missing``), for example token addresses; empty if complete.
+    """The subjects of a stream that one partition lacks. ``missing`` has them, for example token addresses.
 
-    ``unnamed``: the highest possible number of further missing subjects, whose addresses are not known yet.
-    ``options``: the request options to fetch the subjects with. ``other``: the request options of the existing
-    partition, if they differ from those of the settings; else None.
+    ``missing`` is empty if the partition is complete. ``unnamed`` is the highest possible number of further missing
+    subjects, whose addresses are not known yet. ``options`` are the request options to fetch the subjects with.
+    ``other`` are the request options of the existing partition, if they differ from those of the settings; else None.
     """
 
     stream: Stream
@@ -70,9 +70,10 @@ class Gap:
 
 
 class Coverage:
-    """Finds the gaps of a lake at some instants (naive UTC), for ``tokens`` or, if None, the watchlist's tokens.
+    """Finds the gaps of a lake at some instants (naive UTC).
 
-    The manifests of each chain are read once and kept in memory. With ``refresh``, all subjects count as missing.
+    It examines the tokens ``tokens``, or those of the watchlist if it is None. The manifests of each chain are read
+    once and kept in memory. With ``refresh``, all subjects count as missing.
     """
 
     def __init__(
@@ -173,9 +174,9 @@ class Coverage:
         }
 
     def _with_top(self, partition: Partition, named: Sequence[str], top: int) -> list[str]:
-        """Return ``named`` and the addresses of the partition's holders up to rank ``top``, sorted, no duplicates.
+        """Return the addresses ``named`` and those of the partition's holders up to rank ``top``.
 
-        Raises ``LakeError`` if the file of holders is damaged.
+        The result is sorted and has no duplicates. Raises ``LakeError`` if the file of holders is damaged.
         """
         held = self._of(HOLDERS, partition) if top else None
         if held is None or not held.manifest.tables["holders"].rows:

@@ -120,10 +120,10 @@ def _never(waiting: Sequence[Sequence[int]], budget: Budget) -> str | None:
 
 
 def _spend(waiting: list[list[int]], most: int, *budgets: int | None) -> tuple[int, int]:
-    """Remove up to ``most`` calls from the front of ``waiting``, fewer if one of the ``budgets`` is too small.
+    """Remove up to ``most`` calls from the front of ``waiting``, as far as each of ``budgets`` can pay them.
 
-    ``waiting`` has pairs of a number of calls and the cost of each. Returns the number and the total cost of the
-    removed calls. Amounts are hundredths of a credit; a budget of None has no limit.
+    ``waiting`` has pairs of a number of calls and the cost of each. Returns the number of removed calls and their total
+    cost. Amounts are hundredths of a credit; a budget of None has no limit.
     """
     sent = paid = 0
     while waiting:

@@ -55,7 +55,7 @@ def past_instants(texts: Iterable[str]) -> list[datetime]:
 
 
 def listed_instants(lines: Iterable[str]) -> list[datetime]:
-    """Parse a text with one instant a line, and return the different instants, oldest first.
+    """Parse lines that have one instant each, and return the instants without duplicates, sorted from the oldest.
 
     A # starts a comment. Empty lines are skipped. Raises ``ValueError`` with the numbers of the bad lines, or if there
     is no instant.
@@ -85,9 +85,10 @@ def listed_instants(lines: Iterable[str]) -> list[datetime]:
 def chosen_instants(
     start: str | None, end: str | None, every: str | None, listed: Iterable[str] | None
 ) -> list[datetime]:
-    """Return the instants of a command: a grid (daily and until now by default), or the lines of a list (``listed``).
+    """Return the instants that the options of a command choose: a grid, or the lines of a list (``listed``).
 
-    Raises ``ValueError`` if a grid and a list are given, or neither, or for a future instant.
+    A grid is from ``start`` to ``end`` (by default now), at steps of ``every`` (by default a day). Raises
+    ``ValueError`` if both a grid and a list are given, if neither is given, or for a future instant.
     """
     if listed is not None:
         if start or end or every:

@@ -103,7 +103,8 @@ def parked_after(workspace: Workspace, error: Exception, selection: Selection) -
 
 
 def parked_backfills(workspace: Workspace) -> list[Parked]:
-    """Return all parked backfills: first those that can resume at once, then by the day on which they can resume."""
+    """Return all parked backfills: first those that can resume immediately, then sorted by the day on which they can
+    resume."""
     found = [msgspec.json.decode(content, type=Parked) for content in _documents(workspace).all()]
     return sorted(found, key=lambda one: (one.resume_on or date.min, one.of.id))
 

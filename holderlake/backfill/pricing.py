@@ -103,7 +103,7 @@ def price(
 
 
 def _price_alike(workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, refresh: bool, look_up: bool) -> None:
-    """Add a gap's calls to ``bill``: one request for each subject, and all requests cost the same.
+    """Add to ``bill`` the calls that fill a gap of a stream with one request for each subject, all at the same cost.
 
     With ``look_up``, requests whose answers are in the archive count as archived. With ``refresh``, the requests ask
     the provider for new answers.

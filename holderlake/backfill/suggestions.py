@@ -88,9 +88,9 @@ class Advice:
 
 
 def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
-    """Return the suggestions, the largest saving first, and a last one that combines all suggested settings.
+    """Return all suggestions, sorted by saving from the largest, and one that combines all suggested settings.
 
-    The last one still fills all tables; it is None if no setting is suggested.
+    With the combined suggestion all tables are still filled. It is None if no setting is suggested.
     """
     if not offer.total:
         return [], None

@@ -73,8 +73,8 @@ class MapJob:
     def rows(self, key: tuple[str, int, str], holders: pa.Table, parts: pa.Table) -> pa.Table:
         """Return all tables of one map as rows of ``MAP_ROWS``. There are no rows if the token has no holders.
 
-        ``key`` is chain, unix second and token address. ``holders`` and ``parts`` are this map's rows of the statements
-        with these names (``parts``: ``map_parts``).
+        ``key`` is chain, unix second and token address. ``holders`` and ``parts`` have the rows of this map from the
+        statements ``holders`` and ``map_parts``.
         """
         tables = self._tables(key, holders, parts)
         return pa.table(

@@ -37,7 +37,7 @@ def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> lis
 
 
 def last_results(attempts: Iterable[Attempt]) -> dict[Day, bool]:
-    """Return, for each chain and day, whether the last ended run that fetched all tokens succeeded.
+    """Return by chain and day whether the last ended run succeeded; runs that were limited to some tokens are ignored.
 
     The value is False if all runs of a day were limited to some tokens.
     """

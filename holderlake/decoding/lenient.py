@@ -82,10 +82,11 @@ class _Field:
 
 
 def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Unreadable]]:
-    """Decode JSON bytes as ``shape``, the type of a struct or of a list of structs, and list what cannot be read.
+    """Decode JSON bytes as ``shape``, the type of a struct or of a list of structs.
 
-    ``chain`` is the chain of native tokens in older answers, which name none. Returns the structs, and the rows and
-    values that cannot be read. Raises ``MalformedAnswer`` if the bytes are not JSON, or nothing in them has the shape.
+    Returns the structs, and a list of the rows and values that cannot be read. ``chain`` is the chain of native tokens
+    in older answers, which do not name it. Raises ``MalformedAnswer`` if the bytes are not JSON, or no part of them has
+    the shape.
     """
     try:
         return _read(raw, shape, chain)

@@ -23,10 +23,10 @@ _read_key: Final = msgspec.json.Decoder(TokenKey | None).decode
 
 
 class Transfers:
-    """Builder of the columns of relationships, for several answers together.
+    """Builder of the columns of relationships, for the relationships of several answers.
 
     ``add`` reads the structs of one answer, which may be freed afterwards. ``columns`` then splits the texts of all
-    answers at once with Arrow, and decodes each distinct text once.
+    answers in one step with Arrow, and decodes each distinct text once.
     """
 
     def __init__(self) -> None:

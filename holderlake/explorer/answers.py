@@ -48,7 +48,7 @@ def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str,
     """Return a token's map as of the instant ``at``: nodes, links, clusters and failures, by name.
 
     ``failures`` has the requests for the map that failed. ``links`` is packed to make the JSON smaller: a text column
-    is ``{"values": …, "at": …}``, the distinct texts and, for each row, the index of its text.
+    has two lists. ``values`` are the distinct texts, ``at`` is the index of each row's text.
     """
     subject = {"chain": chain, "token": token, "at": at}
     parts = {part: _query(reader, part, **subject) for part in ("nodes", "clusters", "failures")}

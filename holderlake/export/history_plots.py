@@ -101,10 +101,11 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
 
 
 def followed(rows: pa.Table) -> list[list[tuple[datetime, float]]]:
-    """Follow clusters from map to map. Return for each a list of pairs: instant, share of the supply (0 to 1).
+    """Follow each cluster from map to map. Return a list for each cluster: pairs of instant and share of supply (0 to
+    1).
 
-    ``rows`` are the result of ``clusters.sql``. If a cluster splits, its largest part continues the line, and each
-    other part begins a new one.
+    ``rows`` are the result of ``clusters.sql``. If a cluster splits, its largest part continues its list, and each
+    other part begins a new list.
     """
     lines: list[list[tuple[datetime, float]]] = []
     line_of: dict[tuple[datetime, int], int] = {}

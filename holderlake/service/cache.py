@@ -61,7 +61,8 @@ class EncodedAnswer:
 class _Entry:
     """A cached answer. It is invalid from the time ``expires`` of the cache's clock (seconds).
 
-    An import also makes the entry invalid if it changes data more than ``slack`` seconds before the answer's instant.
+    An import also makes it invalid if the first added transfer is at least ``slack`` seconds older than the answer's
+    instant.
     """
 
     answer: EncodedAnswer

@@ -72,8 +72,8 @@ def freshness_checks(
 def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime | None]:
     """Return the newest as-of instant (naive UTC) at which the lake has answers of a stream, by watched chain.
 
-    For a stream by token or chain the value is None for a chain without answers. For other streams, whose address sets
-    are optional, chains without answers are left out.
+    If the stream's subjects are tokens or chains, all watched chains are in the result, with None for a chain without
+    answers. For other streams, chains without answers are left out, because their address sets are optional.
     """
     watched = sorted(workspace.settings.watchlist)
     newest: dict[str, datetime | None] = dict.fromkeys(watched if stream.by in ("token", "chain") else ())

@@ -56,8 +56,9 @@ class Graphs:
     """The graphs of maps at several instants, as arrays.
 
     A node is an index into ``texts`` (addresses, in alphabetical order) and into ``numbers`` (the address numbers).
-    ``holders`` has the node of each top holder. ``magic`` has a row for each instant with its magic nodes, and
-    ``windows`` a row with the exchanges of its time nodes. Both are in the order of the map, filled up with -1.
+    ``holders`` has the node of each top holder. ``magic`` has a row for each instant with the nodes that are magic
+    nodes. ``windows`` has a row for each instant with the exchanges of its time nodes. The rows are in the order in
+    which the map lists these nodes, filled up with -1.
     """
 
     numbers: Array

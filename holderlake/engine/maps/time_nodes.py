@@ -27,8 +27,8 @@ class TimeWindows:
     of a window is its first unix second divided by ``width``.
 
     A use is an entry between a shown holder and an exchange. Three arrays have one value for each use: ``places``
-    (index of the entry), ``windows`` (index into ``keys``) and ``dropped_from``. From the instant at position
-    ``dropped_from`` on, the use does not count, because holder and exchange are both supernodes.
+    (index of the entry), ``windows`` (index into ``keys``) and ``dropped_from``. From the instant with the index
+    ``dropped_from`` on, holder and exchange are both supernodes, and the use is left out.
 
     ``chosen`` has a row for each instant with its time nodes as indices into ``keys``, those with the most users first,
     filled up with -1.

@@ -158,8 +158,8 @@ def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[
     """Return two masks for pairs of an address (``ones``) and a counterparty (``others``).
 
     The first is True if the address received from the counterparty, the second if it sent to the counterparty.
-    Transfers until the pair's unix second in ``seconds`` count. For speed, the transfers of the address with fewer
-    transfers are searched.
+    Transfers after the pair's unix second in ``seconds`` are left out. For speed, the shorter list of the two
+    addresses' transfers is searched.
     """
     (starts, ends), (other_starts, other_ends) = run.entries(ones), run.entries(others)
     turned = other_ends - other_starts < ends - starts
@@ -222,10 +222,10 @@ def _entries_ever(view: View, addresses: Array) -> Array:
 
 
 def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
-    """Return for each address the first index into ``seconds`` at which ``holds`` is true.
+    """Return for each address the first index into the ascending ``seconds`` at which ``holds`` is true.
 
-    The index is the number of seconds if there is none. ``seconds`` are ascending. ``holds`` takes addresses and a
-    second for each address, and returns a mask. Once true for an address, it must stay true at all later seconds.
+    If there is none, the index is the number of seconds. ``holds`` is a function that takes addresses and a second for
+    each address, and returns a mask. If it is true for an address, it must also be true at all later seconds.
     """
     low, high = np.zeros(len(addresses), np.int64), np.full(len(addresses), len(seconds))
     while (undecided := np.flatnonzero(low < high)).size:

@@ -128,8 +128,10 @@ class BalanceReader:
         self._changed, self._replaced, self._now = self._changes(parts, seconds)
 
     def _spans(self, part: Part, places: Array | slice) -> tuple[Array, Array]:
-        """Return two arrays for the part's intervals at the indices ``places``: the index of the first requested second
-        in each interval, and of the first one after it."""
+        """Return two arrays with a value for each of the part's intervals at the indices ``places``.
+
+        Both have indices of requested seconds: of the first second in the interval, and of the first second after it.
+        """
         last = len(self._instant_of) - 1
         days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
         firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
@@ -223,10 +225,10 @@ class BalanceReader:
         return supplies
 
     def balances(self, start: int, most: int | None) -> TokenBalances:
-        """Return the balances from row ``start`` of the base on, and all balances that differ from the base.
+        """Return the balances in the base from its row ``start`` on, and all balances that differ from the base.
 
-        With ``most``, the result has at least that many of the largest holders at each instant, and may omit smaller
-        ones. None returns all holders.
+        If ``most`` is given, the result has at least the ``most`` largest holders at each instant, and smaller holders
+        may be missing. None returns all holders.
         """
         if self._base is None:
             return TokenBalances(self.supplies, _no_rows(), _no_rows())

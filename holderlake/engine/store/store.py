@@ -174,7 +174,8 @@ class Store(Metadata):
     def roll_back(self, chain: str, after_block: int) -> int:
         """Remove the chain's transfers and opening balances of blocks after ``after_block``, all or none.
 
-        Return the number of removed rows. Call this after a reorganisation, before the chain's new blocks are imported.
+        Return the number of removed rows. Call this method after a reorganisation, before you import the chain's new
+        blocks.
         """
         with self.change() as (catalog, change):
             rows, first_time = change.roll_back(chain, after_block)
@@ -241,7 +242,7 @@ class Store(Metadata):
         return self._duckdb.cursor()
 
     def snapshot(self) -> Store:
-        """Return a store with the present transfers and generation, for a result that needs several queries.
+        """Return a store that stays at the present transfers and generation, for a result that needs several queries.
 
         Tokens and labels are not frozen: a result may contain newer ones than those of its generation. A cache then
         treats the result as older than it is, which is safe.

@@ -149,7 +149,7 @@ def raw_units(
 ) -> render.RawUnits:
     """Return the number of decimals of a token, and of each token in ``tables["grouped_transfers"]``.
 
-    Amounts are converted to raw integers by these numbers. ``tables`` are the tables of the token's map. Without them
+    By these numbers amounts are converted to raw integers. ``tables`` are the tables of the token's map. If it is None,
     only the number of the token itself is returned.
     """
     transfers = None if tables is None else tables["grouped_transfers"]

@@ -237,10 +237,10 @@ class Charges:
     def _close(
         self, connection: sa.Connection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
     ) -> list[str]:
-        """End reservations: charge the ``settled`` ones, delete those in ``released`` and ``doubtful`` (ids).
+        """End reservations (given by id): charge those in ``settled``, delete those in ``released`` and ``doubtful``.
 
-        Returns the ids in ``settled`` and ``released`` that have no reservation. The commit of the
-        ``doubtful`` ones was not confirmed, so they may not exist.
+        Returns the ids in ``settled`` and ``released`` that have no reservation. ``doubtful`` are ids whose commit was
+        not confirmed, so their reservations may not exist.
         """
         ids = [*settled, *released, *doubtful]
         if not ids:
@@ -339,7 +339,7 @@ def _decide(
     balances: Mapping[int, Balance],
     now: datetime,
 ) -> list[Result]:
-    """Return a result for each request, in order: a charge, or the reason for which the request is refused.
+    """Return a result for each element of ``requested``, in the same order: a charge, or the error that refuses it.
 
     ``ids[i]`` becomes the id of the i-th request's charge. ``known`` has the database rows of keys by key id,
     ``balances`` the balances by account id.

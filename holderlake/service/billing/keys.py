@@ -293,11 +293,12 @@ class KeyStore:
     def book(
         self, settled: Sequence[str], released: Sequence[str], requested: Sequence[ChargeRequest]
     ) -> list[Charge | CreditsExhausted | KeyEnded]:
-        """Settle, release and then reserve in one transaction. Return a result for each requested charge, in order.
+        """Settle, release and then reserve in one transaction. Return a result for each of ``requested``, in the same
+        order.
 
-        ``settled`` and ``released`` are ids of charges; an unknown id is logged and ignored. A request that its account
-        cannot pay is refused, and later requests are still tried. If the method raises ``KeysBusy``, the reservations
-        do not exist, or the next call of ``book`` releases them.
+        ``settled`` and ``released`` are ids of charges; an unknown id is logged and ignored. If an account cannot pay a
+        request, its result is the error, and the later requests are still tried. If the method raises ``KeysBusy``, the
+        reservations do not exist, or the next call of ``book`` releases them.
         """
         return self._charges.book(settled, released, requested)
 
@@ -347,8 +348,8 @@ class KeyStore:
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
         """Count one call for each of ``callers``, which are IP addresses or networks as text.
 
-        A client's time window of ``seconds`` begins at its first call. Returns for each caller, in order, the number of
-        calls in its window so far, and the end of the window in unix seconds.
+        A caller's time window of ``seconds`` begins at its first call. Returns a pair for each caller, in the same
+        order: the number of its calls in the window so far, and the end of the window in unix seconds.
         """
         return self._calls.count(callers, seconds)
 

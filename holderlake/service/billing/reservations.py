@@ -33,7 +33,7 @@ class _Release:
 class Billing:
     """Reserves, settles and releases credits for the requests of one event loop.
 
-    ``before`` is a function that the billing thread calls before each batch, so before each reservation.
+    ``before`` is a function that the billing thread calls before each batch of reservations.
     """
 
     def __init__(self, keys: KeyStore, before: Callable[[], object]) -> None:

@@ -115,9 +115,10 @@ def scene_of(tables: Mapping[str, pa.Table]) -> Scene:
 
 
 def _clusters_of_time_nodes(transfers: pa.Table, cluster: Mapping[str, int]) -> dict[int, int]:
-    """Return cluster numbers by time node number, for time nodes in transfers with an address in ``cluster``.
+    """Return the cluster of each time node, as numbers: a dictionary from time node to cluster.
 
-    ``cluster`` has the number of its cluster for each address. ``transfers`` is the table ``grouped_transfers``.
+    The time nodes are those with a transfer of an address in ``cluster``, a dictionary from address to cluster number.
+    ``transfers`` is the table ``grouped_transfers``.
     """
     columns = transfers.select(["time_node", "from_address", "to_address"]).to_pydict()
     return {

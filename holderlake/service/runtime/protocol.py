@@ -219,7 +219,8 @@ class _LimitedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _set_deadline(self) -> None:
-        """Start the deadline for receiving a request. If it runs already, it stays as it is: no byte extends it."""
+        """Start the deadline for receiving a request. A deadline that runs already is not changed, so no byte extends
+        it."""
         if self._deadline is None:
             self._deadline = self.loop.call_later(self.header_seconds, self._too_slow)
 

@@ -16,9 +16,10 @@ from holderlake.engine.sources.files.mapping import ColumnMap
 class Preset:
     """The column map of one kind of export, and the columns that identify it.
 
-    ``columns`` and ``optional`` have the file's columns by our names, with alternatives separated by ``|``.
-    ``constants`` has constant values. The file must have all of ``columns`` and ``known_by``, and none of ``lacks``.
-    ``only`` selects the rows that are transfers: it has, by column, the allowed values in lower case.
+    ``columns`` and ``optional`` are dictionaries from our column names to those of the file, with alternatives
+    separated by ``|``. ``constants`` has constant values. The file must have all of ``columns`` and ``known_by``, and
+    none of ``lacks``. ``only`` selects the rows that are transfers: it has, by column, the allowed values in lower
+    case.
     """
 
     format: str
@@ -53,8 +54,10 @@ class Preset:
         return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
 
     def _found(self, names: Iterable[str], chosen: ColumnMap) -> tuple[dict[str, str], list[str]]:
-        """Return the file's columns by our names, and the needed columns that neither the file nor the user's map
-        has."""
+        """Return a dictionary from our column names to the file's columns, and a list of missing columns.
+
+        The list has the needed columns that neither the file nor the user's map has.
+        """
         spelt = {name.lower(): name for name in names}
         found: dict[str, str] = {}
         given = {*chosen.columns, *chosen.constants}

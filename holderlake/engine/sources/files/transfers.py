@@ -97,7 +97,7 @@ def read_transfers(
     """Return the transfers of a file, in the file's order. Raises ``BadSource`` if any row is invalid.
 
     ``format`` is one of ``FORMATS``; None detects it. ``chain`` is the chain of a file without a chain column.
-    ``column_map`` has the file's columns by our names. ``block_times`` (unix seconds by block) replace the times in the
+    ``column_map`` assigns the file's columns to ours. ``block_times`` (unix seconds by block) replace the times in the
     file.
     """
     found = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))

@@ -128,9 +128,9 @@ async def metrics(request: Request, backend: BackendDependency) -> Response:
 
 
 def _may_read(request: Request, settings: ServiceSettings) -> bool:
-    """Return whether a client may read the metrics: its address must be in the networks ``metrics_from``.
+    """Return True if the client's address is in the networks ``metrics_from``, so that it may read the metrics.
 
-    Addresses in headers such as ``X-Forwarded-For`` must be in these networks too, or be trusted proxies.
+    All addresses in headers such as ``X-Forwarded-For`` must be in these networks too, or be trusted proxies.
     """
     allowed = networks(settings.metrics_from)
     allowed_hops = allowed + networks(settings.trusted_proxies)

@@ -51,9 +51,9 @@ def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[
 
 
 def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first: int, last: int) -> list[Segment]:
-    """Return the blocks from ``first`` to ``last``, both included, that one or more scopes lack, as segments in order.
+    """Return the blocks from ``first`` to ``last`` (both included) that one or more scopes lack, as ascending segments.
 
-    ``covered`` has for each scope the intervals that were read. The blocks of a segment are missing in the same scopes.
+    ``covered`` has for each scope the intervals that were read. All blocks of a segment are missing in the same scopes.
     """
     missing = {scope: list(gaps(intervals, first, last)) for scope, intervals in covered.items()}
     edges = sorted({edge for own in missing.values() for gap in own for edge in (gap.first, gap.last + 1)})

@@ -320,9 +320,9 @@ class ChainImport:
     # ------------------------------------------------------------------ reorganisations
 
     async def _settle(self, head: int) -> bool:
-        """Roll the store back to the newest block that store and node have in common, up to ``head``.
+        """Roll the store back to the newest block, up to ``head``, that is in the store and in the node's chain.
 
-        Return whether rows were removed. Raises ``Diverged`` if they have no block in common.
+        Return True if rows were removed. Raises ``Diverged`` if there is no such block.
         """
         known = self._checkpoints.hashes(0, head)
         newest = max(known, default=None)
