@@ -181,7 +181,10 @@ class Outbox:
         self._mark(due, "sent", 0, now, None)
 
     def postpone(self, due: Due, error: str, now: datetime) -> None:
-        """Record a failed attempt and its error. Each further wait is twice as long, from a minute up to an hour."""
+        """Record a failed attempt to send, its error, and the time of the next attempt.
+
+        The wait before it is a minute, and doubles after each failure up to an hour.
+        """
         self._mark(due, "pending", 0, now + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(due.attempts, 10)), error)
 
     def give_up(self, before: datetime) -> None:

@@ -66,11 +66,11 @@ Address = Annotated[
 
 def _finite(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError(f"a number is expected, not {str(value).lower()}")
+        raise ValueError(f"expected a JSON number, not {str(value).lower()}")
     if isinstance(value, str):
-        raise ValueError(f"a number is expected, not the text {value[:40]!r}")
+        raise ValueError(f"expected a JSON number, not the text {value[:40]!r}; leave out the quotation marks")
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
-        raise ValueError(f"{value} is not a finite number")
+        raise ValueError(f"expected a finite number, not {value}")
     if isinstance(value, Decimal) and value.adjusted() < -_LONGEST_FRACTION:
         # its digits would fill the memory
         raise ValueError(f"{value:.3e} has too many decimals: at most {_LONGEST_FRACTION} are allowed")

@@ -317,7 +317,9 @@ def build(table: Table, rows: Iterable[Mapping[str, Any]], fetched_at: datetime 
     listed = list(rows)
     stray = {name for row in listed for name in row} - set(schema.names)
     if stray:
-        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}; it has {', '.join(schema.names)}")
+        raise KeyError(
+            f"table {table.name} has no column {', '.join(sorted(stray))}; its columns are {', '.join(schema.names)}"
+        )
     columns = {name: [row.get(name) for row in listed] for name in schema.names}
     if fetched_at is not None:
         columns["fetched_at"] = [fetched_at] * len(listed)
@@ -336,7 +338,9 @@ def assemble(
     schema = table.engine_schema
     stray = (common.keys() | columns.keys()) - set(schema.names)
     if stray:
-        raise KeyError(f"table {table.name} has no column {', '.join(sorted(stray))}; it has {', '.join(schema.names)}")
+        raise KeyError(
+            f"table {table.name} has no column {', '.join(sorted(stray))}; its columns are {', '.join(schema.names)}"
+        )
     arrays = []
     for name, dtype in zip(schema.names, schema.types, strict=True):
         values = columns.get(name)

@@ -76,7 +76,8 @@ def is_of_home(run: DagsterRun, home: Path) -> bool:
 
 
 def end_run(instance: DagsterInstance, home: Path, run_id: str) -> bool:
-    """Mark a started run without a process as failed. Return False, and do nothing, if it has ended meanwhile.
+    """Mark a started run without a process as failed, and return True. Return False, and do nothing, if it has ended
+    already.
 
     Dagster then frees the run's slots, and retries it if run retries are configured.
     """

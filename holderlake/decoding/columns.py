@@ -69,7 +69,7 @@ def normalised(addresses: list[str]) -> list[str]:
     if text != text.lower() or text.split() != [text]:
         addresses = [*map(normalise_address, addresses)]
     if "" in addresses:
-        raise ValueError(f"address {addresses.index('') + 1:,} of {len(addresses):,} is empty")
+        raise ValueError(f"address {addresses.index('') + 1:,} of the answer's {len(addresses):,} addresses is empty")
     return addresses
 
 
@@ -170,4 +170,4 @@ def instant_of(text: str) -> datetime:
         instant = datetime.fromisoformat(text.strip())
         return instant.astimezone(UTC).replace(tzinfo=None) if instant.tzinfo else instant
     except OverflowError as error:
-        raise ValueError(f"{text!r} is outside the years 1 to 9999") from error
+        raise ValueError(f"the date-time {text!r} is outside the years 1 to 9999") from error

@@ -231,7 +231,7 @@ def _check_format(catalog: sqlite3.Connection, root: Path, known: Collection[str
     if found not in known:
         raise BadSource(
             f"{root} holds a store of format {found}, and this version of Holderlake reads format {_FORMAT}: install "
-            "the newer version that wrote the store"
+            "the version of Holderlake that wrote the store, or a later one"
         )
     return str(found)
 

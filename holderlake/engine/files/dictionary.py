@@ -207,8 +207,10 @@ class Dictionary:
         return np.stack([self._heads(numbers, 0) ^ np.uint64(1 << 63), self._heads(numbers, 8)], axis=1)
 
     def ranks(self, numbers: Array) -> Array:
-        """Return the position of each address in the alphabetical order of the given addresses, which must be
-        distinct."""
+        """Return the position (from 0) of each address in the alphabetical order of all given addresses.
+
+        ``numbers`` are the numbers of the addresses, without repetitions.
+        """
         order = np.argsort(self._heads(numbers, 0), kind="stable")
         alike = _alike(self._heads(numbers[order], 0))
         if len(alike):  # many begin with the same six hexadecimal digits

@@ -54,7 +54,10 @@ class AddressIds:
         return Dictionary([*self._mapped, *self._fresh])
 
     def ranks(self, numbers: Array) -> Array:
-        """Return the position of each of the given, distinct addresses in their alphabetical order."""
+        """Return the position (from 0) of each address in the alphabetical order of all given addresses.
+
+        ``numbers`` are the numbers of the addresses, without repetitions.
+        """
         return self.dictionary.ranks(numbers)
 
     def numbered(self, rows: pa.Table) -> pa.Table:

@@ -72,7 +72,8 @@ def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool =
 
 
 def unchanged(*named: str) -> Responses:
-    """Return the declaration of a 304, by status. ``named`` are its headers besides ``X-Request-Id`` and ``ETag``."""
+    """Return the declaration of a 304, by status. ``named`` are the headers that it has besides ``X-Request-Id`` and
+    ``ETag``."""
     text = "The caller has this answer already (`If-None-Match`); free."
     return {304: {"description": text, "headers": headers("X-Request-Id", "ETag", *named)}}
 

@@ -160,7 +160,7 @@ def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _receivers(raw: RawTable, chains: pa.Array, names: Sequence[str]) -> pa.Array:
-    """Return for each row the address in the first of the columns ``names`` that has one."""
+    """Return an address for each row: that of the first of the columns ``names`` in which the row has an address."""
     return pc.coalesce(*(columns.addresses(raw, name, chains, optional=True) for name in names if name in raw.columns))
 
 
