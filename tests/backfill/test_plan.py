@@ -151,7 +151,7 @@ def test_addresses_need_holders_only_for_top_holders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "message"), [("map_node", "did you mean map_nodes"), ("failures", "every other table")]
+    ("table", "message"), [("map_node", "did you mean map_nodes"), ("failures", "every run writes it")]
 )
 def test_a_table_that_cannot_be_planned_is_refused_with_a_hint(table: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
