@@ -107,7 +107,7 @@ the damaged files on standard error, and leaves their partitions out too. `holde
 at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in
 each session and each cursor.
 
-Other engines read the files directly (`data/lake/holders/chain=*/timestamp=*/part-0.parquet`).
+Other programs open a table's folder: see [connect your tools](connect.md#parquet-files).
 """
 
 _COMMANDS_HEAD: Final = """\

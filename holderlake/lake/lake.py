@@ -172,7 +172,7 @@ class Lake:
             data = self._intact_bytes(manifest, name)
             if data is None:
                 return None
-            rows[name] = from_parquet(name, data)
+            rows[name] = from_parquet(name, data, manifest.chain)
         return rows
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
@@ -269,8 +269,9 @@ class Lake:
                 latest, before = self._before(place)
                 old = latest.manifest
                 absent = {name: self._lacking(old, name) for name in before} if old else {}
-                after, kept = rows_after_write(place, old, before, new, by, requested, covered, final, options, absent)
-                rows = {**after.tables, REVISIONS: after.revisions}
+                rows, answers, kept = rows_after_write(
+                    place, old, before, new, by, requested, covered, final, options, absent
+                )
                 data = {
                     name: to_parquet(some) for name, some in rows.items() if some.num_rows or name not in SIDE_TABLES
                 }
@@ -279,11 +280,9 @@ class Lake:
                     for name, some in rows.items()
                 }
                 chosen = options_after_write(old, options, covered)
-                if old and _content(old) == (files, kept, chosen, after.answers):
+                if old and _content(old) == (files, kept, chosen, answers):
                     return old
-                manifest = Manifest(
-                    *place, provider, utc_now(), uuid4().hex, files, kept, chosen, dict(after.answers), FORMAT
-                )
+                manifest = Manifest(*place, provider, utc_now(), uuid4().hex, files, kept, chosen, answers, FORMAT)
                 if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
         raise LakeError(

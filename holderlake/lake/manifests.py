@@ -24,8 +24,8 @@ REVISIONS: Final = "revisions"
 SIDE_TABLES: Final = (FAILURES, REVISIONS)
 """Tables about a family's requests: failures and revisions. Each family has its own file of each table."""
 MANIFESTS: Final = "_manifests"
-FORMAT: Final = 1
-"""Format of the manifests that this version writes, and the latest that it reads."""
+FORMAT: Final = 2
+"""Format of the partitions that this version writes, and the latest that it reads. Files of format 1 have ``chain``."""
 
 Place = tuple[str, str, str]
 """A partition: its family, chain and timestamp."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from holderlake.contract.tables import TABLES, conform
 from holderlake.contract.times import parse_partition
 from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, LakeError, Manifest, Place
-from holderlake.lake.versions import Rows, with_answers
+from holderlake.lake.versions import Rows, repeated, with_answers
 
 SUBJECT_COLUMNS: Final = {
     "chain": "chain",
@@ -86,8 +86,8 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     final: bool,
     options: Mapping[str, Any] | None,
     lacking: Mapping[str, Collection[str]],
-) -> tuple[Rows, frozenset[str]]:
-    """Return a partition's rows after a write, with ``failures`` among the tables, and its covered subjects.
+) -> tuple[dict[str, pa.Table], dict[str, list[datetime]], frozenset[str]]:
+    """Return a partition's rows by table after a write, ``answers`` of its manifest, and its covered subjects.
 
     ``old`` and ``before`` are the partition's manifest and rows before the write, ``new`` the rows to write, and
     ``lacking`` the columns that the older files lack; rows and columns are by table. ``by`` is the kind of subject.
@@ -101,25 +101,37 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     if old is not None and None not in (old.options, options) and old.options != options:
         kept = frozenset()  # a partition has one set of options: other subjects must be fetched again
     early = fetched_early(new, as_of, by) if final else frozenset()
-    known = {name: rows for name, rows in before.items() if name not in SIDE_TABLES}
-    after = with_answers(
-        {"family": place[0], "chain": place[1], "as_of": as_of},
-        SUBJECT_COLUMNS[by],
-        Rows(
-            {name: _fetched_since(rows, as_of) for name, rows in known.items()} if final else known,
-            pa.concat_tables([empty(REVISIONS), *revised]),
-            {} if old is None else old.answers,
-        ),
-        {name: rows for name, rows in new.items() if name != FAILURES},
-        {subject: at for subject, at in covered.items() if subject not in early},
-        lacking,
-    )
+    column = SUBJECT_COLUMNS[by]
+    own = {name: rows for name, rows in new.items() if name != FAILURES}
+    revisions = pa.concat_tables([empty(REVISIONS), *revised])
+    answered = {subject: at for subject, at in covered.items() if subject not in early}
+    answers: dict[str, list[datetime]] = {}
+    if old is not None:
+        known = {name: rows for name, rows in before.items() if name not in SIDE_TABLES}
+        if final:
+            known = {name: _fetched_since(rows, as_of) for name, rows in known.items()}
+        held = Rows(known, revisions, old.answers)
+        again = {subject: answered.pop(subject) for subject in repeated(column, held, answered)}
+        about = {"family": place[0], "chain": place[1], "as_of": as_of}
+        after = with_answers(about, column, held, own, again, lacking)
+        own, revisions, answers = dict(after.tables), after.revisions, dict(after.answers)
+    answers |= {subject: [answered[subject]] for subject in _without_rows(own, column, answered)}
     tables = {
         name: merged(before.get(name), rows, subject_column(name, by), requested if name == FAILURES else covered)
-        for name, rows in {FAILURES: new[FAILURES], **after.tables}.items()
+        for name, rows in {FAILURES: new[FAILURES], **own}.items()
     }
-    revisions = after.revisions.sort_by([(name, "ascending") for name in ("subject", "table_name", "fetched_at")])
-    return Rows(tables, revisions, after.answers), (kept | covered.keys()) - early
+    order = [(name, "ascending") for name in ("subject", "table_name", "fetched_at")]
+    tables[REVISIONS] = revisions.sort_by(order)
+    return tables, answers, (kept | covered.keys()) - early
+
+
+def _without_rows(tables: Mapping[str, pa.Table], column: str, subjects: Collection[str]) -> set[str]:
+    """Return the subjects that have no row in any table; ``column`` is the column with a row's subject."""
+    left = set(subjects)
+    for rows in tables.values():
+        if left and rows.num_rows:
+            left -= {*pc.unique(rows[column]).to_pylist()}
+    return left
 
 
 def _fetched_since(rows: pa.Table, as_of: datetime) -> pa.Table:
@@ -150,21 +162,28 @@ def fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, kind: str) ->
 
 
 def to_parquet(rows: pa.Table) -> bytes:
-    """Encode rows as Parquet.
+    """Encode rows of one partition as Parquet, without the column ``chain``, which is in the file's path.
 
-    Only texts and instants get a dictionary, because they repeat. Only the first three columns (chain, instant,
-    subject) get statistics, because readers skip files by them; statistics of all columns would cost a tenth more time.
+    Programs that read a table's folder refuse a column that is in both. Only texts and instants get a dictionary,
+    because they repeat. Only the first two columns (instant, subject) get statistics, because readers skip files by
+    them; statistics of all columns would cost a tenth more time.
     """
+    rows = rows.drop_columns("chain")
     repeating = [field.name for field in rows.schema if pa.types.is_string(field.type) or field.name in _INSTANTS]
     sink = io.BytesIO()  # its bytes are not copied, unlike those of a stream of Arrow
-    statistics = rows.schema.names[:3]
+    statistics = rows.schema.names[:2]
     pq.write_table(rows, sink, compression="zstd", use_dictionary=repeating, write_statistics=statistics)
     return sink.getvalue()
 
 
-def from_parquet(table: str, data: bytes) -> pa.Table:
-    """Decode the Parquet bytes of a table's file. Returns an empty table for empty bytes."""
-    return conform(TABLES[table], pq.ParquetFile(pa.BufferReader(data)).read()) if data else empty(table)
+def from_parquet(table: str, data: bytes, chain: str) -> pa.Table:
+    """Decode the Parquet bytes of a table's file of one chain. Returns an empty table for empty bytes."""
+    if not data:
+        return empty(table)
+    rows = pq.ParquetFile(pa.BufferReader(data)).read()
+    if "chain" not in rows.column_names:  # format 1 has it
+        rows = rows.append_column("chain", pa.repeat(pa.scalar(chain), rows.num_rows))
+    return conform(TABLES[table], rows)
 
 
 def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
@@ -175,7 +194,8 @@ def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
     if not data:
         return frozenset()
     found = frozenset(pq.ParquetFile(pa.BufferReader(data)).schema_arrow.names)
-    own = frozenset(TABLES[table].schema.names)
+    own = frozenset(TABLES[table].schema.names) - {"chain"}
+    found -= {"chain"}
     if found - own:
         raise LakeError(
             f"{path} has the column {min(found - own)!r}, which this version does not know: "

@@ -76,6 +76,18 @@ class _Version(NamedTuple):
         return self.since <= time and (self.until is None or time < self.until)
 
 
+def repeated(column: str, before: Rows, covered: Collection[str]) -> set[str]:
+    """Return the covered subjects about which there were answers before; ``column`` is the column with a row's subject.
+
+    Pass them to ``with_answers``.
+    """
+    subjects = {*covered}
+    held = {*before.answers}.union(
+        *(pc.unique(rows[column]).to_pylist() for rows in before.tables.values() if rows.num_rows)
+    )
+    return subjects & held.union(pc.unique(before.revisions["subject"]).to_pylist())
+
+
 def with_answers(
     about: Row,
     column: str,
@@ -84,7 +96,7 @@ def with_answers(
     covered: Mapping[str, datetime],
     lacking: Mapping[str, Collection[str]],
 ) -> Rows:
-    """Return the rows of new answers, and of older answers about the same subjects.
+    """Return the rows of further answers, and of the older answers about the same subjects.
 
     - ``about``: the partition's ``family``, ``chain`` and ``as_of``.
     - ``column``: the column with a row's subject.
@@ -94,18 +106,15 @@ def with_answers(
 
     ``tables`` of the result have the rows of covered subjects only, and the other rows of ``new``.
     """
+    if not covered:
+        return Rows(new, before.revisions, before.answers)
     was = {name: _by_subject(rows, column, covered) for name, rows in before.tables.items()}
     revised = _by_subject(before.revisions, "subject", covered)
-    repeated = sorted(covered.keys() & {*revised, *before.answers}.union(*was.values()))
     answers = dict(before.answers)
-    for subject in _without_rows(new, column, covered.keys() - set(repeated)):
-        answers[subject] = [covered[subject]]
-    if not repeated:
-        return Rows(new, before.revisions, answers)
     now = {name: _by_subject(rows, column, covered) for name, rows in new.items()}
     common = frozenset({"chain", "as_of", column})
     parts = []
-    for subject in repeated:
+    for subject in sorted(covered):
         old = {name: was.get(name, {}).get(subject, rows.slice(0, 0)) for name, rows in new.items()}
         rows = {name: now[name].get(subject, every.slice(0, 0)) for name, every in new.items()}
         uncompared = {
@@ -116,8 +125,8 @@ def with_answers(
         parts.append(_with_answer(held, answer))
         answers |= {one: times for one, times in parts[-1].answers.items() if times}
     return Rows(
-        {name: _joined(rows, column, repeated, [part.tables[name] for part in parts]) for name, rows in new.items()},
-        _joined(before.revisions, "subject", repeated, [part.revisions for part in parts]),
+        {name: _joined(rows, column, covered, [part.tables[name] for part in parts]) for name, rows in new.items()},
+        _joined(before.revisions, "subject", covered, [part.revisions for part in parts]),
         answers,
     )
 
@@ -307,12 +316,3 @@ def _without(rows: pa.Table, column: str, subjects: Collection[str]) -> pa.Table
 def _joined(rows: pa.Table, column: str, subjects: Collection[str], parts: Sequence[pa.Table]) -> pa.Table:
     """Return ``rows`` with those of ``subjects`` replaced by ``parts``."""
     return pa.concat_tables([_without(rows, column, subjects), *parts])
-
-
-def _without_rows(tables: Tables, column: str, subjects: Collection[str]) -> set[str]:
-    """Return the subjects that have no row in any table."""
-    left = set(subjects)
-    for rows in tables.values():
-        if left and rows.num_rows:
-            left -= {*pc.unique(rows[column]).to_pylist()}
-    return left

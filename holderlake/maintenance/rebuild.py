@@ -245,7 +245,6 @@ class Rebuild:
 
     def _carry(self, lake: Lake, manifest: Manifest) -> None:
         """Copy a partition to the new lake. Raises ``LakeError`` for a file that does not match its manifest."""
-        self.fresh.claim(manifest.provider)
         self.fresh.replace(manifest, lake.files(manifest))
 
 

@@ -10,16 +10,20 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from holderlake import console
 from holderlake.archive.segments import FORMAT as ARCHIVE_FORMAT
 from holderlake.engine.catalog.catalog import is_current
 from holderlake.engine.catalog.catalog_copy import CATALOG
 from holderlake.engine.store.store import Store
-from holderlake.lake.lake import LakeError
+from holderlake.lake.lake import Lake, LakeError, Manifest
+from holderlake.lake.manifests import FORMAT as LAKE_FORMAT
+from holderlake.lake.manifests import NO_FILE, table_file
+from holderlake.lake.rows import to_parquet
 from holderlake.provider.ledger.statements import FORMAT as LEDGER_FORMAT
 from holderlake.storage.formats import FORMAT_FILE, too_new, write_format
 from holderlake.storage.locks import locked
@@ -127,13 +131,37 @@ def _archive(workspace: Workspace) -> Iterator[Step]:
 
 
 def _lake(workspace: Workspace) -> Iterator[Step]:
-    """Check the formats of the lake, and yield no step, because this version reads all earlier formats.
+    """Yield the step that writes partitions of earlier formats again, with the same rows and times.
 
-    Raises ``LakeError`` for a later format. Manifests in a bucket are not read: each use checks their formats.
+    Raises ``LakeError`` for a later format. A lake in a bucket stays as it is: this version reads all earlier formats.
     """
-    for _ in workspace.lake.manifests() if workspace.lake.is_local else ():
-        pass
-    yield from ()
+    lake = workspace.lake
+    old = [one for one in lake.manifests() if one.format < LAKE_FORMAT] if lake.is_local else []
+    if old:
+        sizes = [sum(file.bytes for file in one.tables.values()) for one in old]
+
+        def run() -> None:
+            with console.progress("writing partitions again", len(old)) as bar:
+                for one in old:
+                    _write_again(lake, one)
+                    bar.advance(bar.task_ids[0])
+
+        what = "leave the column chain out of the files, so that other programs can read a table's folder"
+        yield Step("lake", what, sum(len(one.tables) for one in old), sum(sizes), max(sizes), run)
+
+
+def _write_again(lake: Lake, manifest: Manifest) -> None:
+    """Write a partition in the present format. A damaged one is left for ``holderlake rebuild --damaged``."""
+    rows = lake.intact_rows(manifest)
+    if rows is None:
+        return
+    files = {name: to_parquet(some) for name, some in rows.items() if manifest.tables[name] != NO_FILE}
+    tables = {name: table_file(rows[name].num_rows, data) for name, data in files.items()}
+    lake.replace(
+        replace(manifest, tables=manifest.tables | tables, commit=uuid4().hex, format=LAKE_FORMAT),
+        files,
+        lake.store.latest(manifest.place),
+    )
 
 
 def _store(workspace: Workspace) -> Iterator[Step]:

@@ -157,7 +157,8 @@ SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
 """
 _ALL_OR_INTACT: Final = """\
 FROM read_parquet(
-    coalesce(getvariable('{name}_files'), [{paths}]), hive_partitioning = false, union_by_name = true, filename = true
+    coalesce(getvariable('{name}_files'), [{paths}]),
+    hive_partitioning = true, hive_types_autocast = false, union_by_name = true, filename = true
 )"""
 _NO_FILES: Final = "SELECT CAST(NULL AS VARCHAR) AS filename WHERE false"
 _EMPTY: Final = """

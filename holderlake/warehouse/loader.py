@@ -46,7 +46,7 @@ INSERT INTO {table} BY NAME
 SELECT * RENAME (as_of AS timestamp)
 FROM (
     SELECT COLUMNS(lambda name: name IN ({columns}))
-    FROM read_parquet($files, hive_partitioning = false, union_by_name = true)
+    FROM ({files})
 )
 {sorting}
 """
@@ -57,10 +57,10 @@ _UNSORTED: Final = frozenset({"grouped_transfers"})
 Sorting would double the time of a load and save 5 % of the bytes. Without sorting, DuckDB need not keep the rows in
 memory, so a batch may be large.
 """
-_KEY_HASHES: Final = "SELECT hash({key}) AS hash FROM read_parquet($files, hive_partitioning = false)"
+_KEY_HASHES: Final = "SELECT hash({key}) AS hash FROM ({files})"
 _SHARED_KEYS: Final = """
 SELECT chain, as_of, count(*) - count(DISTINCT hash({key})) AS rows
-FROM read_parquet($files, hive_partitioning = false)
+FROM ({files})
 GROUP BY chain, as_of
 HAVING rows > 0
 """
@@ -79,6 +79,8 @@ _INSERT_STATE: Final = {
 }
 
 Item = TypeVar("Item")
+File = tuple[str, Path]
+"""The chain of a Parquet file, and its path."""
 Partition = tuple[str, str, datetime]
 """A partition: its family, chain and instant (naive UTC)."""
 
@@ -119,7 +121,7 @@ class Loading:
             self._load_side_table(connection, links, table)
 
     def _load_batch(self, connection: duckdb.DuckDBPyConnection, links: Path, batch: Sequence[Pending]) -> None:
-        files: dict[str, dict[Path, int]] = {}
+        files: dict[str, dict[File, int]] = {}
         stale: dict[str, list[Pending]] = {}
         loaded = []
         self.lake.store.prefetch(one.manifest for one in batch)
@@ -132,7 +134,7 @@ class Loading:
             loaded.append(one)
             for name in names:
                 rows = one.manifest.tables[name].rows
-                files.setdefault(name, {})[linked[name]] = rows
+                files.setdefault(name, {})[one.manifest.chain, linked[name]] = rows
                 self.rows[name] += rows
                 if one.key in self.before:
                     stale.setdefault(name, []).append(one)
@@ -164,7 +166,7 @@ class Loading:
             if files is None:
                 self._note_damage(manifest)
         _delete(connection, table, self.loaded)
-        _insert(connection, table, [files[table] for _, files in linked if files])
+        _insert(connection, table, [(manifest.chain, files[table]) for manifest, files in linked if files])
         self.rows[table] += sum(manifest.tables[table].rows for manifest, files in linked if files)
 
     def _note_damage(self, manifest: Manifest) -> None:
@@ -176,13 +178,13 @@ class Loading:
         if now is None or now.commit == manifest.commit:
             self.damaged += map(str, damaged_files(self.lake, manifest, every_byte=True))
 
-    def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
+    def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[File]) -> None:
         """Add a message to ``duplicates`` for each chain and instant with two rows of the same key in ``files``."""
-        key, named = ", ".join(TABLES[table].key), {"files": [str(path) for path in files]}
-        hashes = np.sort(connection.sql(_KEY_HASHES.format(key=key), params=named).to_arrow_table()["hash"].to_numpy())
+        named = {"key": ", ".join(TABLES[table].key), "files": schema.files_sql(files)}
+        hashes = np.sort(connection.sql(_KEY_HASHES.format(**named)).to_arrow_table()["hash"].to_numpy())
         if not (hashes[1:] == hashes[:-1]).any():  # the usual case; counting by partition is many times slower
             return
-        for chain, at, rows in connection.execute(_SHARED_KEYS.format(key=key), named).fetchall():
+        for chain, at, rows in connection.execute(_SHARED_KEYS.format(**named)).fetchall():
             self.duplicates.append(
                 f"{table} of {chain} at {partition_text(at)}: {rows} rows repeat the key of another row"
             )
@@ -251,14 +253,14 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Seque
         connection.execute(_DELETE.format(table=table))
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[File]) -> None:
     """Insert the rows of Parquet files into a table, and delete the files, which are links."""
     if files:
         sorting = "" if table in _UNSORTED else f"ORDER BY {schema.order(TABLES[table], 'as_of')}"
         columns = ", ".join(map(schema.quoted, TABLES[table].schema.names))
-        insert = _INSERT.format(table=table, columns=columns, sorting=sorting)
-        connection.execute(insert, {"files": [str(path) for path in files]})
-    for path in files:
+        insert = _INSERT.format(table=table, columns=columns, files=schema.files_sql(files), sorting=sorting)
+        connection.execute(insert)
+    for _, path in files:
         path.unlink()
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
 from itertools import takewhile
+from pathlib import Path
 from typing import Final
 
 import duckdb
@@ -215,6 +216,22 @@ def order(table: Table, instant: str) -> str:
 def quoted(text: str) -> str:
     """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def files_sql(files: Iterable[tuple[str, Path]]) -> str:
+    """Return SQL that reads Parquet files of one table, given as pairs of chain and path.
+
+    The chain is in the path of a lake's file, but not in that of a copy. Files of formats before 2 contain it too.
+    Columns that some files lack are null.
+    """
+    paths: dict[str, list[str]] = {}
+    for chain, path in files:
+        paths.setdefault(chain, []).append(quoted(str(path)))
+    return " UNION ALL BY NAME ".join(
+        f"SELECT {quoted(chain)} AS chain, COLUMNS(lambda name: name <> 'chain') "
+        f"FROM read_parquet([{', '.join(listed)}], hive_partitioning = false, union_by_name = true)"
+        for chain, listed in paths.items()
+    )
 
 
 def install(connection: duckdb.DuckDBPyConnection) -> None:

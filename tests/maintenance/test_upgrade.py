@@ -43,7 +43,7 @@ from tests.maintenance.killed_work import upgraded, workspace_of
 
 ARCHIVE: Final = Path(__file__).with_name("home-0.2.0.tar.xz")
 KILLS: Final = 60
-PARTS: Final = ["ledger", "archive", "warehouse", "Dagster's history"]
+PARTS: Final = ["ledger", "archive", "lake", "warehouse", "Dagster's history"]
 
 
 @pytest.fixture(scope="module")

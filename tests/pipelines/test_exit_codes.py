@@ -119,7 +119,12 @@ def test_failed_asset_checks_are_printed_with_the_run(
     fill(workspace, HOLDERS, CHAIN, MAY)
     (manifest,) = workspace.lake.manifests("holders")
     rows = workspace.lake.rows(manifest, "holders").slice(1)  # rank 1 is gone
-    options = {"provider": manifest.provider, "by": "token", "requested": manifest.covered, "covered": manifest.covered}
+    options = {
+        "provider": manifest.provider,
+        "by": "token",
+        "requested": manifest.covered,
+        "covered": dict.fromkeys(manifest.covered, manifest.written_at),
+    }
     workspace.lake.write("holders", CHAIN, MAY, {"holders": rows}, **options)
     with dagster_instance(workspace.settings.dagster_home) as instance:
         ingest_day(workspace, instance, CHAIN, [MAY])

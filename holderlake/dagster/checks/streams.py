@@ -30,7 +30,7 @@ from holderlake.dagster.metadata.tables import asset_key
 from holderlake.dagster.partitions import days_of
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import Lake, Manifest
-from holderlake.warehouse.schema import quoted
+from holderlake.warehouse.schema import files_sql
 from holderlake.workspace import Workspace
 
 _COUNTS: Final = "rows_are_those_of_the_manifest"
@@ -38,7 +38,7 @@ _LISTED: Final = 10
 _MEMORY: Final = "256MB"
 _VIEW: Final = """
 CREATE VIEW {name} AS
-FROM read_parquet([{paths}], hive_partitioning = false, union_by_name = true)
+{files}
 UNION ALL BY NAME FROM _{name}
 """
 _RULE: Final = re.compile(r"-- rule: (\w+) on (\w+)\n(.*?);", re.DOTALL)
@@ -137,11 +137,12 @@ def evaluate(
 
 
 def rows_that_break(
-    rules: Iterable[Rule], tables: Mapping[str, pa.Table | Sequence[Path]]
+    rules: Iterable[Rule], tables: Mapping[str, pa.Table | Sequence[tuple[str, Path]]]
 ) -> Iterator[tuple[Rule, pa.Table]]:
     """Yield each rule with the rows that break it, as a table with the columns of ``Rule``.
 
-    ``tables`` has each table's rows by name: in memory, or as Parquet files, which are streamed.
+    ``tables`` has each table's rows by name: in memory, or as Parquet files (chain and path), which are
+    streamed.
     """
     with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
         connection.execute("SET enable_progress_bar = false")
@@ -149,9 +150,8 @@ def rows_that_break(
             if isinstance(rows, pa.Table):
                 connection.register(name, rows)
             else:
-                paths = ", ".join(quoted(str(path)) for path in rows)
                 connection.register(f"_{name}", TABLES[name].schema.empty_table())  # columns that older files lack
-                connection.execute(_VIEW.format(name=name, paths=paths))
+                connection.execute(_VIEW.format(name=name, files=files_sql(rows)))
         for rule in rules:
             yield rule, connection.sql(rule.sql).to_arrow_table()
 
@@ -195,6 +195,6 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
     return [*rules, *counts]
 
 
-def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[Path]:
-    paths = [lake.store.path(one, table) for one in manifests if one.tables[table].rows]
-    return paths or TABLES[table].schema.empty_table()
+def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[tuple[str, Path]]:
+    files = [(one.chain, lake.store.path(one, table)) for one in manifests if one.tables[table].rows]
+    return files or TABLES[table].schema.empty_table()
