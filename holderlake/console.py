@@ -48,6 +48,8 @@ err = _TextConsole(stderr=True)
 _NUMBER = re.compile(r"-|-?[\d,]+(\.\d+)?")
 _SMALL = 0.001
 """Floats below this value are shown with four significant digits."""
+_FEW_ROWS = 100
+"""A table with more rows is printed without line breaks within cells."""
 _FEW_COLUMNS = 4
 """A table with at most this many columns is printed as a table, even if it is wider than the terminal."""
 
@@ -86,6 +88,7 @@ def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> 
 
     A table of over four columns that is wider than the terminal is printed row by row, with one value per line.
     """
+    columns = [printable(column) for column in columns]
     texts = [[_text(value) for value in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     if title:
@@ -93,9 +96,12 @@ def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> 
     if sum(widths) + 2 * len(widths) > out.width and len(columns) > _FEW_COLUMNS:
         _blocks(columns, texts)
         return
+    numbers = [bool(texts) and all(map(_NUMBER.fullmatch, column)) for column in zip(*texts, strict=True)]
+    if len(texts) > _FEW_ROWS:
+        _lines([columns, *texts], widths, numbers)
+        return
     table = Table(box=None, pad_edge=False)
-    for place, column in enumerate(columns):
-        numeric = bool(texts) and all(_NUMBER.fullmatch(line[place]) for line in texts)
+    for column, numeric in zip(columns, numbers or [False] * len(columns), strict=True):
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for line in texts:
         table.add_row(*line)
@@ -105,9 +111,18 @@ def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> 
 def _blocks(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
     width = max(map(len, columns))
     for number, line in enumerate(texts, start=1):
-        out.print(f"row {number}", style="dim")
-        for column, text in zip(columns, line, strict=True):
-            out.print(f"  {column.ljust(width)}  {text}", soft_wrap=True)
+        values = "".join(f"  {column.ljust(width)}  {text}\n" for column, text in zip(columns, line, strict=True))
+        out.file.write(f"row {number}\n{values}")
+
+
+def _lines(lines: Iterable[Sequence[str]], widths: Sequence[int], numbers: Sequence[bool]) -> None:
+    """Print lines of aligned texts, columns of numbers to the right. Rich needs milliseconds a row for the same."""
+    for line in lines:
+        cells = (
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(line, widths, numbers, strict=True)
+        )
+        out.file.write("  ".join(cells).rstrip() + "\n")
 
 
 def arrow(title: str, table: pa.Table) -> None:

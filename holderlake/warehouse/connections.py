@@ -69,28 +69,38 @@ def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def run_query(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
-    """Return the rows of a query. Raises ``WarehouseError`` with DuckDB's message."""
+def run_query(
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Sequence[Any] | None = None,
+    *,
+    most: int | None = None,
+) -> pa.Table:
+    """Return the rows of a query, or the first ``most``. Raises ``WarehouseError`` with DuckDB's message."""
     try:
         relation = connection.sql(sql, params=parameters)
-        return pa.table({}) if relation is None else relation.to_arrow_table()
+        if relation is None:
+            return pa.table({})
+        return (relation if most is None else relation.limit(most)).to_arrow_table()
     except duckdb.Error as error:
         if _CORRUPT in str(error):
             raise DamagedWarehouse(f"the warehouse is damaged ({first_line(error)}); {REMEDY}") from error
         raise WarehouseError(str(error)) from error
 
 
-def run_foreign_query(connection: duckdb.DuckDBPyConnection, sql: str, *, files: bool) -> pa.Table:
+def run_foreign_query(
+    connection: duckdb.DuckDBPyConnection, sql: str, *, files: bool, most: int | None = None
+) -> pa.Table:
     """Return the rows of a query that a user wrote. The query cannot write, and reads files only if ``files`` is True.
 
-    Raises ``WarehouseError``.
+    ``most`` is the largest number of rows to return; None returns all. Raises ``WarehouseError``.
     """
     if files:
         _check_only_reads(connection, sql)
     else:
         forbid_files(connection)
     try:
-        return run_query(connection, sql)
+        return run_query(connection, sql, most=most)
     except WarehouseError as error:
         if "disabled by configuration" in str(error) or "disabled through configuration" in str(error):
             reason = f"the query is refused ({first_line(error)})"

@@ -133,13 +133,13 @@ class Warehouse:
         with self.connect() as connection:
             return run_query(connection, sql, parameters)
 
-    def read(self, sql: str, *, files: bool = False) -> pa.Table:
+    def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
         """Return the rows of a query that a user wrote. It cannot write, and reads files only if ``files`` is True.
 
-        Raises ``WarehouseError``.
+        ``most`` is the largest number of rows to return; None returns all. Raises ``WarehouseError``.
         """
         with self.connect() as connection:
-            return run_foreign_query(connection, sql, files=files)
+            return run_foreign_query(connection, sql, files=files, most=most)
 
     def check(self) -> int:
         """Read every value of the file, and return the number of rows of the table ``holders``.

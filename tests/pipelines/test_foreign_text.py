@@ -97,6 +97,25 @@ def test_sql_prints_hostile_column_names_as_text(home: Path) -> None:
     assert "[/foo]" in run("sql", 'SELECT 1 AS "[/foo]", 2 AS b')
 
 
+def test_a_long_table_and_a_wide_one_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b[2J"
+    console.rows("", [hostile, "b"], [[hostile, 1]] * 200)
+    console.rows("", [hostile, *map(str, range(9))], [[hostile * 99, *range(9)]])
+    printed = capsys.readouterr().out
+    assert printed.count("\\x1b[2J") == 1 + 200 + 1 + 99
+    assert printable(printed, kept="\n") == printed
+
+
+def test_sql_prints_the_first_rows_and_says_how_to_see_the_others(home: Path) -> None:
+    query = "SELECT i, 'x' AS text FROM range(5000) AS numbers(i)"
+    first = CliRunner().invoke(app, ["sql", query])
+    assert [line.split() for line in first.stdout.splitlines()] == [["i", "text"], *([str(i), "x"] for i in range(500))]
+    assert "--limit 0 prints all" in first.stderr
+    every = CliRunner().invoke(app, ["sql", query, "--limit", "0"])
+    assert (len(every.stdout.splitlines()), every.stderr) == (5001, "")
+    assert len(json.loads(run("sql", "--json", query))) == 5000
+
+
 def test_json_output_holds_the_exact_values(home: Path) -> None:
     output = run("sql", "--json", "SELECT symbol FROM tokens ORDER BY token_address")
     assert [row["symbol"] for row in json.loads(output)] == HOSTILE

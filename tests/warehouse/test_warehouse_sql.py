@@ -13,7 +13,7 @@ from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
 from holderlake.warehouse.view_columns import view_columns
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import (
     DAYS,
     FETCHED_AT,
@@ -242,10 +242,20 @@ def test_an_answer_without_rows_ends_the_latest_holders(lake: Lake, warehouse: W
         ("TIMESTAMPTZ '2026-11-02 06:30:00+02'", datetime(2026, 11, 2, 4, 30)),
         ("DATE '2026-11-02'", datetime(2026, 11, 2)),
         ("1793577600", datetime(2026, 11, 2)),
+        ("'1793577600'", datetime(2026, 11, 2)),
+        ("'2026-11-02 06:30:00 Europe/Berlin'", datetime(2026, 11, 2, 5, 30)),
     ],
 )
 def test_an_instant_is_read_from_dates_and_unix_seconds(small: Warehouse, text: str, meant: datetime) -> None:
     assert query(small, f"SELECT instant({text})") == [(meant,)]
+
+
+@pytest.mark.parametrize(
+    "text", ["2026", "'2026'", "20260630", "''", "'2026-06'", "'yesterday'", "'2026-06-30T25:00:00Z'"]
+)
+def test_a_year_and_text_that_is_no_time_are_refused(small: Warehouse, text: str) -> None:
+    with pytest.raises(WarehouseError, match=r"is not a time: write a date|timestamp field"):
+        query(small, f"FROM holders_as_of({text})")
 
 
 @pytest.fixture(scope="module")

@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 def sql(
     query: Annotated[str | None, typer.Argument(help="SQL; by default read from standard input.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Allow the query to read files.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Most rows to print; 0 prints all. --json prints all.")] = 500,
     json: Json = False,
 ) -> None:
     """Query the warehouse, read-only: no files, no other databases, no extensions."""
-    answer = shared.reading().warehouse.read(query or sys.stdin.read(), files=files)
+    most = None if json or not limit else limit
+    answer = shared.reading().warehouse.read(query or sys.stdin.read(), files=files, most=most and most + 1)
     if json:
         console.as_json(answer.to_pylist())
-    else:
-        console.arrow("", answer)
+        return
+    console.arrow("", answer.slice(0, most))
+    if most and answer.num_rows > most:
+        hint = f"These are the first {most:,} rows. --limit 0 prints all; 'holderlake export' writes them to a file."
+        console.err.print(hint, soft_wrap=True)
 
 
 def tables(json: Json = False) -> None:
