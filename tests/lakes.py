@@ -59,9 +59,11 @@ def map_tables(
         for number, addresses in enumerate(listed, 1):
             amount = amount_columns("amount", Decimal(len(addresses)))
             counts = {"holder_count": len(addresses), "magic_node_count": 0}
-            groups.append(of_token | {"cluster_id": number, "share": 0.5 / number} | counts | amount)
+            groups.append(of_token | {"cluster_id": number, "share": 0.1 * len(addresses)} | counts | amount)
             for address in addresses:
-                nodes.append(of_token | {"kind": "top_holder", "address": address, "is_shown_on_map": True})
+                nodes.append(
+                    of_token | {"kind": "top_holder", "address": address, "is_shown_on_map": True, "share": 0.1}
+                )
                 members.append(of_token | {"cluster_id": number, "address": address, "kind": "holder"})
             for one, other in pairwise(addresses):
                 transfers.append(of_token | transfer(one, other, token, chain))

@@ -91,7 +91,7 @@ class HolderChange(Model):
 
 
 class ClusterChange(Model):
-    """A change between the clusters of two maps: they have holders in common, or a cluster appeared or ended.
+    """A change between the clusters of two maps: they are related by their holders' balances, or one appeared or ended.
 
     ``clusters_before`` are cluster ids on the earlier map, ``clusters_after`` cluster ids on the later map.
     """

@@ -73,7 +73,7 @@ def fill(lake: Lake) -> None:
 
 
 def fill_map(lake: Lake, chain: str, instant: datetime, number: int) -> None:
-    clusters = [[ONE, "0xc"], ["0xd", "0xe"]] if number % 2 else [[ONE, "0xc", "0xd"]]
+    clusters = [[ONE, "0xc"], ["0xe", "0xf"]] if number % 2 else [[ONE, "0xc", "0xd"]]
     tables = map_tables(chain, instant, {OTHER: clusters, "0xb": []}, 40.0 + number)
     of_token = {"token_address": OTHER}
     edges = [

@@ -5,11 +5,15 @@ from __future__ import annotations
 import tomllib
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
 import pytest
 
 from holderlake.contract.tables import TABLES
+from holderlake.engine.maps.lineage import Members, lineage
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
 from holderlake.warehouse.view_columns import view_columns
@@ -177,6 +181,61 @@ def test_cluster_lineage_follows_a_cluster_by_its_members(lake: Lake, warehouse:
         (4, None, 1, None, "died"),
         (4, None, 2, None, "died"),
     ]
+
+
+def test_cluster_lineage_weighs_members_by_their_share(lake: Lake, warehouse: Warehouse) -> None:
+    """The cluster's only large holder, with exactly half of its share, is with three others on the next map."""
+    for day, shares in enumerate(
+        ({"whale": 0.12, "a": 0.04, "b": 0.04, "c": 0.04}, {"whale": 0.12, "x": 0.1, "y": 0.1, "z": 0.1})
+    ):
+        tables = map_tables("eth", DAYS[day], {"0xa": [[*shares]]})
+        place = tables["map_nodes"].schema.get_field_index("share")
+        tables["map_nodes"] = tables["map_nodes"].set_column(place, "share", pa.array([*shares.values()]))
+        place = tables["clusters"].schema.get_field_index("share")
+        tables["clusters"] = tables["clusters"].set_column(place, "share", pa.array([sum(shares.values())]))
+        write(lake, "maps", "eth", DAYS[day], tables, {"0xa"})
+    warehouse.load(lake)
+    found = query(
+        warehouse,
+        "SELECT event, previous_cluster_id, round(previous_share, 2), round(share, 2), members, shared_members"
+        " FROM cluster_lineage WHERE timestamp = ?",
+        DAYS[1],
+    )
+    assert found == [("grew", 1, 0.24, 0.42, 4, 1)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cluster_lineage_equals_the_engines_definition(lake: Lake, warehouse: Warehouse, seed: int) -> None:
+    random = Random(seed)
+    maps = []
+    for day in range(6):
+        letters = random.sample("abcdefghijkl", 12)
+        cuts = sorted(random.sample(range(2, 11, 2), 3))
+        clusters = [letters[first:last] for first, last in pairwise([0, *cuts])]
+        write_maps(lake, "eth", DAYS[day], {"0xa": clusters})
+        maps.append([Members(dict.fromkeys(one, 1), len(one) / 10) for one in clusters])
+    warehouse.load(lake)
+    found = query(
+        warehouse,
+        "SELECT timestamp, cluster_id, event, merged_from, split_from, previous_cluster_id FROM cluster_lineage"
+        " WHERE previous_timestamp IS NOT NULL",
+    )
+    ours = set()
+    for when, cluster, event, merged, split, previous in found:
+        if merged:
+            ours.add((when, "merged", tuple(merged), (cluster,)))
+        if split:
+            parts = sorted(row[1] for row in found if row[0] == when and row[4] == split)
+            ours.add((when, "split", (split,), tuple(parts)))
+        if not merged and not split:
+            ours.add((when, event, (previous,) if event != "born" else (), (cluster,) if event != "died" else ()))
+    expected = {
+        (DAYS[day], one.change, tuple(one.before), tuple(one.after))
+        for day in range(1, 6)
+        for one in lineage(maps[day - 1], maps[day])
+    }
+    assert {one for one in ours if one[1] != "split"} == {one for one in expected if one[1] != "split"}
+    assert {(one[0], one[2]) for one in ours if one[1] == "split"} <= {(one[0], one[2]) for one in expected}
 
 
 def test_cluster_lineage_keeps_tokens_and_chains_apart(lake: Lake, warehouse: Warehouse) -> None:

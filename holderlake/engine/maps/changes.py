@@ -14,7 +14,7 @@ from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import to_unix
 from holderlake.engine.maps.clusters import Cluster
 from holderlake.engine.maps.graph import graph_as_of
-from holderlake.engine.maps.lineage import lineage
+from holderlake.engine.maps.lineage import Members, lineage
 from holderlake.engine.numeric.bigint import to_ints
 from holderlake.engine.queries.balances import Balances, balances_at, largest_balances, no_holders, supported_token
 from holderlake.engine.queries.tables import built, column
@@ -178,6 +178,15 @@ class _Side:
     balances: Balances
     clusters: Sequence[Cluster]
 
+    @property
+    def members(self) -> list[Members]:
+        """The clusters with the balances of their holders."""
+        balance_of = dict(self.balances.holders)
+        return [
+            Members({holder: balance_of[holder] for holder in one.holders}, self.balances.share(one.amount))
+            for one in self.clusters
+        ]
+
     def holders(self, numbers: Collection[int]) -> set[str]:
         return {holder for number in numbers for holder in self.clusters[number - 1].holders}
 
@@ -191,7 +200,7 @@ def _side(store: Store, token: TokenInfo, as_of: datetime, options: MapOptions) 
 
 
 def _cluster_rows(earlier: _Side, later: _Side) -> list[dict[str, Any]]:
-    changes = lineage(*([cluster.holders for cluster in side.clusters] for side in (earlier, later)))
+    changes = lineage(earlier.members, later.members)
     return [
         {
             "change": one.change,

@@ -1,17 +1,28 @@
-"""Changes from the clusters of one map to the clusters of a later map. Clusters are compared by their common
-holders."""
+"""Changes from the clusters of one map to the clusters of a later map, by the balances of their common holders.
+
+The view ``cluster_lineage`` of the warehouse has the same definition.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _NO_CLUSTER: Final = [2**63]
 """Sort key of a change without a later cluster, so that it comes last."""
 
-Clusters = Sequence[Collection[str]]
-"""Disjoint sets of holders. The number of a cluster is its position, counted from 1."""
+
+class Members(NamedTuple):
+    """A cluster: the raw balance of each of its holders, and its share of the supply."""
+
+    amounts: Mapping[str, int]
+    share: float
+
+
+Clusters = Sequence[Members]
+"""The clusters of a map. They have no holder in common. The number of a cluster is its position, counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +30,15 @@ class ClusterChange:
     """A change, and the clusters that it concerns.
 
     ``before`` has the ascending cluster numbers on the earlier map, ``after`` those on the later map. Two clusters are
-    related if they have a common holder. ``change`` is one of:
+    related if at least half of the earlier cluster's amount belonged to holders that are in the later cluster, or at
+    least half of the later cluster's amount belongs to holders that were in the earlier cluster. ``change`` is one of:
 
     - ``merged``: a later cluster is related to two or more earlier ones.
     - ``split``: an earlier cluster is related to two or more later ones.
-    - ``same``: a pair of clusters is related to no further cluster, and both have the same holders.
-    - ``grew``, ``shrank``: as ``same``, but the later cluster has more or fewer holders.
-    - ``changed``: as ``same``, but some holders differ and their number is equal.
+    - ``grew``, ``shrank``: two clusters are related to each other only, and the share of the later one is larger or
+      smaller.
+    - ``same``: two clusters are related to each other only, with equal shares and the same holders.
+    - ``changed``: as ``same``, but some holders differ.
     - ``born``: a later cluster is related to no earlier one.
     - ``died``: an earlier cluster is related to no later one.
     """
@@ -42,38 +55,48 @@ def lineage(before: Clusters, after: Clusters) -> list[ClusterChange]:
     least one change. A cluster can be in several changes, for example if one part of it splits off and another one
     merges.
     """
-    changes = _changes([frozenset(cluster) for cluster in before], [frozenset(cluster) for cluster in after])
-    return sorted(changes, key=lambda change: (change.after or _NO_CLUSTER, change.before, change.change))
+    return sorted(
+        _changes(before, after), key=lambda change: (change.after or _NO_CLUSTER, change.before, change.change)
+    )
 
 
-def _changes(before: Sequence[frozenset[str]], after: Sequence[frozenset[str]]) -> Iterator[ClusterChange]:
-    successors, predecessors = _related(before, after), _related(after, before)
-    for number, related in enumerate(predecessors, start=1):
-        if not related:
+def _changes(before: Clusters, after: Clusters) -> Iterator[ClusterChange]:
+    pairs = _related(before, after)
+    for number in range(1, len(after) + 1):
+        origins = [one for one, other in pairs if other == number]
+        if not origins:
             yield ClusterChange("born", [], [number])
-        elif len(related) > 1:
-            yield ClusterChange("merged", related, [number])
-    for number, related in enumerate(successors, start=1):
-        if not related:
+        elif len(origins) > 1:
+            yield ClusterChange("merged", origins, [number])
+    for number, cluster in enumerate(before, start=1):
+        heirs = [other for one, other in pairs if one == number]
+        if not heirs:
             yield ClusterChange("died", [number], [])
-        elif len(related) > 1:
-            yield ClusterChange("split", [number], related)
-        elif len(predecessors[related[0] - 1]) == 1:
-            yield ClusterChange(_growth(before[number - 1], after[related[0] - 1]), [number], related)
+        elif len(heirs) > 1:
+            yield ClusterChange("split", [number], heirs)
+        elif sum(other == heirs[0] for _, other in pairs) == 1:
+            yield ClusterChange(_growth(cluster, after[heirs[0] - 1]), [number], heirs)
 
 
-def _related(clusters: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> list[list[int]]:
-    """Return, for each of ``clusters``, the clusters of the other map that have a common holder with it.
+def _related(before: Clusters, after: Clusters) -> list[tuple[int, int]]:
+    """Return the pairs of related clusters, sorted: the number of the earlier one and the number of the later one."""
+    number_of = {holder: number for number, cluster in enumerate(after, start=1) for holder in cluster.amounts}
+    kept: defaultdict[tuple[int, int], int] = defaultdict(int)
+    held: defaultdict[tuple[int, int], int] = defaultdict(int)
+    for number, cluster in enumerate(before, start=1):
+        for holder, amount in cluster.amounts.items():
+            if later := number_of.get(holder):
+                kept[number, later] += amount
+                held[number, later] += after[later - 1].amounts[holder]
+    return sorted(
+        (one, other)
+        for one, other in kept
+        if 2 * kept[one, other] >= sum(before[one - 1].amounts.values())
+        or 2 * held[one, other] >= sum(after[other - 1].amounts.values())
+    )
 
-    ``others`` are the clusters of the other map. The result has their numbers (from 1) in ascending order.
-    """
-    number_of = {holder: number for number, other in enumerate(others, start=1) for holder in other}
-    return [sorted({number_of[holder] for holder in cluster if holder in number_of}) for cluster in clusters]
 
-
-def _growth(before: frozenset[str], after: frozenset[str]) -> str:
-    if before == after:
-        return "same"
-    if len(before) == len(after):
-        return "changed"
-    return "grew" if len(after) > len(before) else "shrank"
+def _growth(before: Members, after: Members) -> str:
+    if before.share != after.share:
+        return "grew" if after.share > before.share else "shrank"
+    return "same" if before.amounts.keys() == after.amounts.keys() else "changed"

@@ -1,4 +1,6 @@
--- The number of members that each cluster of a token's map shares with each cluster of its previous map.
+-- How each cluster of a token's map is related to the clusters of its previous map. Two clusters are related if at least
+-- half of the previous cluster's share is held by members of the later one (kept), or at least half of the later
+-- cluster's share is held by members of the previous one (origin). Where a map has no shares, members count instead.
 -- Example: FROM cluster_kinship WHERE shared_members < members ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE VIEW cluster_kinship AS
 WITH moments AS NOT MATERIALIZED (
@@ -11,8 +13,22 @@ WITH moments AS NOT MATERIALIZED (
     WHERE family = 'maps'
 ),
 members AS NOT MATERIALIZED (
-    SELECT *, count(*) OVER (PARTITION BY chain, token_address, timestamp, cluster_id) AS members
-    FROM cluster_members
+    SELECT
+        member.chain,
+        member.token_address,
+        member.timestamp,
+        member.cluster_id,
+        member.address,
+        count(*) OVER cluster AS members,
+        coalesce(coalesce(node.share, 0) / nullif(sum(node.share) OVER cluster, 0), 1 / count(*) OVER cluster) AS part
+    FROM cluster_members AS member
+    LEFT JOIN map_nodes AS node
+        ON node.chain = member.chain
+        AND node.token_address = member.token_address
+        AND node.timestamp = member.timestamp
+        AND node.address = member.address
+        AND node.kind = 'top_holder'
+    WINDOW cluster AS (PARTITION BY member.chain, member.token_address, member.timestamp, member.cluster_id)
 )
 SELECT
     present.chain,
@@ -23,7 +39,10 @@ SELECT
     present.cluster_id,
     any_value(earlier.members) AS previous_members,
     any_value(present.members) AS members,
-    count(*) AS shared_members
+    count(*) AS shared_members,
+    sum(earlier.part) AS kept,
+    sum(present.part) AS origin,
+    greatest(kept, origin) >= 0.5 - 1e-9 AS is_related
 FROM members AS present
 JOIN moments
     ON moments.chain = present.chain
@@ -36,12 +55,12 @@ JOIN members AS earlier
     AND earlier.address = present.address
 GROUP BY ALL;
 
--- Each cluster and what happened to it since the token's previous map. A cluster continues the cluster of the previous
--- map that shares most members with it, if it is also the closest one of that cluster. Values of event: first (there is
--- no previous map), merged (more than half of each of several clusters joined it), split (it and others each got more
--- than half of their members from one cluster), grew, shrank, same (the same members), changed (equally many, but other
--- members), born (it continues no cluster, and did not merge or split), died (a row of the next map without cluster_id:
--- no cluster continues it, got more than half of its members, or got most of its members from it).
+-- Each cluster and what happened to it since the token's previous map, by shares of supply: see cluster_kinship for
+-- related clusters. Values of event: first (there is no previous map), merged (it is related to several clusters of the
+-- previous map), split (the cluster that it is related to is related to others too), born (related to none), died (a row
+-- of the next map without cluster_id, for a cluster that is related to none there); for two clusters that are related to
+-- each other only: grew and shrank (by share), same (equal share and members), changed (equal share, other members). A
+-- cluster continues the related one with the largest part in common, if that is true from both sides.
 -- Example: FROM cluster_lineage WHERE event IN ('born', 'died') ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW cluster_lineage AS
 WITH moments AS NOT MATERIALIZED (
@@ -63,18 +82,15 @@ kinship AS NOT MATERIALIZED (
         *,
         row_number() OVER (
             PARTITION BY chain, token_address, timestamp, cluster_id
-            ORDER BY shared_members DESC, previous_members, previous_cluster_id
+            ORDER BY origin DESC, kept DESC, previous_cluster_id
         ) = 1
         AND row_number() OVER (
             PARTITION BY chain, token_address, timestamp, previous_cluster_id
-            ORDER BY shared_members DESC, members, cluster_id
+            ORDER BY kept DESC, origin DESC, cluster_id
         ) = 1 AS continues,
-        2 * shared_members > previous_members AS took_most,
-        2 * shared_members > members AS came_from,
-        count(*) FILTER (2 * shared_members > members) OVER (
-            PARTITION BY chain, token_address, timestamp, previous_cluster_id
-        ) AS parts
+        count(*) OVER (PARTITION BY chain, token_address, timestamp, previous_cluster_id) AS parts
     FROM cluster_kinship
+    WHERE is_related
 ),
 origins AS NOT MATERIALIZED (
     SELECT
@@ -85,8 +101,8 @@ origins AS NOT MATERIALIZED (
         max(previous_cluster_id) FILTER (continues) AS previous_cluster_id,
         max(previous_members) FILTER (continues) AS previous_members,
         max(shared_members) FILTER (continues) AS shared_members,
-        list(previous_cluster_id ORDER BY previous_cluster_id) FILTER (took_most) AS merged_from,
-        max(previous_cluster_id) FILTER (came_from AND parts > 1) AS split_from
+        list(previous_cluster_id ORDER BY previous_cluster_id) AS related,
+        min(previous_cluster_id) FILTER (parts > 1) AS split_from
     FROM kinship
     GROUP BY ALL
 ),
@@ -102,12 +118,18 @@ living AS (
         origins.previous_members,
         origins.shared_members,
         clusters.share,
-        CASE WHEN len(origins.merged_from) > 1 THEN origins.merged_from END AS merged_from,
+        earlier.share AS previous_share,
+        CASE WHEN len(origins.related) > 1 THEN origins.related END AS merged_from,
         origins.split_from
     FROM clusters
     JOIN moments USING (chain, token_address, timestamp)
     JOIN sizes USING (chain, token_address, timestamp, cluster_id)
     LEFT JOIN origins USING (chain, token_address, timestamp, cluster_id)
+    LEFT JOIN clusters AS earlier
+        ON earlier.chain = clusters.chain
+        AND earlier.token_address = clusters.token_address
+        AND earlier.timestamp = moments.previous_timestamp
+        AND earlier.cluster_id = origins.previous_cluster_id
 ),
 dead AS (
     SELECT
@@ -116,24 +138,23 @@ dead AS (
         moments.timestamp,
         moments.previous_timestamp,
         sizes.cluster_id AS previous_cluster_id,
-        sizes.members AS previous_members
+        sizes.members AS previous_members,
+        clusters.share AS previous_share
     FROM sizes
+    JOIN clusters USING (chain, token_address, timestamp, cluster_id)
     JOIN moments
         ON moments.chain = sizes.chain
         AND moments.token_address = sizes.token_address
         AND moments.previous_timestamp = sizes.timestamp
     -- not an anti join: DuckDB would not push a filter on one token to its other side
     LEFT JOIN (
-        SELECT
-            chain, token_address, timestamp, previous_cluster_id, bool_or(continues OR took_most OR came_from) AS has_heir
-        FROM kinship
-        GROUP BY ALL
+        SELECT DISTINCT chain, token_address, timestamp, previous_cluster_id, true AS has_heir FROM kinship
     ) AS heirs
         ON heirs.chain = sizes.chain
         AND heirs.token_address = sizes.token_address
         AND heirs.timestamp = moments.timestamp
         AND heirs.previous_cluster_id = sizes.cluster_id
-    WHERE heirs.has_heir IS NOT TRUE
+    WHERE heirs.has_heir IS NULL
 )
 SELECT
     *,
@@ -143,9 +164,9 @@ SELECT
         WHEN merged_from IS NOT NULL THEN 'merged'
         WHEN split_from IS NOT NULL THEN 'split'
         WHEN previous_cluster_id IS NULL THEN 'born'
-        WHEN members > previous_members THEN 'grew'
-        WHEN members < previous_members THEN 'shrank'
-        WHEN members = shared_members THEN 'same'
+        WHEN share > previous_share THEN 'grew'
+        WHEN share < previous_share THEN 'shrank'
+        WHEN members = shared_members AND previous_members = shared_members THEN 'same'
         ELSE 'changed'
     END AS event
 FROM living
