@@ -156,7 +156,7 @@ def test_python_examples_of_the_connect_page_work(
     (tmp_path / "data").symlink_to(home)
     monkeypatch.chdir(tmp_path)
     ways = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(ways) == 4
+    assert len(ways) == 5
     for way in ways:
         known: dict[str, Any] = {}
         exec(way, known)

@@ -130,7 +130,7 @@ def map_changes(
     - ``holders`` has the ``limit`` largest changes of a balance, up or down, by raw amount, then by address. Unchanged
       balances are left out.
     - ``counts`` is one row, over all holders: the number of holders by kind of change.
-    - ``clusters`` compares the clusters of the two maps by their common holders, without magic nodes. Both maps have
+    - ``clusters`` compares the clusters of the two maps by the balances of their common holders. Both maps have
       ``options.limit`` top holders and use the current labels and rules. ``lineage`` defines the changes and their
       order.
 

@@ -20,6 +20,7 @@ members AS NOT MATERIALIZED (
         member.cluster_id,
         member.address,
         count(*) OVER cluster AS members,
+        coalesce(node.share, 0) AS share,
         coalesce(coalesce(node.share, 0) / nullif(sum(node.share) OVER cluster, 0), 1 / count(*) OVER cluster) AS part
     FROM cluster_members AS member
     LEFT JOIN map_nodes AS node
@@ -40,6 +41,7 @@ SELECT
     any_value(earlier.members) AS previous_members,
     any_value(present.members) AS members,
     count(*) AS shared_members,
+    sum(earlier.share) AS shared_share,
     sum(earlier.part) AS kept,
     sum(present.part) AS origin,
     greatest(kept, origin) >= 0.5 - 1e-9 AS is_related
@@ -60,7 +62,7 @@ GROUP BY ALL;
 -- previous map), split (the cluster that it is related to is related to others too), born (related to none), died (a row
 -- of the next map without cluster_id, for a cluster that is related to none there); for two clusters that are related to
 -- each other only: grew and shrank (by share), same (equal share and members), changed (equal share, other members). A
--- cluster continues the related one with the largest part in common, if that is true from both sides.
+-- cluster continues the related one with the largest share in common (shared_share), if that is true from both sides.
 -- Example: FROM cluster_lineage WHERE event IN ('born', 'died') ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW cluster_lineage AS
 WITH moments AS NOT MATERIALIZED (
@@ -82,11 +84,11 @@ kinship AS NOT MATERIALIZED (
         *,
         row_number() OVER (
             PARTITION BY chain, token_address, timestamp, cluster_id
-            ORDER BY origin DESC, kept DESC, previous_cluster_id
+            ORDER BY shared_share DESC, shared_members DESC, previous_cluster_id
         ) = 1
         AND row_number() OVER (
             PARTITION BY chain, token_address, timestamp, previous_cluster_id
-            ORDER BY kept DESC, origin DESC, cluster_id
+            ORDER BY shared_share DESC, shared_members DESC, cluster_id
         ) = 1 AS continues,
         count(*) OVER (PARTITION BY chain, token_address, timestamp, previous_cluster_id) AS parts
     FROM cluster_kinship
