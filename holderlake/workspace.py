@@ -34,6 +34,7 @@ from holderlake.settings import Settings, SettingsError
 from holderlake.storage.objects import Below, Objects, open_objects
 from holderlake.storage.postgresql import Postgres
 from holderlake.storage.state import Where
+from holderlake.warehouse.transfers import ReadTransfers
 from holderlake.warehouse.warehouse import Warehouse
 
 
@@ -64,6 +65,8 @@ class Workspace:
         """Function (chain, YYYY-MM-DD) that imports a day's transfers from nodes into the engine's store, or None."""
         self.repair: Callable[..., None] | None = None
         """Function (chains, timestamps) that repairs damaged partitions, or None; set by the Dagster definitions."""
+        self.transfers: ReadTransfers = lambda: None
+        """Function that returns the transfers of the user's own store, for the warehouse; None without a store."""
         self.prepared_run = ""
         """Id of the run that has checked free space and repaired partitions, so its later steps need not; or empty."""
         self.engine: Engine | None = None
@@ -80,7 +83,7 @@ class Workspace:
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self.settings.warehouse)
+        return Warehouse(self.settings.warehouse, lambda: self.transfers())  # noqa: PLW0108 - set later
 
     @cached_property
     def ledger(self) -> CreditLedger:

@@ -44,7 +44,20 @@ LIBRARY = {
         *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),
         *("console", "units", "engine"),
     },
-    "local": {"contract", "engine", "service", "settings", "provider", "lake", "workspace", "console", "errors"},
+    "local": {
+        *(
+            "contract",
+            "engine",
+            "service",
+            "settings",
+            "provider",
+            "lake",
+            "warehouse",
+            "workspace",
+            "console",
+            "errors",
+        )
+    },
 }
 """What each room of the library may import from the others."""
 DAGSTER = {*LIBRARY, "dagster"}

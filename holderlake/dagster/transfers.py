@@ -62,6 +62,7 @@ def transfers_asset(
                 for partition, report in reports.items():
                     context.log_event(AssetMaterialization(key, partition=partition, metadata=_metadata(report)))
                 raise
+            workspace.warehouse.load(workspace.lake)
         for partition, report in reports.items():
             context.add_asset_metadata(_metadata(report), partition_key=partition)
         return MaterializeResult()

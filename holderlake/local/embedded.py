@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from holderlake.contract.prices import CREDIT
 from holderlake.lake.lake import SAMPLE_PROVIDER
-from holderlake.local.store import engine_rules, open_store
+from holderlake.local.store import engine_rules, open_store, stored_transfers
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import AddressSet, Settings, SettingsError
 from holderlake.workspace import Endpoint, Workspace
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holderlake.engine.sources.sample import World
     from holderlake.engine.store.store import Store
     from holderlake.provider.local_engine import Engine
+    from holderlake.warehouse.transfers import StoredTransfers
 
 _ALLOWANCE: Final = 10_000_000 * CREDIT
 """The credits of the embedded service's API key, in hundredths. They cost nothing, but the ledger counts them."""
@@ -63,6 +64,7 @@ def make_workspace(settings: Settings) -> Workspace:
         workspace = Workspace(chosen, lambda: _served(_local(settings)))
         workspace.engine = _engine(settings)
     workspace.import_day = lambda chain, day: _import_day(settings, chain, day)
+    workspace.transfers = lambda: _transfers(settings)
     return workspace
 
 
@@ -71,6 +73,7 @@ def reading_workspace(settings: Settings) -> Workspace:
     watchlist."""
     workspace = Workspace(settings, lambda: _remote(settings))
     workspace.engine = _engine(settings)
+    workspace.transfers = lambda: _transfers(settings)
     return workspace
 
 
@@ -184,6 +187,19 @@ def _local(settings: Settings) -> _Local:
 def own_store_id(settings: Settings) -> str:
     """Return the provider id of the user's own store. The lake and the archive record it with the data."""
     return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
+
+
+def _transfers(settings: Settings) -> StoredTransfers | None:
+    """Return the transfers of the user's own store.
+
+    If there is none, and the sample world is the provider, they are those of the sample world.
+    """
+    is_sample = settings.provider.url is None and settings.provider.local == "sample"
+    if is_sample and not settings.engine_store.exists():
+        built = (settings.home / "sample-world").glob("engine-*")
+        newest = max(built, key=lambda folder: folder.stat().st_mtime, default=None)
+        return stored_transfers(newest) if newest else None
+    return stored_transfers(settings.engine_store)
 
 
 @cache

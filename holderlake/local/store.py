@@ -1,16 +1,26 @@
-"""Open the engine's store with the rules of the settings, and report changed rules."""
+"""Open the engine's store with the rules of the settings, report changed rules, and list its files of transfers."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holderlake.contract.chains import BURN_ADDRESSES
+from holderlake.contract.times import from_unix
 from holderlake.settings import Settings
+from holderlake.warehouse.transfers import StoredTransfers
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from holderlake.engine.catalog.labels import AddressLabel
     from holderlake.engine.records import Rules
     from holderlake.engine.store.store import Store
+
+_log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 """A function that shows a message."""
@@ -62,6 +72,66 @@ def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
         f"The engine's rules changed ({listed}) and apply to new maps; maps in the lake keep their old figures until "
         "they are fetched again with --refresh."
     )
+
+
+def stored_transfers(root: Path) -> StoredTransfers | None:
+    """Return the files of transfers in the store ``root``, for the warehouse; None if there is no store.
+
+    A store that can't be read is reported in the log, and the result is None.
+    """
+    from holderlake.engine.errors import EngineError
+    from holderlake.engine.files.manifest import OPENING
+    from holderlake.engine.store.store import Store
+
+    if not root.exists():
+        return None
+    try:
+        with Store(root) as store:
+            generation, manifest = store.generation(), store.view().manifest
+    except EngineError as error:
+        _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
+        return None
+    files = {
+        key: [root / part.paths[0] for part in manifest.parts_of(key) if part.kind != OPENING]
+        for key in manifest.numbers
+    }
+    present = {key: paths for key, paths in files.items() if paths}
+    names = sorted(path.name for paths in present.values() for path in paths)
+    version = hashlib.sha256(repr((str(root.resolve()), generation, names)).encode()).hexdigest()[:16]
+    return StoredTransfers(version, present, lambda: _tables(root))
+
+
+def _tables(root: Path) -> dict[str, pa.Table]:
+    """Return the tables ``tokens`` and ``labels`` of a store, in the schemas of ``warehouse.transfers``."""
+    import pyarrow as pa
+
+    from holderlake.engine.store.store import Store
+    from holderlake.warehouse.transfers import LABELS, TOKENS
+
+    with Store(root) as store:
+        histories = {(one.chain, one.token_address): one for one in store.histories()}
+        infos = store.tokens(list(histories))
+        kinds = store.marked_addresses()
+        merged = store.labels(list(kinds))
+    tokens = [
+        (*key, info.symbol, info.name, info.decimals, info.standard, one.transfers, *times)
+        for key, one in sorted(histories.items())
+        if (info := infos.get(key)) and (times := (from_unix(one.first_time), from_unix(one.last_time)))
+    ]
+    labels = [
+        (address, _kind(address, label), merged[address].name if address in merged else None)
+        for address, label in sorted(kinds.items())
+    ]
+    return {
+        "tokens": pa.Table.from_pylist([dict(zip(TOKENS.names, row, strict=True)) for row in tokens], TOKENS),
+        "labels": pa.Table.from_pylist([dict(zip(LABELS.names, row, strict=True)) for row in labels], LABELS),
+    }
+
+
+def _kind(address: str, label: AddressLabel) -> str | None:
+    if address in BURN_ADDRESSES:
+        return "burn"
+    return "cex" if label.is_cex else "dex" if label.is_dex else "contract" if label.is_contract else None
 
 
 def _text(value: Any) -> str:

@@ -121,3 +121,4 @@ def replace_lake(workspace: Workspace, fresh: Lake) -> None:
     remove_folder(before)
     for leftover in published.parent.glob(f"{loaded.path.name}*"):
         leftover.unlink()
+    workspace.warehouse.load(workspace.lake)  # shows the transfers of the user's own store again

@@ -108,8 +108,18 @@ def run_foreign_query(
         raise
 
 
+def transfers_folder(path: Path) -> Path:
+    """Return the folder with the transfers of the warehouse at ``path`` (``transfers``)."""
+    return path.with_name(f"{path.name}.transfers").absolute()
+
+
 def forbid_files(connection: duckdb.DuckDBPyConnection) -> None:
-    """Forbid files, other databases and extensions on a connection, by DuckDB settings that cannot be reverted."""
+    """Forbid files, other databases and extensions on a connection, by DuckDB settings that cannot be reverted.
+
+    Only the transfers of the attached warehouse can be read.
+    """
+    for (path,) in connection.execute("SELECT path FROM duckdb_databases() WHERE path IS NOT NULL").fetchall():
+        connection.execute("SET allowed_directories = [$folder]", {"folder": str(transfers_folder(Path(path)))})
     for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
         connection.execute(f"SET {name} = false")
     connection.execute("SET lock_configuration = true")

@@ -21,7 +21,7 @@ from holderlake.contract.text import printable
 from holderlake.lake import manifests
 from holderlake.lake.damage import Damage
 from holderlake.lake.lake import SIDE_TABLES, Lake
-from holderlake.warehouse import schema
+from holderlake.warehouse import schema, transfers
 from holderlake.warehouse.schema import column_name, quoted
 
 _HEAD: Final = """\
@@ -168,16 +168,16 @@ WHERE false;
 """
 
 
-def script(lake: Lake, damaged: Iterable[Damage] = ()) -> str:
-    """Return the SQL script, with absolute paths.
+def script(lake: Lake, damaged: Iterable[Damage] = (), own: Path | None = None) -> str:
+    """Return the SQL script, with absolute paths. ``own`` is the folder of the user's own transfers, if any.
 
     DuckDB finds missing, truncated and unreadable files itself, each time it reads the script. ``damaged`` are files
     whose damage only a comparison of every byte finds. Their partitions are left out until they are written again.
     """
-    return "".join(_statements(lake.root.resolve(), list(damaged)))
+    return "".join(_statements(lake.root.resolve(), list(damaged), own))
 
 
-def _statements(root: Path, damaged: Sequence[Damage]) -> Iterator[str]:
+def _statements(root: Path, damaged: Sequence[Damage], own: Path | None) -> Iterator[str]:
     sides = ", ".join(map(quoted, SIDE_TABLES))
     manifests = f"{root}/_manifests/chain=*/timestamp=*/*.json"
     tables = [table for table in TABLES.values() if next(root.glob(_pattern(table)), None) is not None]
@@ -196,6 +196,7 @@ def _statements(root: Path, damaged: Sequence[Damage]) -> Iterator[str]:
     yield "\nDROP TABLE _files;\n"
     yield _OWN.format(sides=sides)
     yield from (_view(root, table, is_empty=table not in tables) for table in TABLES.values())
+    yield transfers.views(own)
     yield from (f"\n{statement}" for statement in schema.view_statements("VIEW"))
 
 

@@ -21,6 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
+from holderlake.warehouse import transfers
 
 FORMAT: Final = 1
 """Format of the warehouse's own tables: ``_loaded``, ``_installed`` and ``_mixed``."""
@@ -238,6 +239,7 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
     """Create missing tables and replace all views, macros and comments, in one transaction."""
     connection.execute("BEGIN")
     connection.execute(_INTERNAL_TABLES)
+    connection.execute(transfers.views(None))
     for statement in (*map(_create, _tables()), *view_statements("TABLE")):
         connection.execute(statement)
     connection.execute(

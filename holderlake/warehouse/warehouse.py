@@ -30,7 +30,7 @@ import pyarrow as pa
 from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.storage.locks import locked
-from holderlake.warehouse import schema
+from holderlake.warehouse import schema, transfers
 from holderlake.warehouse.connections import (
     REMEDY,
     DamagedWarehouse,
@@ -40,8 +40,10 @@ from holderlake.warehouse.connections import (
     quiet,
     run_foreign_query,
     run_query,
+    transfers_folder,
 )
 from holderlake.warehouse.loader import Loading, Partition, pending_of
+from holderlake.warehouse.transfers import ReadTransfers
 
 __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
 
@@ -97,10 +99,14 @@ class _State:
 
 
 class Warehouse:
-    """The warehouse: the DuckDB file at ``path``, which need not exist before the first load."""
+    """The warehouse: the DuckDB file at ``path``, which need not exist before the first load.
 
-    def __init__(self, path: Path) -> None:
+    ``transfers`` returns the transfers of the user's own store, for the view of that name.
+    """
+
+    def __init__(self, path: Path, transfers: ReadTransfers = lambda: None) -> None:
         self.path = path
+        self._read_transfers = transfers
         self.is_postponed = False
         """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
         self.postponed_days: set[tuple[str, str]] = set()
@@ -120,6 +126,12 @@ class Warehouse:
         except FileNotFoundError:
             return None
         return f"{stat.st_ino} {stat.st_mtime_ns}"
+
+    @property
+    def transfers(self) -> Path | None:
+        """Folder with the transfers of the user's own store as of the last load; None if there are none."""
+        folder = self._state().installed.get("transfers")
+        return Path(folder) if folder else None
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a read-only connection to the current file; later loads do not change its results.
@@ -221,15 +233,30 @@ class Warehouse:
         pending, damaged = pending_of(lake, state.loaded)
         loading = Loading(lake, state.loaded, damaged)
         outdated, migrate = _old_views(state), _old_tables(state)
-        if pending or outdated or migrate:
+        stored = self._stored_transfers(state)
+        if pending or outdated or migrate or stored != state.installed.get("transfers"):
             _release_memory()
             if migrate:
                 self._refuse_unknown_columns()
             with self._next_version(migrate) as connection, self._links() as links:
                 if outdated:
                     schema.install(connection)
+                self._show_transfers(connection, stored)
                 loading.load_all(connection, links, pending)
         return loading
+
+    def _stored_transfers(self, state: _State) -> str | None:
+        """Link the present transfers of the store. Return the folder; that of the last load if there is no store."""
+        root = transfers_folder(self.path)
+        made = transfers.link(root, self._read_transfers)
+        last = state.installed.get("transfers")
+        return str(root / made) if made else last if last and Path(last).exists() else None
+
+    def _show_transfers(self, connection: duckdb.DuckDBPyConnection, folder: str | None) -> None:
+        connection.execute(transfers.views(Path(folder) if folder else None))
+        connection.execute("DELETE FROM _installed WHERE part = 'transfers'")
+        if folder:
+            connection.execute("INSERT INTO _installed VALUES ('transfers', ?)", [folder])
 
     def outdated(self) -> str:
         """Return what the next load will change in a file that another version of Holderlake made; empty if nothing.
@@ -297,6 +324,7 @@ class Warehouse:
             copy.unlink()
             copy = packed
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
+        transfers.remove_old(transfers_folder(self.path))
 
     def _pack(self, old: Path, packed: Path) -> None:
         """Write the rows of the warehouse ``old`` to the new file ``packed``, sorted, in the tables of this version."""

@@ -87,6 +87,15 @@ def test_one_bad_row_refuses_its_file_with_counts(run: Run, tmp_path: Path) -> N
     assert histories(tmp_path) == []
 
 
+def test_imported_transfers_are_in_the_warehouse_at_once(run: Run) -> None:
+    for count, row in enumerate(ETL, 1):
+        Path("some.csv").write_bytes(as_csv([row]))
+        run("import", "some.csv", "--chain", "eth")
+        (found,) = run("sql", "SELECT count(*) AS transfers, max(tx_hash) AS last FROM transfers", "--json").lines
+        assert found["transfers"] == count
+    assert found["last"] == max(HASHES)
+
+
 def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
     bad = {**ETL[1], "to_address": "vitalik.eth", "value": "12345678901234567890"}
     Path("some.csv").write_bytes(as_csv([ETL[0], bad, ETL[1]]))

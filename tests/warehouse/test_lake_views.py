@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,15 @@ import pytest
 
 import holderlake
 from holderlake.contract.tables import TABLES
+from holderlake.engine.records import TRANSFERS, TokenInfo
+from holderlake.engine.store.store import Store
 from holderlake.lake.damage import Damage, damages
 from holderlake.lake.lake import Lake
+from holderlake.local.store import stored_transfers
 from holderlake.warehouse import lake_views, schema
 from holderlake.warehouse.dataframes import DataFrames
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from tests.engine.world import transfer as raw_transfer
 from tests.lakes import FETCHED_AT, failures, holders, map_tables, rows, transfer, write, write_holders
 from tests.processes import HOLDERLAKE
 
@@ -72,6 +76,11 @@ def fill(lake: Lake) -> None:
     write(lake, "holders", "eth", INSTANTS[3], {"holders": no_holders}, {"0xb"}, refused)
 
 
+def own_transfer(sender: str, receiver: str, raw: int) -> dict[str, Any]:
+    second = int(INSTANTS[3].replace(tzinfo=UTC).timestamp())
+    return raw_transfer(f"{sender} -> {receiver}", raw, second, token=("eth", ONE))
+
+
 def fill_map(lake: Lake, chain: str, instant: datetime, number: int) -> None:
     clusters = [[ONE, "0xc"], ["0xe", "0xf"]] if number % 2 else [[ONE, "0xc", "0xd"]]
     tables = map_tables(chain, instant, {OTHER: clusters, "0xb": []}, 40.0 + number)
@@ -97,7 +106,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     lake = Lake(folder / "lake")
     fill(lake)
-    Warehouse(folder / "warehouse.duckdb").load(lake)
+    with Store(folder / "engine") as store:
+        store.add_tokens([TokenInfo("eth", ONE, "One", "ONE", 2)])
+        moved = [("mint", ONE, 9 * 10**40), (ONE, OTHER, 25), (OTHER, ONE, 5)]
+        store.add_transfers(pa.Table.from_pylist([own_transfer(*one) for one in moved], TRANSFERS), "test")
+    Warehouse(folder / "warehouse.duckdb", lambda: stored_transfers(store.root)).load(lake)
     write_holders(lake, "eth", datetime(2026, 7, 1), {OTHER: {"0xf": 1}})
     lake.root.joinpath("_manifests", "chain=eth", "timestamp=20260701T000000Z", "holders.json").unlink()
     return folder
@@ -107,7 +120,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def alone(home: Path) -> duckdb.DuckDBPyConnection:
     """A DuckDB that knows nothing but the script."""
     connection = duckdb.connect()
-    connection.execute(lake_views.script(Lake(home / "lake")))
+    connection.execute(lake_views.script(Lake(home / "lake"), own=Warehouse(home / "warehouse.duckdb").transfers))
     return connection
 
 

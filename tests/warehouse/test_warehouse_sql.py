@@ -381,7 +381,7 @@ def test_amounts_of_any_size_add_up_exactly(lake: Lake, warehouse: Warehouse) ->
     assert query(warehouse, f"SELECT as_amount(total), as_exact(total) FROM ({totals})") == [
         (None, f"{huge + 120 * 10**18}.85"),
         (Decimal(4), None),
-        (Decimal(1), "1.00000000000000000000001"),
+        (None, "1.00000000000000000000001"),
     ]
 
 

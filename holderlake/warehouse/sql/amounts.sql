@@ -39,11 +39,14 @@ CASE
     )
 END;
 
--- The decimal column of an amount, from its exact text; null if a decimal is too small for it. as_exact gives the other
--- column.
+-- The decimal column of an amount, from its exact text; null if the amount is too large for it or has more than 18
+-- decimals. as_exact gives the other column.
 -- Example: SELECT as_amount('1.5') AS decimal, as_exact('1.5') AS exact, as_exact('100000000000000000000') AS exact_of_large;
 CREATE OR REPLACE MACRO as_amount(exact) AS
-CASE WHEN length(ltrim(split_part(exact, '.', 1), '-')) <= 20 THEN TRY_CAST(exact AS DECIMAL(38, 18)) END;
+CASE
+    WHEN length(ltrim(split_part(exact, '.', 1), '-')) <= 20 AND length(rtrim(split_part(exact, '.', 2), '0')) <= 18
+    THEN TRY_CAST(exact AS DECIMAL(38, 18))
+END;
 
 -- The exact column of an amount, from its exact text; null if the decimal column (as_amount) has the amount.
 -- Example: SELECT as_exact('1.5') AS null_for_the_decimal_holds_it, as_exact('100000000000000000000') AS exact;

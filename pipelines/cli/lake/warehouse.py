@@ -23,7 +23,10 @@ def sql(
 ) -> None:
     """Query the warehouse, read-only: no files, no other databases, no extensions."""
     most = None if json or not limit else limit
-    answer = shared.reading().warehouse.read(query or sys.stdin.read(), files=files, most=most and most + 1)
+    workspace = shared.reading()
+    if workspace.warehouse.version is None and workspace.settings.engine_store.exists():
+        workspace.warehouse.load(workspace.lake)  # nothing was ingested yet, but transfers were imported
+    answer = workspace.warehouse.read(query or sys.stdin.read(), files=files, most=most and most + 1)
     if json:
         console.as_json(answer.to_pylist())
         return
@@ -69,10 +72,11 @@ def lake_views() -> None:
     from holderlake.warehouse.dataframes import local_lake
     from holderlake.warehouse.lake_views import script
 
-    lake = local_lake(shared.reading().settings)
+    workspace = shared.reading()
+    lake = local_lake(workspace.settings)
     damaged = [one for one in damages(lake, every_byte=True) if one.place]
     for one in damaged:
         console.err.print(f"Left out as damaged: {one}", soft_wrap=True)
     if damaged:
         console.err.print("'holderlake rebuild --damaged' repairs damaged partitions at no cost.", soft_wrap=True)
-    sys.stdout.write(script(lake, damaged))
+    sys.stdout.write(script(lake, damaged, workspace.warehouse.transfers))

@@ -66,6 +66,7 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
         empty_is_zero=empty_is_zero,
     )
     import_paths(shared.settings(), files, Reading(options, blocks or (), rejected), json)
+    _load()
 
 
 def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
@@ -100,6 +101,7 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
         chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations
     )
     import_from_nodes(shared.settings(), urls or [], options, json)
+    _load()
 
 
 def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
@@ -107,3 +109,11 @@ def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], js
     from holderlake.local.imports import label_paths
 
     label_paths(shared.settings(), files, json)
+    _load()
+
+
+def _load() -> None:
+    """Load the warehouse, if there is one: its view ``transfers`` then has the new transfers."""
+    workspace = shared.reading()
+    if workspace.warehouse.version is not None:
+        workspace.warehouse.load(workspace.lake)

@@ -1,0 +1,102 @@
+"""The time of queries about the transfers of a store in the warehouse, and the same queries over its plain file.
+
+    python -m benchmarks.transfers [--rows 1000000] [--folder DIR]
+
+The transfers are those of ``benchmarks.engine``: 200 tokens in three years, of which the largest has 17 %. The plain
+file is the Parquet file of that token's transfers, named by hand and without types or units. Wall milliseconds, the
+median of nine queries that alternate; two threads. With ``--folder`` the store is kept and used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import duckdb
+
+from benchmarks.engine import build, token_address, write_raw
+from holderlake.engine.store.store import Store
+from holderlake.lake.lake import Lake
+from holderlake.local.store import stored_transfers
+from holderlake.warehouse.warehouse import Warehouse
+
+LARGEST: Final = token_address(0)
+_ROUNDS: Final = 9
+_LIMIT: Final = 300
+
+
+def questions(files: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, query of the warehouse, query of the plain files) about the largest token."""
+    month = [datetime(2024, 3, 1), datetime(2024, 4, 1)]
+    ours = f"FROM transfers WHERE token_address = '{LARGEST}'"
+    theirs = f"FROM read_parquet({files})"
+    times = " AND ".join(f"block_time {sign} TIMESTAMP '{at}'" for sign, at in zip((">=", "<"), month, strict=True))
+    seconds = " AND ".join(
+        f"block_time {sign} {int((at - datetime(1970, 1, 1)).total_seconds())}"
+        for sign, at in zip((">=", "<"), month, strict=True)
+    )
+    sums = "SELECT count(*), count(DISTINCT from_address)"
+    yield "a month: rows and senders", f"{sums} {ours} AND {times}", f"{sums} {theirs} WHERE {seconds}"
+    yield (
+        "a month: amounts by day",
+        f"SELECT date_trunc('day', block_time), exact_total(amount, amount_exact) {ours} AND {times} GROUP BY ALL",
+        f"SELECT block_time // 86400, sum(CAST(value AS DOUBLE)) {theirs} WHERE {seconds} GROUP BY ALL",
+    )
+    rows = "SELECT max(tx_hash), max(to_address)"
+    yield "a month: all rows with hashes", f"{rows} {ours} AND {times}", f"{rows} {theirs} WHERE {seconds}"
+
+
+def measure(folder: Path, rows: int) -> None:
+    """Build the store unless there is one, load the warehouse, and print the medians and their ratios."""
+    if not (folder / "store").exists():
+        write_raw(folder / "raw.parquet", rows)
+        build(folder, rows, "2GB")
+    warehouse = Warehouse(folder / "warehouse.duckdb", lambda: stored_transfers(folder / "store"))
+    start = time.perf_counter()
+    warehouse.load(Lake(folder / "lake"))
+    print(f"load: {time.perf_counter() - start:.2f} s")
+    with Store(folder / "store") as store:
+        files = store.files([("eth", LARGEST)])
+    with warehouse.connect() as ours, duckdb.connect() as plain:
+        for connection in (ours, plain):
+            connection.execute("SET threads = 2")
+            connection.execute("SET enable_progress_bar = false")
+        (held,) = ours.execute("SELECT count(*) FROM transfers WHERE token_address = ?", [LARGEST]).fetchall()
+        print(f"transfers of the largest token: {held[0]:,}")
+        for name, view, file in questions(files):
+            spent = alternate({"view": (ours, view), "file": (plain, file)})
+            print(
+                f"{name:32} {spent['view']:6,.0f} ms; plain file {spent['file']:6,.0f} ms;"
+                f" {spent['view'] / spent['file']:.2f} times"
+            )
+
+
+def alternate(ways: Mapping[str, tuple[duckdb.DuckDBPyConnection, str]]) -> dict[str, float]:
+    """Return the median milliseconds of each way's query."""
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(_ROUNDS):
+        for name, (connection, query) in ways.items():
+            start = time.perf_counter()
+            connection.execute(query).fetchall()
+            spent[name].append(1000 * (time.perf_counter() - start))
+    return {name: median(times) for name, times in spent.items()}
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="transfers")
+    parser.add_argument("--folder", type=Path, help="where the store is kept")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        measure(chosen.folder or Path(temporary), chosen.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+-- A token's transfers in your store, summed by period (each: hour, day, week, month, …), between clusters,
+-- exchanges, contracts and others. Clusters are those of the token's newest map on the chain, exchanges and contracts
+-- those that any row or label names. Mints come from, and burns go to, addresses without an owner. Transfers within a
+-- group are included.
+-- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows('0x1111111111111111111111111111111111111111', 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
+CREATE OR REPLACE MACRO flows(of_token, each) AS TABLE
+WITH moved AS (
+    SELECT
+        chain,
+        token_address,
+        date_trunc(each, block_time) AS period,
+        from_address,
+        to_address,
+        exact_total(amount, amount_exact) AS exact,
+        count(*) AS transfers
+    FROM transfers
+    WHERE token_address = plain_address(of_token)
+    GROUP BY ALL
+),
+named AS (
+    SELECT chain, address, kind, label FROM special_addresses
+    UNION ALL
+    SELECT chain, address, kind, label FROM _stored_labels, (SELECT DISTINCT chain FROM moved) WHERE kind IS NOT NULL
+),
+groups AS MATERIALIZED (
+    SELECT
+        chain,
+        address,
+        CASE
+            WHEN bool_or(kind = 'burn') THEN 'burn'
+            WHEN bool_or(kind IN ('cex', 'dex')) THEN 'exchange'
+            ELSE 'contract'
+        END AS kind,
+        NULL::BIGINT AS cluster_id,
+        max(label) AS label
+    FROM named
+    ANTI JOIN latest_cluster_members AS members
+        ON members.chain = named.chain
+        AND members.address = named.address
+        AND members.token_address = plain_address(of_token)
+    GROUP BY chain, address
+    UNION ALL
+    SELECT chain, address, 'cluster', cluster_id, NULL
+    FROM latest_cluster_members
+    WHERE token_address = plain_address(of_token)
+),
+summed AS (
+    SELECT
+        moved.chain,
+        moved.token_address,
+        moved.period,
+        CASE senders.kind WHEN 'burn' THEN 'mint' ELSE coalesce(senders.kind, 'other') END AS from_kind,
+        senders.cluster_id AS from_cluster_id,
+        senders.label AS from_label,
+        coalesce(receivers.kind, 'other') AS to_kind,
+        receivers.cluster_id AS to_cluster_id,
+        receivers.label AS to_label,
+        CAST(sum(moved.transfers) AS BIGINT) AS transfers,
+        count(DISTINCT moved.from_address) AS senders,
+        count(DISTINCT moved.to_address) AS receivers,
+        amount_text(sum(amount_units(moved.exact))) AS exact
+    FROM moved
+    LEFT JOIN groups AS senders ON senders.chain = moved.chain AND senders.address = moved.from_address
+    LEFT JOIN groups AS receivers ON receivers.chain = moved.chain AND receivers.address = moved.to_address
+    GROUP BY ALL
+)
+SELECT * EXCLUDE (exact), as_amount(exact) AS amount, as_exact(exact) AS amount_exact
+FROM summed;

@@ -1,0 +1,73 @@
+-- Tokens of your store (or of the sample world, if that is the provider), with the number and period of their
+-- transfers. The store's data end at last_transfer: a map as of a later time has no later transfers.
+-- Example: SELECT symbol, transfers, first_transfer, last_transfer FROM stored_tokens ORDER BY transfers DESC LIMIT 3;
+CREATE OR REPLACE VIEW stored_tokens AS
+FROM _stored_tokens;
+
+-- A raw whole number as text, in token units: the text with a decimal point before its last digits.
+-- Example: SELECT token_units('1500000', 6) AS usdc;
+CREATE OR REPLACE MACRO token_units(raw, decimals) AS
+left(
+    lpad(raw, CAST(greatest(length(raw), decimals + 1) AS INTEGER), '0'),
+    greatest(length(raw), decimals + 1) - decimals
+)
+|| '.'
+|| right(lpad(raw, CAST(greatest(length(raw), decimals + 1) AS INTEGER), '0'), decimals);
+
+-- Transfers of your store (or of the sample world, if that is the provider) as of the last load, one row for each,
+-- with the same columns for files and nodes. With conditions on chain, token_address and block_time, a query reads
+-- only these rows. A mint comes from the zero address, a burn goes to it. Opening balances are no transfers.
+-- Example: SELECT block_time, from_address, to_address, amount FROM transfers WHERE token_address = '0x1111111111111111111111111111111111111111' AND block_time >= TIMESTAMP '2026-06-01' ORDER BY block_time, log_index LIMIT 3;
+CREATE OR REPLACE VIEW transfers AS
+WITH typed AS (
+    SELECT
+        files.*,
+        stored.symbol,
+        token_units(value, decimals) AS units,
+        -- 20 digits before the point and 18 after it fit into the decimal
+        decimals <= 18 AND length(value) - decimals <= 20 AS fits
+    FROM _transfer_files AS files
+    LEFT JOIN _stored_tokens AS stored
+        ON stored.chain = files.chain AND stored.token_address = files.token_address
+)
+SELECT
+    chain,
+    token_address,
+    symbol,
+    block_time,
+    block_number,
+    log_index,
+    tx_hash,
+    from_address,
+    to_address,
+    CASE WHEN fits THEN CAST(units AS DECIMAL(38, 18)) ELSE as_amount(regexp_replace(units, '\.?0*$', '')) END AS amount,
+    CASE WHEN NOT fits THEN as_exact(regexp_replace(units, '\.?0*$', '')) END AS amount_exact,
+    value AS raw_amount,
+    token_id,
+    token_standard,
+    time_kind,
+    log_index_kind,
+    source
+FROM typed;
+
+-- Transfers of an address, of all tokens of your store. They are single transfers with their hashes;
+-- address_transfers has sums by counterparty from maps, for every provider.
+-- Example: SELECT block_time, symbol, direction, counterparty, amount FROM transfers_of('0x1111111111111111111111111111111111111111') ORDER BY block_time DESC, log_index LIMIT 3;
+CREATE OR REPLACE MACRO transfers_of(of_address) AS TABLE
+SELECT
+    CASE
+        WHEN from_address = to_address THEN 'self'
+        WHEN from_address = plain_address(of_address) THEN 'sent'
+        ELSE 'received'
+    END AS direction,
+    CASE WHEN from_address = plain_address(of_address) THEN to_address ELSE from_address END AS counterparty,
+    *
+FROM transfers
+WHERE from_address = plain_address(of_address) OR to_address = plain_address(of_address);
+
+-- Transfers between two addresses in both directions, of all tokens of your own store: those behind a link of a map.
+-- Example: SELECT block_time, symbol, from_address, amount, tx_hash FROM transfers_between('0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222') ORDER BY block_time, log_index;
+CREATE OR REPLACE MACRO transfers_between(a, b) AS TABLE
+FROM transfers
+WHERE (from_address = plain_address(a) AND to_address = plain_address(b))
+    OR (from_address = plain_address(b) AND to_address = plain_address(a));

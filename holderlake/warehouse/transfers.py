@@ -1,0 +1,152 @@
+"""The transfers of the user's own store, for the view ``transfers``.
+
+The store replaces its Parquet files when it imports. So a load makes a folder of hard links to the present files, and
+the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
+by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. The files ``tokens.parquet`` and
+``labels.parquet`` beside it have what the store knows of tokens and addresses.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TOKENS: Final = pa.schema(
+    [
+        pa.field("chain", pa.string(), nullable=False),
+        pa.field("token_address", pa.string(), nullable=False),
+        pa.field("symbol", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("decimals", pa.int64(), nullable=False),
+        pa.field("token_standard", pa.string(), nullable=False),
+        pa.field("transfers", pa.int64(), nullable=False),
+        pa.field("first_transfer", pa.timestamp("us"), nullable=False),
+        pa.field("last_transfer", pa.timestamp("us"), nullable=False),
+    ]
+)
+"""Columns of ``tokens.parquet``, one row for each token with transfers. Times are UTC."""
+LABELS: Final = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("kind", pa.string()),
+        pa.field("label", pa.string()),
+    ]
+)
+"""Columns of ``labels.parquet``, one row for each address with a label.
+
+``kind`` is burn (an address without an owner: mints come from it, burns go to it), cex, dex, contract or null.
+"""
+
+
+_ATTEMPTS: Final = 10
+_KEPT: Final = 2
+_EMPTY: Final = """
+CREATE OR REPLACE VIEW _transfer_files AS
+SELECT
+    '' AS chain, '' AS token_address, '' AS token_standard, '' AS from_address, '' AS to_address, '' AS value,
+    '' AS token_id, 0::BIGINT AS block_number, NULL::TIMESTAMP AS block_time, '' AS tx_hash, 0::BIGINT AS log_index,
+    '' AS time_kind, '' AS log_index_kind, '' AS source
+WHERE false;
+CREATE OR REPLACE VIEW _stored_tokens AS
+SELECT
+    '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals, '' AS token_standard,
+    0::BIGINT AS transfers, NULL::TIMESTAMP AS first_transfer, NULL::TIMESTAMP AS last_transfer
+WHERE false;
+CREATE OR REPLACE VIEW _stored_labels AS
+SELECT '' AS address, '' AS kind, '' AS label
+WHERE false;
+"""
+_LINKED: Final = """
+CREATE OR REPLACE VIEW _transfer_files AS
+SELECT
+    chain, token_address, token_standard, from_address, to_address, value, token_id, block_number,
+    make_timestamp(block_time * 1000000) AS block_time, tx_hash, log_index, time_kind, log_index_kind, source
+FROM read_parquet(
+    {transfers}, hive_partitioning = true, hive_types = {{'chain': VARCHAR, 'token_address': VARCHAR}}
+);
+CREATE OR REPLACE VIEW _stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
+"""
+
+
+@dataclass(frozen=True)
+class StoredTransfers:
+    """The transfers of a store at one moment.
+
+    ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address.
+    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``).
+    """
+
+    version: str
+    files: Mapping[tuple[str, str], Sequence[Path]]
+    tables: Callable[[], Mapping[str, pa.Table]]
+
+
+ReadTransfers = Callable[[], StoredTransfers | None]
+"""A function that returns the store's transfers at present, or None if there is no store that can be read."""
+
+
+def views(folder: Path | None) -> str:
+    """Return SQL that creates the views of a folder's files; views without rows if it is None."""
+    if folder is None:
+        return _EMPTY
+    paths = {name: folder / f"{name}.parquet" for name in ("tokens", "labels")}
+    paths["transfers"] = folder / "transfers" / "*" / "*" / "*.parquet"
+    return _LINKED.format(**{name: "'" + str(path).replace("'", "''") + "'" for name, path in paths.items()})
+
+
+def link(root: Path, read: ReadTransfers) -> str | None:
+    """Make a folder in ``root`` with links to the store's present files, unless there is one. Return its name.
+
+    None if there are no transfers. Raises ``FileNotFoundError`` if files vanish again and again meanwhile.
+    """
+    for _ in range(_ATTEMPTS):
+        stored = read()
+        if stored is None or not stored.files:
+            return None
+        if (root / stored.version).exists():
+            return stored.version
+        with suppress(FileNotFoundError):  # an import has replaced a file: ask for the files again
+            _make(root, stored)
+            return stored.version
+    raise FileNotFoundError(f"the store's files changed {_ATTEMPTS} times while {root} was made; load again")
+
+
+def remove_old(root: Path) -> None:
+    """Remove all folders of links but the newest two: a reader may have the warehouse of the load before open."""
+    folders = sorted(root.glob("*"), key=lambda path: path.stat().st_mtime)
+    for folder in folders[:-_KEPT]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make(root: Path, stored: StoredTransfers) -> None:
+    building = root / f".{stored.version}"
+    shutil.rmtree(building, ignore_errors=True)
+    linked = {path.name: path for path in root.glob("*/transfers/*/*/*.parquet")}
+    for (chain, token), paths in stored.files.items():
+        target = building / "transfers" / f"chain={quote(chain, safe='')}" / f"token_address={quote(token, safe='')}"
+        target.mkdir(parents=True)
+        for path in paths:
+            _link(linked.get(path.name, path), target / path.name)
+    for name, table in stored.tables().items():
+        pq.write_table(table, building / f"{name}.parquet")
+    building.rename(root / stored.version)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Make a hard link, or a copy if the store is on another file system or this one has no links."""
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,268 @@
+"""Transfers of the user's own store in the warehouse: exact rows, as of the load, and sums by period."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.records import TRANSFERS, Label, TokenInfo
+from holderlake.engine.store.store import Store
+from holderlake.lake.lake import Lake
+from holderlake.local.store import stored_transfers
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from tests.engine.world import DEAD, UINT256, Row, transfer
+from tests.lakes import map_tables, write
+
+TOKEN, OTHER = ("eth", "0xaa"), ("bsc", "0xbb")
+DAY = 86_400
+BEGIN = 1_700_000_000 // DAY * DAY
+
+
+class Home:
+    """A store, an empty lake and a warehouse with the store's transfers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder / "engine")
+        self.lake = Lake(folder / "lake")
+        self.warehouse = Warehouse(folder / "warehouse.duckdb", lambda: stored_transfers(folder / "engine"))
+
+    def add(self, *rows: Row) -> None:
+        self.store.add_transfers(pa.Table.from_pylist(list(rows), TRANSFERS), "test")
+
+    def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        self.warehouse.load(self.lake)
+        with self.warehouse.connect() as connection:
+            return connection.execute(sql, list(parameters)).fetchall()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path)
+    with made.store:
+        yield made
+
+
+def names_of(home: Home, *keys: tuple[str, str], decimals: int = 0) -> None:
+    home.store.add_tokens([TokenInfo(*key, key[1].upper(), key[1][2:], decimals) for key in keys])
+
+
+def test_every_stored_transfer_is_a_typed_row(home: Home) -> None:
+    names_of(home, TOKEN, decimals=6)
+    home.add(
+        transfer("mint -> a", 2_500_000, BEGIN, token=TOKEN, tx_hash="0x1", log_index=7, block_number=18),
+        transfer("a -> b", 1, BEGIN + 3_600, token=TOKEN, tx_hash="0x2"),
+    )
+    rows = "SELECT chain, symbol, block_time, block_number, log_index, tx_hash, from_address, amount FROM transfers"
+    assert home.query(f"{rows} ORDER BY block_time") == [
+        ("eth", "aa", at(BEGIN), 18, 7, "0x1", ZERO_ADDRESS, Decimal("2.5")),
+        ("eth", "aa", at(BEGIN + 3_600), BEGIN + 3_600, 0, "0x2", "a", Decimal("0.000001")),
+    ]
+
+
+@pytest.mark.parametrize("decimals", [0, 6, 18, 24, 77])
+@pytest.mark.parametrize("raw", [0, 1, 10**18, 10**38 - 1, 10**38, 12 * 10**40, UINT256])
+def test_amounts_of_any_size_are_exact(small: Home, decimals: int, raw: int) -> None:
+    ((decimal, exact),) = small.query(
+        "SELECT amount, amount_exact FROM transfers WHERE token_address = ? AND raw_amount = ?",
+        f"0x{decimals}",
+        str(raw),
+    )
+    assert (decimal is None) != (exact is None)
+    assert Fraction(exact or decimal) == Fraction(raw, 10**decimals)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """Tokens with 0, 6, 18, 24 and 77 decimals, each with small and large transfers."""
+    made = Home(tmp_path_factory.mktemp("amounts"))
+    with made.store:
+        for decimals in (0, 6, 18, 24, 77):
+            key = ("eth", f"0x{decimals}")
+            names_of(made, key, decimals=decimals)
+            values = (0, 1, 10**18, 10**38 - 1, 10**38, 12 * 10**40, UINT256)
+            made.add(*(transfer("mint -> a", value, BEGIN + at, token=key) for at, value in enumerate(values)))
+        yield made
+
+
+def test_a_load_after_an_import_shows_the_new_transfers(home: Home) -> None:
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
+    assert home.query("SELECT count(*) FROM transfers") == [(1,)]
+    home.add(transfer("a -> b", 5, BEGIN + 1, token=TOKEN))
+    assert home.query("SELECT count(*) FROM transfers") == [(2,)]
+
+
+def test_rows_stay_those_of_the_load_though_the_store_replaced_its_files(home: Home) -> None:
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
+    home.warehouse.load(home.lake)
+    before = set(home.store.files())
+    home.add(*(transfer("a -> b", 1, BEGIN + at, token=TOKEN) for at in range(1, 9)))
+    assert not before & set(home.store.files())
+    assert home.warehouse.query("SELECT count(*) AS n FROM transfers").to_pylist() == [{"n": 1}]
+
+
+def test_a_load_without_a_change_of_the_store_writes_nothing(home: Home) -> None:
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
+    home.warehouse.load(home.lake)
+    version = home.warehouse.version
+    home.warehouse.load(home.lake)
+    assert home.warehouse.version == version
+
+
+def test_old_links_are_removed(home: Home) -> None:
+    for at_ in range(5):
+        home.add(transfer("mint -> a", 5, BEGIN + at_, token=TOKEN))
+        home.warehouse.load(home.lake)
+    folders = list(home.warehouse.path.with_name("warehouse.duckdb.transfers").iterdir())
+    assert len(folders) == 2
+
+
+def test_without_a_store_the_view_has_no_rows(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "missing"))
+    warehouse.load(Lake(tmp_path / "lake"))
+    assert warehouse.query("FROM transfers").num_rows == 0
+
+
+def test_a_damaged_store_leaves_the_transfers_of_the_last_load(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
+    home.warehouse.load(home.lake)
+    for file in home.store.root.glob("catalog*"):
+        file.write_bytes(b"damaged")
+    assert home.query("SELECT count(*) FROM transfers") == [(1,)]
+    assert "can't be read" in caplog.text
+
+
+def test_a_users_query_reads_transfers_but_no_other_file(home: Home, tmp_path: Path) -> None:
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
+    home.warehouse.load(home.lake)
+    (own,) = home.store.files()
+    assert home.warehouse.read("FROM transfers").num_rows == 1
+    with pytest.raises(WarehouseError, match="add --files"):
+        home.warehouse.read(f"FROM '{own}'")
+
+
+def test_a_condition_on_the_token_reads_only_its_files(home: Home) -> None:
+    home.add(*(transfer("mint -> a", 5, BEGIN, token=("eth", f"0x{n}")) for n in range(20)))
+    ((_, plan),) = home.query("EXPLAIN ANALYZE SELECT max(tx_hash) FROM transfers WHERE token_address = '0x7'")
+    assert "Total Files Read: 1" in plan
+
+
+def test_an_address_and_a_link_show_their_transfers_with_hashes(home: Home) -> None:
+    home.add(
+        transfer("mint -> 0xA".lower(), 9, BEGIN, token=TOKEN, tx_hash="0x1"),
+        transfer("0xa -> 0xb", 4, BEGIN + 1, token=TOKEN, tx_hash="0x2"),
+        transfer("0xb -> 0xa", 1, BEGIN + 2, token=OTHER, tx_hash="0x3"),
+        transfer("0xa -> 0xa", 1, BEGIN + 3, token=TOKEN, tx_hash="0x4"),
+        transfer("0xb -> 0xc", 1, BEGIN + 4, token=TOKEN, tx_hash="0x5"),
+    )
+    found = home.query("SELECT tx_hash, direction, counterparty FROM transfers_of('0xA') ORDER BY 1")
+    assert found == [
+        ("0x1", "received", ZERO_ADDRESS),
+        ("0x2", "sent", "0xb"),
+        ("0x3", "received", "0xb"),
+        ("0x4", "self", "0xa"),
+    ]
+    assert home.query("SELECT tx_hash FROM transfers_between('0xb', '0xA') ORDER BY 1") == [("0x2",), ("0x3",)]
+
+
+def test_stored_tokens_say_where_the_data_end(home: Home) -> None:
+    names_of(home, TOKEN, decimals=6)
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN), transfer("a -> b", 5, BEGIN + DAY, token=TOKEN))
+    assert home.query("FROM stored_tokens") == [
+        ("eth", "0xaa", "aa", "0XAA", 6, "erc20", 2, at(BEGIN), at(BEGIN + DAY))
+    ]
+
+
+# Flows
+
+
+@pytest.mark.parametrize("each", ["hour", "day", "week", "month"])
+def test_flows_add_up_transfers_between_groups_exactly(world: Home, each: str) -> None:
+    found = world.query(
+        "SELECT period, from_kind, from_cluster_id, from_label, to_kind, to_cluster_id, to_label, transfers, senders,"
+        " receivers, exact_amount(amount, amount_exact) FROM flows('0xAA', ?) ORDER BY ALL",
+        each,
+    )
+    sums: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in MOVES:
+        sums[
+            begin(row["block_time"], each), *group(row["from_address"], "mint"), *group(row["to_address"], "burn")
+        ].append(row)
+    expected = [
+        (
+            *key,
+            len(rows),
+            len({row["from_address"] for row in rows}),
+            len({row["to_address"] for row in rows}),
+            str(sum(int(row["value"]) for row in rows)),
+        )
+        for key, rows in sums.items()
+    ]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+GROUPS = {
+    **dict.fromkeys(["w1", "w2"], ("cluster", 1, None)),
+    **dict.fromkeys(["w3", "w4"], ("cluster", 2, None)),
+    "ex": ("exchange", None, "Bourse"),
+    "pool": ("exchange", None, "Pool"),
+    "vault": ("contract", None, "Vault"),
+}
+_RANDOM = random.Random(22)
+_NAMES = ["w1", "w2", "w3", "w4", "w5", "w6", "ex", "pool", "vault"]
+MOVES = [
+    transfer(
+        f"{_RANDOM.choice([*_NAMES, 'mint'])} -> {_RANDOM.choice([*_NAMES, 'burn', 'dead'])}",
+        _RANDOM.choice([1, 10**6, 10**21, UINT256 // 400]),
+        BEGIN + _RANDOM.randrange(100 * DAY),
+        token=TOKEN,
+    )
+    for _ in range(400)
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """400 transfers of one token over 100 days; a map with two clusters; labels in the store and on the map."""
+    made = Home(tmp_path_factory.mktemp("flows"))
+    with made.store:
+        names_of(made, TOKEN, OTHER)
+        made.add(*MOVES, transfer("w1 -> w3", 1, BEGIN, token=OTHER))
+        made.store.add_labels(
+            [
+                Label("ex", "eth", "test", "Bourse", is_cex=True),
+                Label("pool", "eth", "test", "Pool", is_dex=True, is_contract=True),
+                Label("vault", None, "test", "Vault", is_contract=True),
+                Label("w1", "eth", "test", "A cluster's exchange", is_cex=True),
+                Label("w5", "eth", "test", "A name only"),
+            ]
+        )
+        older = datetime(2025, 1, 1)
+        for instant, clusters in ((older, [["w1", "w5"]]), (datetime(2025, 2, 1), [["w1", "w2"], ["w3", "w4"]])):
+            write(made.lake, "maps", "eth", instant, map_tables("eth", instant, {TOKEN[1]: clusters}), {TOKEN[1]})
+        yield made
+
+
+def group(address: str, without_owner: str) -> tuple[str, int | None, str | None]:
+    return (
+        (without_owner, None, None) if address in {ZERO_ADDRESS, DEAD} else GROUPS.get(address, ("other", None, None))
+    )
+
+
+def begin(second: int, each: str) -> datetime:
+    period = {"hour": "h", "day": "D", "week": "W", "month": "M"}[each]
+    return pd.Timestamp(at(second)).to_period(period).start_time.to_pydatetime()
+
+
+def at(second: int) -> datetime:
+    return datetime.fromtimestamp(second, UTC).replace(tzinfo=None)
