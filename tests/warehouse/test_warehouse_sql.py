@@ -618,3 +618,36 @@ def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehous
         ("stale_token", "warning", 1, "0xold", 6.0),
         ("unknown_relationship", "info", 1, "0xa", 1.0),
     ]
+
+
+# Symbols
+
+
+def test_a_macro_takes_a_symbol_that_one_token_has(named: Warehouse) -> None:
+    by_address = query(named, "FROM cluster_history('0xaa') ORDER BY ALL")
+    assert len(by_address) == 2
+    assert query(named, "FROM cluster_history('one') ORDER BY ALL") == by_address
+
+
+def test_a_symbol_that_several_tokens_have_is_an_error(named: Warehouse) -> None:
+    with pytest.raises(WarehouseError, match="several tokens have the symbol TWO: give the address of one"):
+        query(named, "FROM cluster_history('two')")
+
+
+def test_an_unknown_symbol_has_no_rows(named: Warehouse) -> None:
+    assert query(named, "FROM cluster_history('three')") == []
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Three tokens with a cluster each; two of them have the same symbol."""
+    folder = tmp_path_factory.mktemp("named")
+    lake, loaded = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
+    symbols = {"0xaa": "ONE", "0xbb": "TWO", "0xcc": "TWO"}
+    for day in DAYS[:2]:
+        listed = [{"token_address": address, "symbol": symbol} for address, symbol in symbols.items()]
+        write(lake, "tokens", "eth", day, {"tokens": rows("tokens", "eth", day, listed)}, set(symbols))
+        tables = map_tables("eth", day, dict.fromkeys(symbols, [["w1", "w2"]]))
+        write(lake, "maps", "eth", day, tables, set(symbols))
+    loaded.load(lake)
+    return loaded

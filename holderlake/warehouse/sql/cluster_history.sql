@@ -1,10 +1,15 @@
--- Each cluster of one token through time, on every chain that has the token. A line is a cluster that cluster_lineage
--- continues from map to map.
+-- Each cluster of one token (its address or symbol) through time, on every chain that has the token. A line is a cluster
+-- that cluster_lineage continues from map to map.
 -- Example: SELECT timestamp, share, members FROM cluster_history('0x2222222222222222222222222222222222222222') ORDER BY lineage, timestamp;
 CREATE OR REPLACE MACRO cluster_history(of_token) AS TABLE
 WITH RECURSIVE living AS MATERIALIZED (
     FROM cluster_lineage
     WHERE token_address = plain_address(of_token) AND cluster_id IS NOT NULL
+    UNION ALL
+    -- a branch of its own, because DuckDB prunes by a constant much better; for an address it leaves this branch out
+    FROM cluster_lineage
+    WHERE is_symbol(of_token) AND token_address = token_of(of_token) AND token_address <> of_token
+        AND cluster_id IS NOT NULL
 ),
 line AS (
     SELECT *, timestamp AS since, cluster_id AS first_cluster_id

@@ -1,4 +1,4 @@
--- A token's transfers in your store, summed by period (each: hour, day, week, month, …), between clusters,
+-- Transfers of a token (its address or symbol) in your store, summed by period (each: hour, day, week, month, …), between clusters,
 -- exchanges, contracts and others. Clusters are those of the token's newest map on the chain, exchanges and contracts
 -- those that any row or label names. Mints come from, and burns go to, addresses without an owner. Transfers within a
 -- group are included.
@@ -14,7 +14,7 @@ WITH moved AS (
         exact_total(amount, amount_exact) AS exact,
         count(*) AS transfers
     FROM transfers
-    WHERE token_address = plain_address(of_token)
+    WHERE token_address = token_of(of_token)
     GROUP BY ALL
 ),
 named AS (
@@ -37,12 +37,12 @@ groups AS MATERIALIZED (
     ANTI JOIN latest_cluster_members AS members
         ON members.chain = named.chain
         AND members.address = named.address
-        AND members.token_address = plain_address(of_token)
+        AND members.token_address = token_of(of_token)
     GROUP BY chain, address
     UNION ALL
     SELECT chain, address, 'cluster', cluster_id, NULL
     FROM latest_cluster_members
-    WHERE token_address = plain_address(of_token)
+    WHERE token_address = token_of(of_token)
 ),
 summed AS (
     SELECT
