@@ -83,7 +83,7 @@ class Workspace:
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self.settings.warehouse, lambda: self.transfers())  # noqa: PLW0108 - set later
+        return Warehouse(self.settings.warehouse, lambda: self.transfers(), self._books)  # noqa: PLW0108 - set later
 
     @cached_property
     def ledger(self) -> CreditLedger:
@@ -100,6 +100,10 @@ class Workspace:
             copy_home(ledger, self.settings.ledger)
         restore_if_older(ledger, self.archive)
         return ledger
+
+    def _books(self) -> CreditLedger | None:
+        """Return the ledger, unless none exists yet."""
+        return self.ledger if self.settings.state.url or self.settings.ledger.exists() else None
 
     @cached_property
     def archive(self) -> AnswerArchive:

@@ -13,6 +13,7 @@ from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.manifests import SIDE_TABLES
 from holderlake.warehouse import schema
 from holderlake.warehouse.schema import OWN_TABLES, Query, queries
+from holderlake.warehouse.spending import CREDITS
 
 ALL_TABLES: Final = {**TABLES, **OWN_TABLES}
 
@@ -89,10 +90,20 @@ FROM coverage
 WHERE family = 'maps'
 GROUP BY ALL ORDER BY ALL LIMIT 5
 """,
+    "spending": """
+SELECT day, endpoint, sum(calls) AS calls, sum(expected) AS expected, sum(billed) AS billed
+FROM spending
+GROUP BY ALL ORDER BY ALL
+""",
 }
 """An example query of each table. A test runs each one on the demo's warehouse."""
 
-_UNITS: Final = {INSTANT_TYPE: "time, UTC", AMOUNT_TYPE: "token units", pa.float64(): "0 to 1"}
+_UNITS: Final = {
+    INSTANT_TYPE: "time, UTC",
+    AMOUNT_TYPE: "token units",
+    CREDITS: "credits",
+    pa.float64(): "0 to 1",
+}
 _OTHER_UNITS: Final = {"service_score": "0 to 100"}
 
 
@@ -101,7 +112,8 @@ def table_page(table: Table) -> str:
     name = table.name
     head = f"# {name}\n\nA row is {table.row}. Its key is {_listed(schema.key(table))}.\n"
     example = f"## An example\n\n```sql\n{EXAMPLES[name].strip()}\n```\n"
-    where = _OWN_WHERE if name in OWN_TABLES else _where(table)
+    source = "the credit ledger" if name == "spending" else "the manifests of the lake's partitions"
+    where = _OWN_WHERE.format(source=source) if name in OWN_TABLES else _where(table)
     return "\n".join([head, _columns(table), example, where]) + _used_by(name)
 
 
@@ -120,7 +132,7 @@ def anchor(heading: str) -> str:
 _OWN_WHERE: Final = """\
 ## Files
 
-It is in the warehouse only, from the manifests of the lake's partitions.
+It is in the warehouse only. A load fills it from {source}.
 """
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import os
 import shutil
 import uuid
 from contextlib import ExitStack
@@ -34,8 +33,11 @@ if TYPE_CHECKING:
     from holderlake.provider.local_engine import Engine
     from holderlake.warehouse.transfers import StoredTransfers
 
-_ALLOWANCE: Final = 10_000_000 * CREDIT
-"""The credits of the embedded service's API key, in hundredths. They cost nothing, but the ledger counts them."""
+_ALLOWANCE: Final = 10_000_000_000 * CREDIT
+"""The monthly credits of the embedded service's account, in hundredths. They cost nothing, but the ledger counts them.
+
+All processes spend from the same account, so its books agree with the ledger.
+"""
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ def _served(local: _Local) -> Endpoint:
     running = ExitStack()
     atexit.register(running.close)
     keys = running.enter_context(KeyStore(local.accounts))
-    secret = keys.create(f"embedded, process {os.getpid()}", _ALLOWANCE, custom_plan=True)
+    secret = keys.create("embedded", _ALLOWANCE, custom_plan=True, again=True)
     running.callback(keys.revoke, secret.split("_")[1])
     service = running.enter_context(BackgroundService(store, keys))
     return Endpoint(service.base_url, SecretStr(secret), local.provider_id)

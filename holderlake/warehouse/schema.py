@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
-from holderlake.warehouse import transfers
+from holderlake.warehouse import spending, transfers
 
 FORMAT: Final = 1
 """Format of the warehouse's own tables: ``_loaded``, ``_installed`` and ``_mixed``."""
@@ -30,6 +30,8 @@ _TYPES: Final = {
     pa.float64(): "DOUBLE",
     pa.int64(): "BIGINT",
     pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+    spending.CREDITS: "DECIMAL(18, 2)",
     INSTANT_TYPE: "TIMESTAMP",
     AMOUNT_TYPE: "DECIMAL(38, 18)",
 }
@@ -134,9 +136,10 @@ OWN_TABLES: Final = {
             ),
             ("family", "chain", "as_of", "subject"),
         ),
+        spending.TABLE,
     )
 }
-"""Tables of the warehouse that the lake does not have. A load fills them from the manifests."""
+"""Tables of the warehouse that the lake does not have. A load fills them from the manifests and the ledger."""
 
 
 @dataclass(frozen=True)

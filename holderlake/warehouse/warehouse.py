@@ -17,7 +17,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ import pyarrow as pa
 from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.storage.locks import locked
-from holderlake.warehouse import schema, transfers
+from holderlake.warehouse import schema, spending, transfers
 from holderlake.warehouse.connections import (
     REMEDY,
     DamagedWarehouse,
@@ -43,6 +43,7 @@ from holderlake.warehouse.connections import (
     transfers_folder,
 )
 from holderlake.warehouse.loader import Loading, Partition, pending_of
+from holderlake.warehouse.spending import Books
 from holderlake.warehouse.transfers import ReadTransfers
 
 __all__ = ["DamagedWarehouse", "LoadReport", "Warehouse", "WarehouseError"]
@@ -60,13 +61,13 @@ _MIXED_ROWS: Final = 250_000
 
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _installed"
-_MONTHS: Final = "SELECT DISTINCT date_trunc('month', timestamp) AS month FROM old.{table} ORDER BY month"
+_MONTHS: Final = "SELECT DISTINCT date_trunc('month', {time}) AS month FROM old.{table} ORDER BY month"
 _COLUMNS: Final = "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE database_name = ? GROUP BY ALL"
 _PACK: Final = """
 INSERT INTO {table} BY NAME
 SELECT {columns}
 FROM old.{table}
-WHERE timestamp >= $month AND timestamp < $month + INTERVAL 1 MONTH
+WHERE {time} >= $month AND {time} < $month + INTERVAL 1 MONTH
 ORDER BY {order}
 """
 
@@ -101,12 +102,16 @@ class _State:
 class Warehouse:
     """The warehouse: the DuckDB file at ``path``, which need not exist before the first load.
 
-    ``transfers`` returns the transfers of the user's own store, for the view of that name.
+    ``transfers`` returns the transfers of the user's own store, for the view of that name. ``books`` returns the
+    credit ledger, for the table ``spending``.
     """
 
-    def __init__(self, path: Path, transfers: ReadTransfers = lambda: None) -> None:
+    def __init__(
+        self, path: Path, transfers: ReadTransfers = lambda: None, books: Callable[[], Books | None] = lambda: None
+    ) -> None:
         self.path = path
         self._read_transfers = transfers
+        self._books = books
         self.is_postponed = False
         """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
         self.postponed_days: set[tuple[str, str]] = set()
@@ -233,15 +238,19 @@ class Warehouse:
         pending, damaged = pending_of(lake, state.loaded)
         loading = Loading(lake, state.loaded, damaged)
         outdated, migrate = _old_views(state), _old_tables(state)
-        stored = self._stored_transfers(state)
-        if pending or outdated or migrate or stored != state.installed.get("transfers"):
+        stored, books = self._stored_transfers(state), self._books()
+        found = {"transfers": stored, "spending": spending.version(books) if books else None}
+        if pending or outdated or migrate or any(state.installed.get(name) != one for name, one in found.items()):
             _release_memory()
             if migrate:
                 self._refuse_unknown_columns()
             with self._next_version(migrate) as connection, self._links() as links:
                 if outdated:
                     schema.install(connection)
-                self._show_transfers(connection, stored)
+                connection.execute(transfers.views(Path(stored) if stored else None))
+                if books:
+                    spending.refresh(connection, books)
+                _note(connection, found)
                 loading.load_all(connection, links, pending)
         return loading
 
@@ -251,12 +260,6 @@ class Warehouse:
         made = transfers.link(root, self._read_transfers)
         last = state.installed.get("transfers")
         return str(root / made) if made else last if last and Path(last).exists() else None
-
-    def _show_transfers(self, connection: duckdb.DuckDBPyConnection, folder: str | None) -> None:
-        connection.execute(transfers.views(Path(folder) if folder else None))
-        connection.execute("DELETE FROM _installed WHERE part = 'transfers'")
-        if folder:
-            connection.execute("INSERT INTO _installed VALUES ('transfers', ?)", [folder])
 
     def outdated(self) -> str:
         """Return what the next load will change in a file that another version of Holderlake made; empty if nothing.
@@ -337,9 +340,10 @@ class Warehouse:
                     continue
                 named = [schema.column_name(name) for name in table.schema.names]
                 columns = ", ".join(name for name in named if name in existing[table.name])
-                order = schema.order(table, "timestamp")
-                for (month,) in connection.execute(_MONTHS.format(table=table.name)).fetchall():
-                    connection.execute(_PACK.format(table=table.name, columns=columns, order=order), {"month": month})
+                time = "timestamp" if "timestamp" in named else "day"
+                of_table = {"table": table.name, "columns": columns, "time": time, "order": schema.order(table, time)}
+                for (month,) in connection.execute(_MONTHS.format(**of_table)).fetchall():
+                    connection.execute(_PACK.format(**of_table), {"month": month})
             connection.execute("INSERT INTO _loaded FROM old._loaded")
             connection.execute("DETACH old")
             connection.execute("CHECKPOINT")
@@ -363,6 +367,14 @@ class Warehouse:
             leftover.unlink(missing_ok=True)
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
         return path
+
+
+def _note(connection: duckdb.DuckDBPyConnection, found: Mapping[str, str | None]) -> None:
+    """Record the versions of what a load found outside of the lake."""
+    connection.execute("DELETE FROM _installed WHERE list_contains(?, part)", [list(found)])
+    for part, version in found.items():
+        if version is not None:
+            connection.execute("INSERT INTO _installed VALUES (?, ?)", [part, version])
 
 
 def _old_views(state: _State) -> bool:

@@ -6,8 +6,10 @@ import importlib.util
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,22 @@ def test_warehouse_answers_sql_and_lists_its_tables(first: dict[str, Any], home:
     assert json.loads(asked.stdout)[0]["n"] == _counts(home)["maps"][0]
     listed = _holderlake(home, "tables", "--json")
     assert set(TABLES) <= {line["name"] for line in json.loads(listed.stdout)}
+
+
+def test_ledger_warehouse_and_the_embedded_account_have_the_same_books(first: dict[str, Any], home: Path) -> None:
+    with closing(sqlite3.connect(home / "sample-world" / "accounts.sqlite")) as accounts:
+        booked = accounts.execute(
+            "SELECT endpoint, sum(requests), sum(credits) FROM usage GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+        assert accounts.execute("SELECT count(*) FROM accounts").fetchone() == (1,)
+    with closing(sqlite3.connect(home / "ledger.sqlite")) as ledger:
+        charged = "SELECT endpoint, count(*), sum(cost) FROM entries WHERE state = 'settled' GROUP BY 1 ORDER BY 1"
+        assert ledger.execute(charged).fetchall() == booked
+    with Warehouse(home / "warehouse.duckdb").connect() as warehouse:
+        spent = "SELECT endpoint, sum(calls), CAST(100 * sum(billed) AS BIGINT) FROM spending GROUP BY 1 ORDER BY 1"
+        assert warehouse.execute(spent).fetchall() == booked
+    totals = json.loads(_holderlake(home, "credits", "--json").stdout)["totals"]
+    assert totals["charged"] == totals["known"]
 
 
 def test_sql_refuses_to_write(first: dict[str, Any], home: Path) -> None:

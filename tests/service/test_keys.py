@@ -102,6 +102,12 @@ def test_unprintable_name_is_refused(keys, name):
 # ------------------------------------------------------------------ life of keys
 
 
+def test_an_account_opened_again_gets_another_key(keys):
+    first, second = (keys.create("embedded", 5_000, again=True) for _ in range(2))
+    assert keys.find(first).account == keys.find(second).account
+    assert keys.find(keys.create("embedded", 5_000)).account != keys.find(first).account
+
+
 def test_revoked_key_is_listed_but_not_found(keys):
     secret = keys.create("test", 100)
     (key,) = keys.keys()

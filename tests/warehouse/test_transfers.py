@@ -211,6 +211,12 @@ def test_flows_add_up_transfers_between_groups_exactly(world: Home, each: str) -
     assert sorted(found, key=repr) == sorted(expected, key=repr)
 
 
+def test_flows_can_be_limited_in_time(world: Home) -> None:
+    since, until = at(BEGIN + 10 * DAY), at(BEGIN + 20 * DAY)
+    ((limited,),) = world.query("SELECT sum(transfers) FROM flows('0xaa', 'day', since := ?, until := ?)", since, until)
+    assert limited == sum(since <= at(row["block_time"]) < until for row in MOVES)
+
+
 GROUPS = {
     **dict.fromkeys(["w1", "w2"], ("cluster", 1, None)),
     **dict.fromkeys(["w3", "w4"], ("cluster", 2, None)),

@@ -647,7 +647,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     for day in DAYS[:2]:
         listed = [{"token_address": address, "symbol": symbol} for address, symbol in symbols.items()]
         write(lake, "tokens", "eth", day, {"tokens": rows("tokens", "eth", day, listed)}, set(symbols))
-        tables = map_tables("eth", day, dict.fromkeys(symbols, [["w1", "w2"]]))
+        tables = map_tables("eth", day, {address: [["w1", "w2"]] for address in symbols})
         write(lake, "maps", "eth", day, tables, set(symbols))
     loaded.load(lake)
     return loaded

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded
@@ -111,8 +111,8 @@ class CreditLedger:
     def add_home(self, name: str, calls: Sequence[Sequence[str | int | None]]) -> bool:
         """Add all calls of another home and return True; return False if they were added before.
 
-        ``calls`` are rows (run, endpoint, subject, day, state, cost, problem). The comparison of the ledger's charges
-        with the decrease of the provider's balance starts again.
+        ``calls`` are rows (run, endpoint, subject, day, state, cost, problem, expected cost). The comparison of the
+        ledger's charges with the decrease of the provider's balance starts again.
         """
 
         def add(db: StateConnection) -> bool:
@@ -210,13 +210,15 @@ class CreditLedger:
     def _note_balance(self, db: StateConnection, credits_remaining: int) -> None:
         now = self._now()
         before = db.execute("SELECT credits FROM told").fetchone()
-        db.execute(statements.SET_BALANCE, (credits_remaining, now.isoformat()))
         start = self._period(now.date())[0].isoformat()
         first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start,)).fetchone()
         is_more = before is not None and credits_remaining > before[0]
         if first is None or (is_more and _was_raised(db, start, sum(first), credits_remaining)):
             settled, _ = _spent_since(db, start)
             db.execute(statements.SET_FIRST_BALANCE, (start, credits_remaining, settled))
+        elif is_more:
+            return  # an answer that was overtaken by a later one
+        db.execute(statements.SET_BALANCE, (credits_remaining, now.isoformat()))
 
     def _reserve(
         self, db: StateConnection, reserving: Sequence[Reserve]
@@ -324,6 +326,20 @@ class CreditLedger:
             (since.isoformat() if since else "",),
         )
         return [ReportRow(*row) for row in rows]
+
+    def totals_by_day(self) -> dict[str, tuple[int, int]]:
+        """Return two totals of each day (YYYY-MM-DD): hundredths of a credit, settled or reserved, and open calls."""
+        open_calls = dict(self._db.rows("SELECT day, count(*) FROM entries WHERE state = 'reserved' GROUP BY day"))
+        days = self._db.rows("SELECT name, cost FROM days")
+        return {day: (int(cost), open_calls.get(day, 0)) for day, cost in days}
+
+    def newest(self) -> int:
+        """Return the number of the newest entry; 0 in an empty ledger."""
+        return int(self._db.rows("SELECT coalesce(max(id), 0) FROM entries")[0][0])
+
+    def spending(self, day: str) -> list[tuple[Any, ...]]:
+        """Return the calls of a day (YYYY-MM-DD), summed by run, endpoint and subject, as ``SPENDING`` selects them."""
+        return self._db.rows(statements.SPENDING, (day,))
 
     def problems(self) -> list[Problem]:
         """Return the number and cost of calls whose answers had a problem, one row for each kind of problem."""

@@ -16,7 +16,7 @@ from holderlake.storage.sqlite import Database
 
 _log = logging.getLogger(__name__)
 _MARK: Final = "CREATE TABLE IF NOT EXISTS home (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL)"
-_ENTRIES: Final = "SELECT run_id, endpoint, subject, day, state, cost, problem FROM entries ORDER BY id"
+_ENTRIES: Final = "SELECT run_id, endpoint, subject, day, state, cost, problem, expected FROM entries ORDER BY id"
 
 
 def copy_home(ledger: CreditLedger, path: Path) -> None:

@@ -48,9 +48,9 @@ _BALANCES: Final = (
 def upgrade(db: sqlite3.Connection) -> None:
     """Add columns and indexes that an older ledger lacks, and replace implausible amounts. Idempotent."""
     present = {row[1] for row in db.execute("PRAGMA table_info(entries)")}
-    for name in LATER_COLUMNS:
+    for name, kind in LATER_COLUMNS.items():
         if name not in present:
-            db.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT")
+            db.execute(f"ALTER TABLE entries ADD COLUMN {name} {kind}")
     for statement in _INDEXES:
         db.execute(statement)
     if db.execute(f"SELECT 1 FROM entries WHERE {_ABSURD} LIMIT 1").fetchone():

@@ -39,8 +39,11 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS homes (name TEXT PRIMARY KEY)",
     "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
-LATER_COLUMNS: Final = ("problem", "answer", "owner")
-"""Columns of ``entries`` that version 0.1.0 or 0.2.0 lacked. ``answer`` and ``owner`` are set only during a claim."""
+LATER_COLUMNS: Final = {"problem": "TEXT", "answer": "TEXT", "owner": "TEXT", "expected": "BIGINT"}
+"""Columns of ``entries`` that version 0.1.0 or 0.2.0 lacked, with their types.
+
+``answer`` and ``owner`` are set only during a claim. ``expected`` is the cost by the price list, before the call.
+"""
 LATER_INDEXES: Final = (
     "CREATE INDEX IF NOT EXISTS entries_problem ON entries (problem) WHERE problem IS NOT NULL",
     "CREATE UNIQUE INDEX IF NOT EXISTS entries_claimed ON entries (answer) WHERE answer IS NOT NULL",
@@ -60,7 +63,7 @@ _SQLITE: Final = (
     """,
 )
 _POSTGRESQL: Final = (
-    *(f"ALTER TABLE entries ADD COLUMN IF NOT EXISTS {name} TEXT" for name in LATER_COLUMNS),
+    *(f"ALTER TABLE entries ADD COLUMN IF NOT EXISTS {name} {kind}" for name, kind in LATER_COLUMNS.items()),
     *LATER_INDEXES,
     *OWNERS,
     """
@@ -147,6 +150,28 @@ WRONG_SUM: Final = """
 """SQL query that finds a day or run whose calls do not add up to its stored sum, or an unknown state."""
 
 
+SPENDING: Final = f"""
+    SELECT
+        run_id, endpoint, subject,
+        count(*) FILTER (WHERE state = 'settled'),
+        count(*) FILTER (WHERE state = 'reserved'),
+        count(*) FILTER (WHERE state = 'released'),
+        count(problem),
+        CASE WHEN count(expected) = count(*) THEN CAST(sum(expected) AS BIGINT) END,
+        {SUMS}
+    FROM entries
+    WHERE day = ?
+    GROUP BY run_id, endpoint, subject
+    ORDER BY run_id, endpoint, subject
+"""
+"""SQL query of the calls of a day, a row for each run, endpoint and subject.
+
+After these three: the numbers of calls that were charged, may have been charged, were not charged, and had unusable
+answers; then hundredths of a credit: expected by the price list (null if older releases made some of the calls),
+charged, and perhaps charged.
+"""
+
+
 @dataclass(frozen=True)
 class Batch:
     """SQL statements about many ledger entries. Their one parameter is a JSON text of rows (see ``given_rows``)."""
@@ -170,6 +195,7 @@ def _batch(kind: Kind) -> Batch:
         state="TEXT",
         cost="INTEGER",
         problem="TEXT",
+        expected="INTEGER",
     )
     closed = given_rows(kind, id="INTEGER", state="TEXT", cost="INTEGER", problem="TEXT")
     added = given_rows(
@@ -184,12 +210,13 @@ def _batch(kind: Kind) -> Batch:
     )
     return Batch(
         restore=f"""
-            INSERT INTO entries (run_id, endpoint, subject, day, state, cost)
-            SELECT run_id, endpoint, subject, day, 'settled', cost FROM {lost} AS lost ORDER BY place
+            INSERT INTO entries (run_id, endpoint, subject, day, state, cost, expected)
+            SELECT run_id, endpoint, subject, day, 'settled', cost, cost FROM {lost} AS lost ORDER BY place
         """,
         copy=f"""
-            INSERT INTO entries (run_id, endpoint, subject, day, state, cost, problem)
-            SELECT run_id, endpoint, subject, day, state, cost, problem FROM {copied} AS copied ORDER BY place
+            INSERT INTO entries (run_id, endpoint, subject, day, state, cost, problem, expected)
+            SELECT run_id, endpoint, subject, day, state, cost, problem, expected FROM {copied} AS copied
+            ORDER BY place
         """,
         still_reserved=f"""
             SELECT id FROM entries
@@ -206,8 +233,9 @@ def _batch(kind: Kind) -> Batch:
             WHERE entries.id = closed.id
         """,
         add=f"""
-            INSERT INTO entries (run_id, endpoint, subject, day, state, cost, answer, owner)
-            SELECT run_id, endpoint, subject, day, 'reserved', cost, answer, owner FROM {added} AS added ORDER BY place
+            INSERT INTO entries (run_id, endpoint, subject, day, state, cost, expected, answer, owner)
+            SELECT run_id, endpoint, subject, day, 'reserved', cost, cost, answer, owner FROM {added} AS added
+            ORDER BY place
         """,
     )
 

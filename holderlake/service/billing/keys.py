@@ -80,6 +80,9 @@ _ALL_KEYS: Final = _KEYS.order_by(keys.c.id)
 _KEY: Final = _KEYS.where(keys.c.prefix == sa.bindparam("prefix"))
 _KEY_AND_HASH: Final = _KEY.add_columns(keys.c.secret_hash)
 _OPEN_ACCOUNT: Final = sa.insert(accounts).returning(accounts.c.id)
+_ACCOUNT_NAMED: Final = (
+    sa.select(accounts.c.id).where(accounts.c.name == sa.bindparam("of")).order_by(accounts.c.id).limit(1)
+)
 _ADD_KEY: Final = sa.insert(keys)
 _END_KEY: Final = (
     sa.update(keys)
@@ -189,9 +192,16 @@ class KeyStore:
     # --------------------------------------------------------------------- keys
 
     def create(
-        self, name: str, allowance_credits_hundredths: int, custom_plan: bool = False, renewal_day: int = 1
+        self,
+        name: str,
+        allowance_credits_hundredths: int,
+        custom_plan: bool = False,
+        renewal_day: int = 1,
+        again: bool = False,
     ) -> str:
         """Open an account and return the secret of its first key. Only a hash of the secret is stored.
+
+        With ``again``, an existing account of that name gets one more key instead, and keeps its plan.
 
         ``renewal_day`` is the day of the month on which the allowance begins again. Raises ``ValueError`` for an
         invalid name, allowance or renewal day.
@@ -201,7 +211,9 @@ class KeyStore:
         plan = _plan(allowance_credits_hundredths, custom_plan, renewal_day)
 
         def work(connection: sa.Connection) -> str:
-            account = connection.execute(_OPEN_ACCOUNT, {"name": name, **plan}).scalar_one()
+            account = connection.execute(_ACCOUNT_NAMED, {"of": name}).scalar() if again else None
+            if account is None:
+                account = connection.execute(_OPEN_ACCOUNT, {"name": name, **plan}).scalar_one()
             return self._add_key(connection, account)
 
         return self._database.write(work)

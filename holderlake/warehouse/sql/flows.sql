@@ -1,26 +1,16 @@
 -- Transfers of a token (its address or symbol) in your store, summed by period (each: hour, day, week, month, …), between clusters,
 -- exchanges, contracts and others. Clusters are those of the token's newest map on the chain, exchanges and contracts
 -- those that any row or label names. Mints come from, and burns go to, addresses without an owner. Transfers within a
--- group are included.
+-- group are included. since and until (not included) limit the time, and make long histories fast:
+-- flows('FERN', 'day', since := '2026-01-01').
 -- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows('0x1111111111111111111111111111111111111111', 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
-CREATE OR REPLACE MACRO flows(of_token, each) AS TABLE
-WITH moved AS (
-    SELECT
-        chain,
-        token_address,
-        date_trunc(each, block_time) AS period,
-        from_address,
-        to_address,
-        exact_total(amount, amount_exact) AS exact,
-        count(*) AS transfers
-    FROM transfers
-    WHERE token_address = token_of(of_token)
-    GROUP BY ALL
-),
-named AS (
+CREATE OR REPLACE MACRO flows(of_token, each, since := NULL, until := NULL) AS TABLE
+WITH named AS (
     SELECT chain, address, kind, label FROM special_addresses
     UNION ALL
-    SELECT chain, address, kind, label FROM _stored_labels, (SELECT DISTINCT chain FROM moved) WHERE kind IS NOT NULL
+    SELECT chain, address, kind, label
+    FROM _stored_labels, (SELECT DISTINCT chain FROM stored_tokens WHERE token_address = token_of(of_token))
+    WHERE kind IS NOT NULL
 ),
 groups AS MATERIALIZED (
     SELECT
@@ -48,20 +38,23 @@ summed AS (
     SELECT
         moved.chain,
         moved.token_address,
-        moved.period,
+        date_trunc(each, moved.block_time) AS period,
         CASE senders.kind WHEN 'burn' THEN 'mint' ELSE coalesce(senders.kind, 'other') END AS from_kind,
         senders.cluster_id AS from_cluster_id,
         senders.label AS from_label,
         coalesce(receivers.kind, 'other') AS to_kind,
         receivers.cluster_id AS to_cluster_id,
         receivers.label AS to_label,
-        CAST(sum(moved.transfers) AS BIGINT) AS transfers,
+        count(*) AS transfers,
         count(DISTINCT moved.from_address) AS senders,
         count(DISTINCT moved.to_address) AS receivers,
-        amount_text(sum(amount_units(moved.exact))) AS exact
-    FROM moved
+        exact_total(moved.amount, moved.amount_exact) AS exact
+    FROM transfers AS moved
     LEFT JOIN groups AS senders ON senders.chain = moved.chain AND senders.address = moved.from_address
     LEFT JOIN groups AS receivers ON receivers.chain = moved.chain AND receivers.address = moved.to_address
+    WHERE moved.token_address = token_of(of_token)
+        AND (since IS NULL OR moved.block_time >= instant(since))
+        AND (until IS NULL OR moved.block_time < instant(until))
     GROUP BY ALL
 )
 SELECT * EXCLUDE (exact), as_amount(exact) AS amount, as_exact(exact) AS amount_exact

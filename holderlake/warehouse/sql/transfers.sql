@@ -7,12 +7,10 @@ FROM _stored_tokens;
 -- A raw whole number as text, in token units: the text with a decimal point before its last digits.
 -- Example: SELECT token_units('1500000', 6) AS usdc;
 CREATE OR REPLACE MACRO token_units(raw, decimals) AS
-left(
-    lpad(raw, CAST(greatest(length(raw), decimals + 1) AS INTEGER), '0'),
-    greatest(length(raw), decimals + 1) - decimals
-)
-|| '.'
-|| right(lpad(raw, CAST(greatest(length(raw), decimals + 1) AS INTEGER), '0'), decimals);
+CASE
+    WHEN length(raw) > decimals THEN left(raw, length(raw) - decimals) || '.' || right(raw, decimals)
+    ELSE '0.' || lpad(raw, CAST(decimals AS INTEGER), '0')
+END;
 
 -- Transfers of your store (or of the sample world, if that is the provider) as of the last load, one row for each,
 -- with the same columns for files and nodes. With conditions on chain, token_address and block_time, a query reads

@@ -1,0 +1,99 @@
+"""The table ``spending``: the calls of the credit ledger, summed by day, run, endpoint and token.
+
+A load adds the ledger's new days, and replaces those whose totals changed. Other days are not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from holderlake.contract.tables import Table
+
+
+class Books(Protocol):
+    """The credit ledger, as the warehouse reads it (``provider.ledger.ledger.CreditLedger``). Days are YYYY-MM-DD."""
+
+    def newest(self) -> int:
+        """Return the number of the newest entry."""
+        ...
+
+    def totals_by_day(self) -> Mapping[str, tuple[int, int]]:
+        """Return the cost and the number of open calls of each day."""
+        ...
+
+    def spending(self, day: str) -> Sequence[Sequence[Any]]:
+        """Return a row for each run, endpoint and subject of a day: see ``provider.ledger.statements.SPENDING``."""
+        ...
+
+
+CREDITS: Final = pa.decimal128(18, 2)
+"""Type of credits."""
+
+
+def _column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
+    return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
+
+
+TABLE: Final = Table(
+    "spending",
+    "the calls of a run to an endpoint on a day about one token; chain and token are null for calls about several",
+    pa.schema(
+        [
+            _column("day", pa.date32(), "Day of the calls, UTC"),
+            _column("run_id", pa.string(), "Dagster's id of the run"),
+            _column("endpoint", pa.string(), "Endpoint of the API: map, holders, tokens_metadata, …"),
+            _column("chain", pa.string(), "Chain id", required=False),
+            _column("token_address", pa.string(), "The token's contract address, or native", required=False),
+            _column("calls", pa.int64(), "Calls that were charged"),
+            _column("open_calls", pa.int64(), "Calls with an unknown outcome, which may have been charged"),
+            _column("uncharged_calls", pa.int64(), "Calls that were not charged"),
+            _column("problems", pa.int64(), "Calls with unusable answers, charged or not"),
+            _column(
+                "expected", CREDITS, "Credits of all these calls by the price list; null before 0.3", required=False
+            ),
+            _column("billed", CREDITS, "Credits that the provider charged"),
+            _column("open", CREDITS, "Credits of the calls with an unknown outcome"),
+        ]
+    ),
+    ("day", "run_id", "endpoint", "chain", "token_address"),
+)
+
+_HELD: Final = """
+SELECT strftime(day, '%Y-%m-%d'), (CAST(100 * sum(billed + open) AS BIGINT), CAST(sum(open_calls) AS BIGINT))
+FROM spending
+GROUP BY day
+"""
+
+
+def version(books: Books) -> str:
+    """Return a text that changes when the ledger gets calls, or other costs."""
+    totals = books.totals_by_day().values()
+    return f"{books.newest()} {sum(cost for cost, _ in totals)} {sum(open_calls for _, open_calls in totals)}"
+
+
+def refresh(connection: duckdb.DuckDBPyConnection, books: Books) -> None:
+    """Replace the rows of the newest day in the table, of later ones, and of days whose totals in the ledger differ."""
+    held = dict(connection.execute(_HELD).fetchall())
+    newest = max(held, default="")
+    totals = books.totals_by_day()
+    changed = {day for day, total in totals.items() if day >= newest or held.get(day) != total}
+    for day in sorted(changed | (held.keys() - totals.keys())):
+        rows = pa.Table.from_pylist([_row(day, one) for one in books.spending(day)], TABLE.schema)
+        connection.execute("DELETE FROM spending WHERE day = CAST(? AS DATE)", [day])
+        connection.register("new_spending", rows)
+        connection.execute("INSERT INTO spending BY NAME FROM new_spending")
+        connection.unregister("new_spending")
+
+
+def _row(day: str, one: Sequence[Any]) -> dict[str, Any]:
+    run_id, endpoint, subject, *counts = one
+    chain, _, token = (subject or "").partition("/")
+    credits = [None if hundredths is None else Decimal(hundredths).scaleb(-2) for hundredths in counts[4:]]
+    named = (date.fromisoformat(day), run_id, endpoint, chain or None, token or None)
+    return dict(zip(TABLE.schema.names, (*named, *counts[:4], *credits), strict=True))
