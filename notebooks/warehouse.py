@@ -18,6 +18,11 @@ def open_the_warehouse():
     import holderlake
 
     warehouse = holderlake.open_warehouse()
+    try:
+        warehouse.arrow("SELECT 1")
+    except holderlake.errors.WarehouseError as error:
+        advice = "`make demo` makes one of the sample world in a minute, without a key. Then run this cell again."
+        mo.stop(True, mo.md(f"**This notebook needs a warehouse.** {error}. {advice}"))
     mo.md(
         """
         # The warehouse from Python
@@ -39,6 +44,7 @@ def choose_a_token(warehouse, mo):
         ORDER BY max(bundles) DESC NULLS LAST, symbol, chain
         """
     )
+    mo.stop(tokens.empty, mo.md("**The warehouse has no map yet.** Run `make demo` or `holderlake ingest`."))
     keys = {f"{row.symbol} on {row.chain}": [row.chain, row.token_address] for row in tokens.itertuples()}
     token = mo.ui.dropdown(keys, value=next(iter(keys)), label="Token")
     mo.vstack([mo.md("## Choose a token"), mo.md("Those with the largest clusters come first."), token])
