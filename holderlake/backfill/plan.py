@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -13,7 +14,7 @@ from typing import Any, Final
 from holderlake.backfill.coverage import Coverage, Gap, with_settings
 from holderlake.backfill.estimates import Size, sample_sizes
 from holderlake.backfill.forecast import Forecast, Funds, forecast
-from holderlake.backfill.pricing import Bill, price
+from holderlake.backfill.pricing import Bill, known_refusals, price
 from holderlake.backfill.scope import LeftOut, streams_of, within_plan
 from holderlake.backfill.suggestions import Advice, Offer, advise
 from holderlake.contract.chains import from_first_day
@@ -40,6 +41,8 @@ class PlanLine:
     - ``calls``, and ``credits``, their cost in hundredths of a credit.
     - ``archived``: answers that are in the archive. ``shared``: requests that need no call, because a call for another
       partition answers them. ``computed``: answers that the local engine computes, without a call.
+    - ``refused``: those of the calls that cost nothing, because the provider will refuse them. They ask for a time
+      before the token's first transfer, or for a token for which the provider has never made a map.
     """
 
     family: str
@@ -50,6 +53,20 @@ class PlanLine:
     shared: int
     credits: int
     computed: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True)
+class TokenLine:
+    """A token's calls in a plan, and their cost in hundredths of a credit.
+
+    ``token_address`` is None for a chain's calls that are not about one token.
+    """
+
+    chain: str
+    token_address: str | None
+    calls: int
+    credits: int
 
 
 @dataclass(frozen=True)
@@ -89,8 +106,9 @@ class OtherOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """The requests of a backfill and their cost. ``minutes`` is the shortest time that the rate limit allows.
+    """The requests of a backfill and their highest cost. ``minutes`` is the shortest time that the rate limit allows.
 
+    - ``tokens``: the cost by token, the dearest first.
     - ``left``: hundredths of a credit left this month; None without a ceiling for the month.
     - ``coming``: forecast of the months in which the backfill will run and of the day on which it will end; None
       without a ceiling for a day or month.
@@ -111,6 +129,7 @@ class Plan:
     other: list[OtherOptions] = field(default_factory=list)
     refresh: bool = False
     left_out: Sequence[LeftOut] = ()
+    tokens: Sequence[TokenLine] = ()
 
     @property
     def calls(self) -> int:
@@ -123,6 +142,10 @@ class Plan:
     @property
     def computed(self) -> int:
         return sum(line.computed for line in self.lines)
+
+    @property
+    def refused(self) -> int:
+        return sum(line.refused for line in self.lines)
 
     @property
     def bytes(self) -> int:
@@ -145,6 +168,7 @@ class Plan:
             "finished": self.is_finished,
             "calls": self.calls,
             "credits_hundredths": self.credits,
+            "refused": self.refused,
             "minutes": self.minutes,
             "bytes": self.bytes,
             "month_left_hundredths": self.left,
@@ -180,26 +204,26 @@ def make_plan(
     if instants and chains and not any(from_first_day(chain, instants) for chain in chains):
         raise ValueError(f"all instants are before the first block of {', '.join(chains)}; choose later ones")
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
-    coverage = Coverage(workspace.lake, instants, tokens, refresh)
+    coverage, known = Coverage(workspace.lake, instants, tokens, refresh), known_refusals(workspace)
 
     def bill_of(settings: Settings, some: Sequence[Stream], look_up: bool = True) -> Bill:
         altered = with_settings(workspace, settings)
         gaps: Iterable[Gap] = (gap for chain in chains for gap in coverage.gaps(altered, some, chain))
-        return price(altered, provider_id, gaps, refresh, look_up)
+        return price(altered, provider_id, gaps, refresh, look_up, known)
 
     bill = bill_of(workspace.settings, streams)
     lines = [_line(stream.name, bill) for stream in streams]
     totals, left = workspace.ledger.totals(), workspace.ledger.left_this_month()
     costs = {line.family: line.credits for line in lines}
     look_up = bill.calls.total() < _MOST_LOOK_UPS
-    known = {(name, _own(workspace.settings, name)): cost for name, cost in costs.items()}
+    priced = {(name, _own(workspace.settings, name)): cost for name, cost in costs.items()}
 
     def credits_of(settings: Settings, some: Sequence[Stream]) -> int:
         for stream in some:
             one = (stream.name, _own(settings, stream.name))
-            if one not in known:
-                known[one] = bill_of(settings, [stream], look_up).credits
-        return sum(known[stream.name, _own(settings, stream.name)] for stream in some)
+            if one not in priced:
+                priced[one] = bill_of(settings, [stream], look_up).credits
+        return sum(priced[stream.name, _own(settings, stream.name)] for stream in some)
 
     offer = Offer(workspace.settings, streams, chains, costs, credits_of)
     advice, cheapest = advise(offer)
@@ -219,6 +243,7 @@ def make_plan(
         other=[_other_line(workspace, provider_id, coverage, name, gaps) for name, gaps in bill.other.items()],
         refresh=refresh,
         left_out=left_out,
+        tokens=_token_lines(bill),
     )
 
 
@@ -240,7 +265,28 @@ def _line(family: str, bill: Bill) -> PlanLine:
         bill.shared[family],
         sum(call.cost * count for call, count in own.items()),
         bill.computed[family],
+        bill.refused[family],
     )
+
+
+def _token_lines(bill: Bill) -> list[TokenLine]:
+    """Return a line for each token that has calls, the dearest first; then the chains' calls about no one token."""
+    calls: Counter[tuple[str, str]] = Counter()
+    credits: Counter[tuple[str, str]] = Counter()
+    others: Counter[str] = Counter()
+    costs: Counter[str] = Counter()
+    for call, count in bill.calls.items():
+        others[call.chain] += count
+        costs[call.chain] += count * call.cost
+    for (chain, cost), counts in bill.tokens.items():
+        for token, count in counts.items():
+            calls[chain, token] += count
+            credits[chain, token] += count * cost
+        others[chain] -= counts.total()
+        costs[chain] -= counts.total() * cost
+    lines = [TokenLine(chain, token, count, credits[chain, token]) for (chain, token), count in calls.items()]
+    lines.sort(key=lambda line: -line.credits)
+    return lines + [TokenLine(chain, None, count, costs[chain]) for chain, count in others.items() if count]
 
 
 def _endpoint_lines(workspace: Workspace, provider_id: str, bill: Bill) -> list[EndpointLine]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -20,6 +20,18 @@ from holderlake.ingest.stream import engine_for
 from holderlake.workspace import Workspace
 
 _ADDRESSES_KIND: Final = "addresses/metadata"
+_FIRST_TRANSFERS: Final = """
+SELECT chain, token_address, min(min_date)
+FROM tokens
+WHERE min_date IS NOT NULL
+GROUP BY ALL
+"""
+_UNSUPPORTED: Final = """
+SELECT DISTINCT endpoint, chain, subject
+FROM failures
+WHERE code = 'unsupported_token'
+    AND (chain, subject) NOT IN (SELECT (chain, token_address) FROM maps)
+"""
 
 
 @lru_cache(maxsize=100_000)
@@ -43,21 +55,57 @@ class Call:
     units: int
 
 
+@dataclass(frozen=True)
+class Known:
+    """Facts about tokens by which the provider will refuse requests. A refused call costs nothing.
+
+    ``firsts`` has the time of each token's first transfer, by chain and token. ``unsupported`` has the endpoint, chain
+    and token of each request that was refused as ``unsupported_token``, if the token has no map at any instant.
+    """
+
+    firsts: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
+    unsupported: frozenset[tuple[str, str, str]] = frozenset()
+
+    def refused(self, gap: Gap) -> set[str]:
+        """Return the missing tokens of a gap whose requests the provider will refuse."""
+        chain, endpoint, as_of = gap.partition.chain, gap.stream.endpoint, gap.partition.as_of
+        if not self.firsts and not self.unsupported:
+            return set()
+        return {
+            token
+            for token in gap.missing
+            if self.firsts.get((chain, token), as_of) > as_of or (endpoint, chain, token) in self.unsupported
+        }
+
+
+def known_refusals(workspace: Workspace) -> Known:
+    """Return the facts from the warehouse; none without a warehouse."""
+    if workspace.warehouse.version is None:
+        return Known()
+    with workspace.warehouse.connect() as connection:
+        firsts = connection.execute(_FIRST_TRANSFERS).fetchall()
+        unsupported = connection.execute(_UNSUPPORTED).fetchall()
+    return Known({(chain, token): first for chain, token, first in firsts}, frozenset(unsupported))
+
+
 @dataclass
 class Bill:
     """The calls of a plan, and its counts of partitions and requests for each stream.
 
-    ``calls`` has the number of calls of each kind, in the order of the plan. The other counters have the stream's name
-    as key. ``partitions`` counts all partitions, ``complete`` the complete ones. ``archived``, ``shared`` and
-    ``computed`` count requests that need no call (see ``PlanLine``).
+    ``calls`` has the number of calls of each kind, in the order of the plan. ``tokens`` has the number of calls of each
+    token, by chain and by the cost of a call. The other counters have the stream's name as key. ``partitions`` counts
+    all partitions, ``complete`` the complete ones. ``archived``, ``shared`` and ``computed`` count requests that need
+    no call, ``refused`` counts calls that the provider will refuse (see ``PlanLine``).
     """
 
     calls: Counter[Call] = field(default_factory=Counter)
+    tokens: defaultdict[tuple[str, int], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     partitions: Counter[str] = field(default_factory=Counter)
     complete: Counter[str] = field(default_factory=Counter)
     archived: Counter[str] = field(default_factory=Counter)
     shared: Counter[str] = field(default_factory=Counter)
     computed: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     other: dict[str, list[Gap]] = field(default_factory=dict)
     """Gaps by stream, of partitions that were fetched with other request options than those of the settings."""
 
@@ -67,14 +115,20 @@ class Bill:
 
 
 def price(
-    workspace: Workspace, provider_id: str, gaps: Iterable[Gap], refresh: bool = False, look_up: bool = True
+    workspace: Workspace,
+    provider_id: str,
+    gaps: Iterable[Gap],
+    refresh: bool = False,
+    look_up: bool = True,
+    known: Known | None = None,
 ) -> Bill:
     """Return the bill of the calls that fill the gaps. The calls are in the order of the gaps.
 
     Requests with an archived answer cost nothing; with ``refresh``, they are paid again. With ``look_up=False``, the
-    archive is not searched for answers about one token, which is faster; their requests are priced as calls.
+    archive is not searched for answers about one token, which is faster; their requests are priced as calls. Calls that
+    the provider will refuse by ``known`` cost nothing; without it, every call has the price of an answer.
     """
-    bill = Bill()
+    bill, known = Bill(), known or Known()
     keys: set[str] = set()
     timeless: dict[tuple[str, str, bytes], int] = {}
     look_up = look_up and not refresh and workspace.archive.newest_day() is not None
@@ -90,7 +144,7 @@ def price(
         elif engine_for(workspace, gap.stream):
             bill.computed[name] += len(gap.missing)
         elif gap.stream.together and gap.stream.historic:
-            _price_alike(workspace, provider_id, gap, bill, refresh, look_up)
+            _price_alike(workspace, provider_id, gap, bill, refresh, look_up, known.refused(gap))
         elif gap.stream.historic or refresh:
             _price_requests(workspace, provider_id, gap, bill, keys if gap.stream.historic else set(), refresh)
         else:  # one answer a day serves all past instants, so an equal gap sends no further request
@@ -102,26 +156,39 @@ def price(
     return bill
 
 
-def _price_alike(workspace: Workspace, provider_id: str, gap: Gap, bill: Bill, refresh: bool, look_up: bool) -> None:
+def _price_alike(
+    workspace: Workspace,
+    provider_id: str,
+    gap: Gap,
+    bill: Bill,
+    refresh: bool,
+    look_up: bool,
+    refused: set[str],
+) -> None:
     """Add to ``bill`` the calls that fill a gap of a stream with one request for each subject, all at the same cost.
 
     With ``look_up``, requests whose answers are in the archive count as archived. With ``refresh``, the requests ask
-    the provider for new answers.
+    the provider for new answers. Calls about the subjects ``refused`` cost nothing.
     """
-    name, as_of = gap.stream.name, gap.stream.archive_as_of(gap.partition)
+    name, chain, as_of = gap.stream.name, gap.partition.chain, gap.stream.archive_as_of(gap.partition)
     settings = with_options(name, workspace.settings, gap.options)
     (request,) = gap.stream.requests(settings, gap.partition, gap.missing[:1], refresh)
-    archived = 0
+    called: Sequence[str] = gap.missing
     if look_up:
         folder = request.path.removesuffix(encoded(gap.missing[0]))
         paths = (folder + encoded(subject) for subject in gap.missing)
-        found = workspace.archive.keys(provider_id, request, paths, as_of)
-        archived = len(workspace.archive.held(found, as_of if isinstance(as_of, datetime) else None))
-    bill.archived[name] += archived
-    if archived < len(gap.missing):
-        kind, units = measure_request(request)
-        call = Call(gap.partition.chain, name, request.endpoint, request.cost, kind, units)
-        bill.calls[call] += len(gap.missing) - archived
+        keys = workspace.archive.keys(provider_id, request, paths, as_of)
+        held = workspace.archive.held(keys, as_of if isinstance(as_of, datetime) else None)
+        called = [subject for subject, key in zip(gap.missing, keys, strict=True) if key not in held]
+        bill.archived[name] += len(gap.missing) - len(called)
+    free = [subject for subject in called if subject in refused]
+    paid = [subject for subject in called if subject not in refused] if free else called
+    bill.refused[name] += len(free)
+    kind, units = measure_request(request)
+    for cost, subjects in ((request.cost, paid), (0, free)):
+        if subjects:
+            bill.calls[Call(chain, name, request.endpoint, cost, kind, units if cost else 0)] += len(subjects)
+            bill.tokens[chain, cost].update(subjects)
 
 
 def _price_unnamed(gap: Gap, bill: Bill) -> None:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Any, Final, Literal
 
 from holderlake import console
 from holderlake.backfill.forecast import Forecast, Month
-from holderlake.backfill.plan import EndpointLine, Plan
+from holderlake.backfill.plan import EndpointLine, Plan, TokenLine
 from holderlake.backfill.suggestions import Advice
 from holderlake.contract.prices import credits_text
 
+Grouping = Literal["endpoint", "token"]
+
 _MONTHS_SHOWN: Final = 12
+_TOKENS_SHOWN: Final = 20
 
 
-def plan_report(plan: Plan, as_json: bool, next_step: str | None = None) -> None:
-    """Print a plan. ``next_step`` is the command that executes it."""
+def plan_report(plan: Plan, as_json: bool, next_step: str | None = None, by: Grouping = "endpoint") -> None:
+    """Print a plan, with its calls by endpoint or by token. ``next_step`` is the command that executes it."""
     if as_json:
-        console.as_json({**plan.as_json(), "next": None if plan.is_finished else next_step})
+        tokens = {"tokens": [asdict(line) for line in plan.tokens]} if by == "token" else {}
+        console.as_json({**plan.as_json(), **tokens, "next": None if plan.is_finished else next_step})
         return
     _families(plan)
-    if plan.endpoints:
+    if by == "token":
+        _tokens(plan.tokens)
+    elif plan.endpoints:
         _endpoints(plan)
     if plan.coming is not None and plan.coming.months and plan.calls:
         _months(plan.coming.months)
@@ -59,9 +66,15 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
     if plan.calls:
         least = "less than a minute" if plan.minutes < 1 else f"at least {plan.minutes:,.1f} minutes"
         lines += [
-            f"It takes {least} at the rate limit; the answers have about {_bytes(plan.bytes)}.",
+            f"It costs at most {credits_text(plan.credits)} credits and takes {least} at the rate limit; the answers "
+            f"have about {_bytes(plan.bytes)}.",
             _payment(plan),
         ]
+        if plan.refused:
+            lines.append(
+                f"{plan.refused:,} of the {plan.calls:,} calls cost nothing, because the provider will refuse them: "
+                "they ask for a time before the token's first transfer, or for a token that it has never supported."
+            )
         if plan.runs is not None and plan.runs > 1:
             lines.append(f"budget.per_run ends a run early, so it takes {plan.runs:,} runs or more.")
         if plan.cheapest is not None:
@@ -136,6 +149,20 @@ def _endpoints(plan: Plan) -> None:
             for line in plan.endpoints
         ),
     )
+
+
+def _tokens(lines: Sequence[TokenLine]) -> None:
+    shown = lines if len(lines) <= _TOKENS_SHOWN + 1 else lines[:_TOKENS_SHOWN]
+    console.rows(
+        "By token",
+        ("chain", "token", "calls", "credits"),
+        (
+            (line.chain, line.token_address or "not about one token", line.calls, credits_text(line.credits))
+            for line in shown
+        ),
+    )
+    if len(shown) < len(lines):
+        console.out.print(f"and {len(lines) - len(shown):,} more; --json lists all")
 
 
 def _estimated_from(line: EndpointLine) -> str:

@@ -59,6 +59,47 @@ def test_the_plan_costs_as_much_as_the_backfill(make_workspace: MakeWorkspace) -
     assert calls == planned.calls
 
 
+def test_calls_before_a_tokens_first_transfer_cost_nothing(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, TOKENS, "eth", JUNE)
+    workspace.warehouse.load(workspace.lake)
+    firsts = workspace.lake.read("tokens", "eth", JUNE)["min_date"].to_pylist()
+    between = min(firsts) + (max(firsts) - min(firsts)) / 2
+    early = datetime(between.year, between.month, between.day)
+    planned = make_plan(workspace, "sample", ["eth"], [early], tables=["holders"])
+    later = sum(first > early for first in firsts)
+    assert 0 < later < len(firsts)
+    assert (planned.refused, planned.calls) == (later, len(firsts))
+    before = workspace.ledger.totals().spent
+    fill(workspace, HOLDERS, "eth", early)
+    assert workspace.ledger.totals().spent - before == planned.credits
+
+
+def test_maps_of_tokens_without_support_cost_nothing(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, MAPS, "bsc", MAY)
+    workspace.warehouse.load(workspace.lake)
+    failures = workspace.lake.read("failures", "bsc", MAY).to_pylist()
+    unsupported = sum(row["code"] == "unsupported_token" for row in failures)
+    planned = make_plan(workspace, "sample", ["bsc"], [JUNE], tables=["maps"])
+    assert planned.refused == unsupported > 0
+    before = workspace.ledger.totals().spent
+    fill(workspace, MAPS, "bsc", JUNE)
+    assert workspace.ledger.totals().spent - before == planned.credits
+
+
+def test_the_tokens_of_a_plan_add_up_to_the_plan(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace()
+    fill(workspace, HOLDERS, "eth", MAY)
+    rmtree(workspace.lake.root / "holders")
+    fill(workspace, MAPS, "eth", MAY, only=workspace.settings.watchlist["eth"][:1])
+    planned = make_plan(workspace, "sample", ["eth", "base"], [MAY, JUNE])
+    assert sum(line.calls for line in planned.tokens) == planned.calls
+    assert sum(line.credits for line in planned.tokens) == planned.credits
+    (first,) = (line for line in planned.tokens if line.token_address == workspace.settings.watchlist["eth"][0].lower())
+    assert first.calls == 2  # at June; the answers about May are in the archive or in the lake
+
+
 def test_days_before_the_first_block_of_a_chain_are_left_out(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist["solana"][:1]
     workspace = make_workspace(watchlist={"solana": tokens})
@@ -297,6 +338,14 @@ def test_the_command_prints_the_plan_as_json(tmp_path: Path, monkeypatch: pytest
     assert printed["finished_on"] == printed["months"][-1]["from"]
     assert {one["what"] for one in printed["advice"]}
     assert printed["next"] == "holderlake backfill --instants -"
+
+
+def test_the_command_lists_the_tokens_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _command(tmp_path, monkeypatch)
+    options = ("plan", "--from", "2026-05-01", "--to", "2026-05-02", "--table", "maps", "--by", "token")
+    assert "0x1111" in run(*options)
+    (line,) = json.loads(run(*options, "--json"))["tokens"]
+    assert (line["chain"], line["token_address"], line["calls"]) == ("eth", "0x" + "1" * 40, 2)
 
 
 def test_sums_are_printed_as_credits(make_workspace: MakeWorkspace) -> None:

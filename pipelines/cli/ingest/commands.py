@@ -63,9 +63,10 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     table: FilledTables = None,
     refresh: Refresh = False,
+    by: Annotated[Literal["endpoint", "token"], typer.Option(help="Group calls by this.")] = "endpoint",
     json: Json = False,
 ) -> None:
-    """Show what a backfill would cost: calls, credits, minutes, and cheaper variants. It sends no request."""
+    """Show what a backfill would cost at most: calls, credits, minutes, and cheaper variants. It sends no request."""
     from holderlake.backfill.instants import chosen_instants
     from holderlake.backfill.plan import make_plan
     from holderlake.backfill.report import plan_report
@@ -77,7 +78,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     planned = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table, refresh=refresh)
     listed = instants.name if instants else None
     options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
-    plan_report(planned, json, _backfill_command({**options, "--token": token, "--table": table}, refresh))
+    plan_report(planned, json, _backfill_command({**options, "--token": token, "--table": table}, refresh), by)
 
 
 def _backfill_command(options: Mapping[str, Sequence[str | None] | None], refresh: bool) -> str:
