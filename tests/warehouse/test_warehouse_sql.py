@@ -607,9 +607,9 @@ def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehous
         "WHERE issue <> 'odd_address' ORDER BY ALL NULLS FIRST",
     )
     assert found == [
-        ("failure", "info", 7, "0xnot", None),
         ("gap", "warning", 2, "0xb", None),
         ("missing_instant", "warning", 7, None, 3.0),
+        ("no_holders", "info", 7, "0xnot", 1.0),
         ("revision", "info", 7, "0xb", 2.0),
         ("share_range", "error", 3, "0xa", 1.5),
         ("share_range", "error", 3, "0xb", 1.5),
@@ -618,6 +618,40 @@ def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehous
         ("stale_token", "warning", 1, "0xold", 6.0),
         ("unknown_relationship", "info", 1, "0xa", 1.0),
     ]
+
+
+def test_a_token_without_holders_yet_is_one_fact_and_no_failure(lake: Lake, warehouse: Warehouse) -> None:
+    def refused(family: str, day: datetime) -> None:
+        endpoint = {"holders": "holders", "maps": "map"}[family]
+        write(lake, family, "eth", day, {}, {"0xa"}, failures("eth", day, (endpoint, "0xa")))
+
+    for day in DAYS[:3]:
+        refused("holders", day)
+        refused("maps", day)
+    write_holders(lake, "eth", DAYS[3], {"0xa": {"0x1": 1}})
+    refused("holders", DAYS[4])
+    write_holders(lake, "eth", DAYS[5], {"0xa": {"0x1": 1}})
+    refused("holders", DAYS[6])
+    warehouse.load(lake)
+    listed = "SELECT family, severity, day(timestamp), found FROM data_quality WHERE issue = 'no_holders' ORDER BY ALL"
+    assert query(warehouse, listed) == [
+        ("holders", "info", 3, 3.0),
+        ("holders", "info", 7, 1.0),
+        ("holders", "warning", 5, 1.0),
+        ("maps", "info", 3, 3.0),
+    ]
+    assert query(warehouse, "SELECT * FROM data_quality WHERE issue = 'failure'") == []
+
+
+def test_data_quality_names_the_families_as_the_table_of_partitions_does(lake: Lake, warehouse: Warehouse) -> None:
+    endpoints = {"tokens": "tokens_metadata", "maps": "map", "subgraphs": "subgraph", "addresses": "addresses_metadata"}
+    for family, endpoint in endpoints.items():
+        failed = {"endpoint": endpoint, "subject": "0xa", "code": "unreachable", "reason": "no answer"}
+        write(lake, family, "eth", DAY, {}, set(), rows("failures", "eth", DAY, [failed]), by="token")
+    warehouse.load(lake)
+    listed = query(warehouse, "SELECT DISTINCT family FROM data_quality ORDER BY ALL")
+    assert listed == query(warehouse, "SELECT DISTINCT family FROM partitions ORDER BY ALL")
+    assert {family for (family,) in listed} == set(endpoints)
 
 
 # Symbols

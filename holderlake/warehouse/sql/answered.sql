@@ -22,7 +22,7 @@ WITH rows_known AS (
 -- "no holders" is a failure that counts as an answer
 failed AS (
     SELECT
-        CASE endpoint WHEN 'map' THEN 'maps' ELSE endpoint END AS family,
+        family_of(endpoint) AS family,
         chain,
         subject,
         timestamp,

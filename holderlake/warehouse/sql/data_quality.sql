@@ -1,18 +1,34 @@
+-- The family of tables that an endpoint's answers fill, for the column endpoint of failures: maps for map, and so on.
+-- Example: SELECT family_of(endpoint) AS family, count(*) AS requests FROM failures GROUP BY ALL ORDER BY ALL;
+CREATE OR REPLACE MACRO family_of(endpoint) AS
+CASE endpoint
+    WHEN 'map' THEN 'maps'
+    WHEN 'token_metadata' THEN 'tokens'
+    WHEN 'tokens_metadata' THEN 'tokens'
+    WHEN 'subgraph' THEN 'subgraphs'
+    WHEN 'address_metadata' THEN 'addresses'
+    WHEN 'addresses_metadata' THEN 'addresses'
+    ELSE endpoint
+END;
+
 -- Known problems of the data, one row a problem. Read it before you trust a figure. Values of severity: error (a figure
 -- of the row is wrong or unusable), warning (rows are missing or may be out of date), info (a fact that explains the
 -- data). Values of issue: gap (warning): a token has no answer at an instant at which other tokens of its chain have
 -- one, between its first and last answer. missing_instant (warning): two instants of a family and chain are further
 -- apart than usual. late_partition (info): written a day or more after a later instant of the same chain and family, by
--- a backfill or a refresh. failure (warning, info for a token without holders): a request without rows. share_sum
--- (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3 and so
--- on. stale_token (warning): the newest answer of a token is older than the newest of its chain. unknown_relationship
--- (info): a relationship of a type that this version does not know. revision (info): a later answer changed the rows of
--- a past instant. fetched_early (error): fetched before the instant that it is for, so it shows an earlier state; a
--- plan counts it as missing, and a backfill fetches it again. negative_balance (warning): in the own store an address
--- has a balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
--- token's newest map, and what names the first map with it ('holderlake negative-balances' names the second).
--- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
--- out, or a value is null, because it could not be read; what names the place. The view odd_rows lists its own issues.
+-- a backfill or a refresh. failure (warning): a request without rows. no_holders (info; warning if the token has
+-- holders before and after): a token has no holders yet or any more. unsupported_token (info): no map or list of the
+-- token is possible. These two have one row for all instants of a token; found counts them, timestamp is the last.
+-- share_sum (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3
+-- and so on. stale_token (warning): the newest answer of a token is older than the newest of its chain.
+-- unknown_relationship (info): a relationship of a type that this version does not know. revision (info): a later
+-- answer changed the rows of a past instant. fetched_early (error): fetched before the instant that it is for, so it
+-- shows an earlier state; a plan counts it as missing, and a backfill fetches it again. negative_balance (warning): in
+-- the own store an address has a balance below zero, because transfers are missing or its source rounds amounts; found
+-- is the raw balance in the token's newest map, and what names the first map with it ('holderlake negative-balances'
+-- names the second). negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value
+-- (warning): a row was left out, or a value is null, because it could not be read; what names the place. The view
+-- odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -26,6 +42,29 @@ lives AS (
 ),
 newest AS (
     SELECT family, chain, max(timestamp) AS timestamp FROM instants GROUP BY ALL
+),
+held AS (
+    SELECT chain, token_address AS subject, min(timestamp) AS first, max(timestamp) AS last
+    FROM (
+        SELECT chain, token_address, timestamp FROM holders WHERE rank = 1
+        UNION ALL
+        SELECT chain, token_address, timestamp FROM maps
+    )
+    GROUP BY ALL
+),
+facts AS (
+    SELECT
+        code, failures.chain, timestamp, family_of(endpoint) AS family, failures.subject, reason,
+        timestamp > held.first AND timestamp < held.last AS is_odd,
+        CASE
+            WHEN code = 'unsupported_token' THEN NULL
+            WHEN timestamp > held.last THEN 'the token has no holders any more'
+            WHEN timestamp > held.first THEN 'no holders, but some at an earlier and at a later instant'
+            ELSE 'the token has no holders yet'
+        END AS fact
+    FROM failures
+    LEFT JOIN held ON held.chain = failures.chain AND held.subject = failures.subject
+    WHERE place IS NULL AND code IN ('no_holders', 'unsupported_token')
 )
 SELECT
     'gap' AS issue, 'warning' AS severity, lives.chain, instants.timestamp, lives.family, lives.subject,
@@ -66,15 +105,19 @@ FROM (
 )
 WHERE written_at >= next_written_at + INTERVAL 1 DAY
 UNION ALL
-SELECT
-    'failure', CASE code WHEN 'no_holders' THEN 'info' ELSE 'warning' END, chain, timestamp, endpoint, subject, NULL,
-    code || ': ' || reason
+SELECT 'failure', 'warning', chain, timestamp, family_of(endpoint), subject, NULL, code || ': ' || reason
 FROM failures
-WHERE place IS NULL
+WHERE place IS NULL AND code NOT IN ('no_holders', 'unsupported_token')
 UNION ALL
-SELECT code, 'warning', chain, timestamp, endpoint, subject, NULL, place || ': ' || reason
+SELECT code, 'warning', chain, timestamp, family_of(endpoint), subject, NULL, place || ': ' || reason
 FROM failures
 WHERE place IS NOT NULL
+UNION ALL
+SELECT
+    code, CASE WHEN code = 'no_holders' AND is_odd THEN 'warning' ELSE 'info' END, chain, max(timestamp), family, subject, count(*),
+    'instants since ' || min(timestamp) || ': ' || coalesce(fact, any_value(reason))
+FROM facts
+GROUP BY code, chain, family, subject, fact, is_odd
 UNION ALL
 SELECT 'share_sum', 'error', chain, timestamp, 'holders', token_address, sum(share), 'sum of shares'
 FROM holders
