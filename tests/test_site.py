@@ -109,7 +109,7 @@ def test_each_table_has_a_page_with_its_columns_and_types(
     found = (
         "SELECT table_name, column_name, data_type FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (table_name)"
     )
-    for table, column, kind in warehouse.execute(f"{found} WHERE table_name[1] <> '_'").fetchall():
+    for table, column, kind in warehouse.execute(f"{found} WHERE schema_name = 'main'").fetchall():
         tables[table][column] = kind
     assert len(tables) >= 14
     assert {f"tables/{name}.html" for name in tables} == {name for name in pages if name.startswith("tables/")}
@@ -124,7 +124,7 @@ def test_each_table_has_a_page_with_its_columns_and_types(
 
 def test_each_view_and_macro_is_documented(pages: dict[str, PageReader], warehouse: duckdb.DuckDBPyConnection) -> None:
     documented = {heading.partition("(")[0] for heading in pages["sql.html"].sections}
-    listed = "SELECT view_name FROM duckdb_views() WHERE NOT internal AND view_name[1] <> '_'"
+    listed = "SELECT view_name FROM duckdb_views() WHERE NOT internal AND schema_name = 'main'"
     views = {name for (name,) in warehouse.execute(listed).fetchall()}
     macros = "SELECT function_name FROM duckdb_functions() WHERE NOT internal"
     names = views | {name for (name,) in warehouse.execute(macros).fetchall()}

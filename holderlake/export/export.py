@@ -133,7 +133,9 @@ def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.
     try:
         if _NAME.fullmatch(what.strip()):
             name = _known(connection, what.strip())
-            sizes = connection.execute("SELECT estimated_size FROM duckdb_tables() WHERE table_name = ?", [name])
+            sizes = connection.execute(
+                "SELECT estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND table_name = ?", [name]
+            )
             total = next((size for (size,) in sizes.fetchall()), None)
             answer = connection.sql(f'FROM "{name}"')
         else:
@@ -153,8 +155,8 @@ def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
     known = [
         row[0]
         for row in connection.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name NOT LIKE '\\_%' ESCAPE '\\' "
-            "UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal"
+            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal "
+            "UNION ALL SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
         ).fetchall()
     ]
     if name not in known:

@@ -56,7 +56,7 @@ def attach(path: Path) -> duckdb.DuckDBPyConnection:
 def _refuse_newer(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Raise ``WarehouseError`` if a later version of Holderlake made the warehouse in a format unknown to this one."""
     with suppress(duckdb.Error):  # not a warehouse, or damaged: the caller's query says so
-        found = connection.execute("SELECT sha FROM _installed WHERE part = 'format'").fetchall()
+        found = connection.execute("SELECT sha FROM _internal.installed WHERE part = 'format'").fetchall()
         for (number,) in found:
             if int(number) > schema.FORMAT:
                 raise WarehouseError(too_new(path, number, schema.FORMAT))

@@ -32,6 +32,7 @@ _HEAD: Final = """\
 """
 
 _MANIFESTS: Final = """
+CREATE SCHEMA IF NOT EXISTS _internal;
 CREATE OR REPLACE TEMP TABLE _files AS
 WITH found AS (
     SELECT
@@ -54,7 +55,7 @@ SELECT
 FROM found
 WHERE named.table_name <> '';
 
-CREATE OR REPLACE TABLE _manifests AS
+CREATE OR REPLACE TABLE _internal.manifests AS
 WITH read AS (
     SELECT
         regexp_extract(
@@ -105,12 +106,12 @@ _INTACT: Final = """
 SET VARIABLE {name}_files = (
     SELECT if(bool_and(is_intact), NULL, coalesce(list(filename) FILTER (is_intact), []))
     FROM (
-        SELECT filename, coalesce(tables['{name}'].bytes = size, false) AS is_intact
+        SELECT filename, coalesce(committed.tables['{name}'].bytes = size, false) AS is_intact
         FROM _files
-        LEFT JOIN _manifests
-            ON _manifests.family = _files.family
-            AND _manifests.chain = _files.chain
-            AND _manifests.timestamp = strptime(_files.timestamp, '%Y%m%dT%H%M%SZ')
+        LEFT JOIN _internal.manifests AS committed
+            ON committed.family = _files.family
+            AND committed.chain = _files.chain
+            AND committed.timestamp = strptime(_files.timestamp, '%Y%m%dT%H%M%SZ')
         WHERE table_name = '{name}'
     )
 );
@@ -127,11 +128,11 @@ SELECT
         list_sum([file.value."rows" FOR file IN map_entries(tables) IF file.key NOT IN ({sides})]) AS BIGINT
     ) AS row_count,
     tables['failures']."rows" AS failures
-FROM _manifests;
+FROM _internal.manifests;
 
 CREATE OR REPLACE VIEW coverage AS
 SELECT chain, timestamp, family, subject, list_min(answers[subject]) AS known_since
-FROM (SELECT chain, timestamp, family, answers, unnest(covered) AS subject FROM _manifests);
+FROM (SELECT chain, timestamp, family, answers, unnest(covered) AS subject FROM _internal.manifests);
 """
 _TABLE: Final = """
 CREATE OR REPLACE VIEW {name} AS
@@ -140,7 +141,7 @@ FROM (
     FROM {files}
     UNION ALL BY NAME SELECT {nulls} WHERE false
 ) AS files
-SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
+SEMI JOIN (FROM _internal.manifests WHERE tables['{name}']."rows" > 0) AS committed
     ON committed.chain = files.chain AND committed.timestamp = files.as_of;
 """
 _SIDE_TABLE: Final = """
@@ -150,7 +151,7 @@ FROM (
     FROM {files}
     UNION ALL BY NAME SELECT {nulls} WHERE false
 ) AS files
-SEMI JOIN (FROM _manifests WHERE tables['{name}']."rows" > 0) AS committed
+SEMI JOIN (FROM _internal.manifests WHERE tables['{name}']."rows" > 0) AS committed
     ON committed.chain = files.chain
     AND committed.timestamp = files.as_of
     AND committed.family = regexp_extract(files.filename, 'part-(\\w+)\\.parquet$', 1);

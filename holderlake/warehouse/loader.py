@@ -36,7 +36,7 @@ _MEMORY_OF_LARGE: Final = "256MB"
 ``_MEMORY_OF_LARGE`` is for a partition that is larger than a batch; it is sorted on disk.
 """
 _FEW_INSTANTS: Final = 4
-"""Fewest instants of a month and chain in one load. The rows of a smaller load count as out of order (``_mixed``)."""
+"""Fewest instants of a month and chain in one load. Rows of a smaller load are out of order (``_internal.mixed``)."""
 _DELETE: Final = """
 DELETE FROM {table}
 WHERE (chain, timestamp) IN (SELECT (chain, timestamp) FROM stale)
@@ -65,7 +65,7 @@ GROUP BY chain, as_of
 HAVING rows > 0
 """
 _MIXED: Final = """
-INSERT INTO _mixed VALUES (?, ?)
+INSERT INTO _internal.mixed VALUES (?, ?)
 ON CONFLICT DO UPDATE SET rows = rows + excluded.rows
 """
 _DELETE_STATE: Final = """
@@ -73,7 +73,7 @@ DELETE FROM {table}
 WHERE (family, chain, timestamp) IN (SELECT (family, chain, timestamp) FROM new)
 """
 _INSERT_STATE: Final = {
-    "_loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM new",
+    "_internal.loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM new",
     "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM new",
     "coverage": "SELECT chain, timestamp, family, unnest(covered), unnest(known_since) FROM new",
 }
@@ -265,7 +265,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[F
 
 
 def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pending]) -> None:
-    """Record loaded partitions in the tables ``_loaded``, ``partitions`` and ``coverage``."""
+    """Record loaded partitions in the tables ``_internal.loaded``, ``partitions`` and ``coverage``."""
     now = utc_now()
     loaded_manifests = [one.manifest for one in loaded]
     new = pa.table(

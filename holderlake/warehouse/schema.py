@@ -23,8 +23,8 @@ import pyarrow as pa
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
 from holderlake.warehouse import spending, transfers
 
-FORMAT: Final = 1
-"""Format of the warehouse's own tables: ``_loaded``, ``_installed`` and ``_mixed``."""
+FORMAT: Final = 2
+"""Format of the warehouse's internal tables (schema ``_internal``). In format 1 they were in ``main``."""
 _TYPES: Final = {
     pa.string(): "VARCHAR",
     pa.float64(): "DOUBLE",
@@ -36,7 +36,8 @@ _TYPES: Final = {
     AMOUNT_TYPE: "DECIMAL(38, 18)",
 }
 _INTERNAL_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS _loaded (
+CREATE SCHEMA IF NOT EXISTS _internal;
+CREATE TABLE IF NOT EXISTS _internal.loaded (
     family VARCHAR NOT NULL,
     chain VARCHAR NOT NULL,
     timestamp TIMESTAMP NOT NULL,
@@ -44,11 +45,11 @@ CREATE TABLE IF NOT EXISTS _loaded (
     loaded_at TIMESTAMP NOT NULL,
     PRIMARY KEY (family, chain, timestamp)
 );
-CREATE TABLE IF NOT EXISTS _installed (
+CREATE TABLE IF NOT EXISTS _internal.installed (
     part VARCHAR PRIMARY KEY,
     sha VARCHAR NOT NULL
 );
-CREATE TABLE IF NOT EXISTS _mixed (
+CREATE TABLE IF NOT EXISTS _internal.mixed (
     table_name VARCHAR PRIMARY KEY,
     rows BIGINT NOT NULL
 );
@@ -238,6 +239,16 @@ def files_sql(files: Iterable[tuple[str, Path]]) -> str:
     )
 
 
+def internal_tables(connection: duckdb.DuckDBPyConnection, database: str) -> str:
+    """Return the beginning of the internal tables' names in an attached warehouse: append ``loaded`` or ``installed``.
+
+    Format 1 had these tables in the schema ``main``, named ``_loaded`` and ``_installed``.
+    """
+    schemas = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ?"
+    is_present = ("_internal",) in connection.execute(schemas, [database]).fetchall()
+    return f"{database}._internal." if is_present else f"{database}.main._"
+
+
 def install(connection: duckdb.DuckDBPyConnection) -> None:
     """Create missing tables and replace all views, macros and comments, in one transaction."""
     connection.execute("BEGIN")
@@ -246,7 +257,7 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
     for statement in (*map(_create, _tables()), *view_statements("TABLE")):
         connection.execute(statement)
     connection.execute(
-        "INSERT OR REPLACE INTO _installed VALUES ('tables', ?), ('views', ?), ('format', ?)",
+        "INSERT OR REPLACE INTO _internal.installed VALUES ('tables', ?), ('views', ?), ('format', ?)",
         [tables_sha(), views_sha(), str(FORMAT)],
     )
     connection.execute("COMMIT")

@@ -50,31 +50,33 @@ LABELS: Final = pa.schema(
 _ATTEMPTS: Final = 10
 _KEPT: Final = 2
 _EMPTY: Final = """
-CREATE OR REPLACE VIEW _transfer_files AS
+CREATE SCHEMA IF NOT EXISTS _internal;
+CREATE OR REPLACE VIEW _internal.transfer_files AS
 SELECT
     '' AS chain, '' AS token_address, '' AS token_standard, '' AS from_address, '' AS to_address, '' AS value,
     '' AS token_id, 0::BIGINT AS block_number, NULL::TIMESTAMP AS block_time, '' AS tx_hash, 0::BIGINT AS log_index,
     '' AS time_kind, '' AS log_index_kind, '' AS source
 WHERE false;
-CREATE OR REPLACE VIEW _stored_tokens AS
+CREATE OR REPLACE VIEW _internal.stored_tokens AS
 SELECT
     '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals, '' AS token_standard,
     0::BIGINT AS transfers, NULL::TIMESTAMP AS first_transfer, NULL::TIMESTAMP AS last_transfer
 WHERE false;
-CREATE OR REPLACE VIEW _stored_labels AS
+CREATE OR REPLACE VIEW _internal.stored_labels AS
 SELECT '' AS address, '' AS kind, '' AS label
 WHERE false;
 """
 _LINKED: Final = """
-CREATE OR REPLACE VIEW _transfer_files AS
+CREATE SCHEMA IF NOT EXISTS _internal;
+CREATE OR REPLACE VIEW _internal.transfer_files AS
 SELECT
     chain, token_address, token_standard, from_address, to_address, value, token_id, block_number,
     make_timestamp(block_time * 1000000) AS block_time, tx_hash, log_index, time_kind, log_index_kind, source
 FROM read_parquet(
     {transfers}, hive_partitioning = true, hive_types = {{'chain': VARCHAR, 'token_address': VARCHAR}}
 );
-CREATE OR REPLACE VIEW _stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
-CREATE OR REPLACE VIEW _stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
 """
 
 

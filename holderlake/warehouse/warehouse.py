@@ -59,10 +59,15 @@ _MIXED_ROWS: Final = 250_000
 ``_MIXED_PART`` is a part of the table's rows, ``_MIXED_ROWS`` a number of rows.
 """
 
-_LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _loaded"
-_INSTALLED: Final = "SELECT part, sha FROM _installed"
+_LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM {internal}loaded"
+_INSTALLED: Final = "SELECT part, sha FROM {internal}installed"
 _MONTHS: Final = "SELECT DISTINCT date_trunc('month', {time}) AS month FROM old.{table} ORDER BY month"
-_COLUMNS: Final = "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE database_name = ? GROUP BY ALL"
+_COLUMNS: Final = """
+SELECT table_name, list(column_name)
+FROM duckdb_columns()
+WHERE database_name = ? AND schema_name = 'main'
+GROUP BY ALL
+"""
 _PACK: Final = """
 INSERT INTO {table} BY NAME
 SELECT {columns}
@@ -92,11 +97,12 @@ class _State:
     """The content of the warehouse's file: ``loaded`` has the SHA-256 of each loaded manifest, by partition.
 
     ``installed`` has the SHA-256 of the SQL that made the tables (key "tables") and the views and macros (key "views").
-    Both are empty if there is no file.
+    Both are empty if there is no file. ``is_format_1`` is True if the internal tables are in the schema ``main``.
     """
 
     loaded: Mapping[Partition, str]
     installed: Mapping[str, str]
+    is_format_1: bool = False
 
 
 class Warehouse:
@@ -281,13 +287,15 @@ class Warehouse:
             return _State({}, {})
         with self.connect() as connection:
             try:
-                loaded = connection.execute(_LOADED).fetchall()
-                installed = dict(connection.execute(_INSTALLED).fetchall())
+                internal = schema.internal_tables(connection, "warehouse")
+                loaded = connection.execute(_LOADED.format(internal=internal)).fetchall()
+                installed = dict(connection.execute(_INSTALLED.format(internal=internal)).fetchall())
             except duckdb.CatalogException as error:
                 raise WarehouseError(f"{self.path} is a DuckDB file, but not a warehouse: move it away") from error
             except duckdb.Error as error:
                 raise DamagedWarehouse(f"{self.path} is damaged ({first_line(error)}); {REMEDY}") from error
-        return _State({(family, chain, at): sha for family, chain, at, sha in loaded}, installed)
+        manifests = {(family, chain, at): sha for family, chain, at, sha in loaded}
+        return _State(manifests, installed, is_format_1=internal.endswith(".main._"))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -344,7 +352,7 @@ class Warehouse:
                 of_table = {"table": table.name, "columns": columns, "time": time, "order": schema.order(table, time)}
                 for (month,) in connection.execute(_MONTHS.format(**of_table)).fetchall():
                     connection.execute(_PACK.format(**of_table), {"month": month})
-            connection.execute("INSERT INTO _loaded FROM old._loaded")
+            connection.execute(f"INSERT INTO _internal.loaded FROM {schema.internal_tables(connection, 'old')}loaded")
             connection.execute("DETACH old")
             connection.execute("CHECKPOINT")
 
@@ -371,10 +379,10 @@ class Warehouse:
 
 def _note(connection: duckdb.DuckDBPyConnection, found: Mapping[str, str | None]) -> None:
     """Record the versions of what a load found outside of the lake."""
-    connection.execute("DELETE FROM _installed WHERE list_contains(?, part)", [list(found)])
+    connection.execute("DELETE FROM _internal.installed WHERE list_contains(?, part)", [list(found)])
     for part, version in found.items():
         if version is not None:
-            connection.execute("INSERT INTO _installed VALUES (?, ?)", [part, version])
+            connection.execute("INSERT INTO _internal.installed VALUES (?, ?)", [part, version])
 
 
 def _old_views(state: _State) -> bool:
@@ -385,7 +393,7 @@ def _old_views(state: _State) -> bool:
 
 def _old_tables(state: _State) -> bool:
     """Return whether another version of Holderlake made the tables in the warehouse's file."""
-    return bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
+    return state.is_format_1 or (bool(state.installed) and state.installed.get("tables") != schema.tables_sha())
 
 
 def _is_full(error: Exception) -> bool:
@@ -401,7 +409,7 @@ def _unwritable(path: Path, error: Exception) -> str:
 
 def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether the rows out of order in any table exceed both limits (``_MIXED_PART`` and ``_MIXED_ROWS``)."""
-    for table, mixed in connection.execute("SELECT table_name, rows FROM _mixed").fetchall():
+    for table, mixed in connection.execute("SELECT table_name, rows FROM _internal.mixed").fetchall():
         ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
         if mixed > _MIXED_ROWS and mixed > _MIXED_PART * rows:
             return True

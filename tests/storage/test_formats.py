@@ -80,9 +80,9 @@ def test_a_column_of_a_later_version_is_not_removed_by_a_write(
 def test_a_warehouse_of_a_later_format_is_neither_read_nor_loaded(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.load(lake)
-    assert warehouse.query("SELECT sha FROM _installed WHERE part = 'format'")["sha"].to_pylist() == ["1"]
+    assert warehouse.query("SELECT sha FROM _internal.installed WHERE part = 'format'")["sha"].to_pylist() == ["2"]
     with duckdb.connect(str(warehouse.path)) as connection:
-        connection.execute("UPDATE _installed SET sha = '99' WHERE part = 'format'")
+        connection.execute("UPDATE _internal.installed SET sha = '99' WHERE part = 'format'")
     before = tree(tmp_path)
     with pytest.raises(WarehouseError, match=LATER):
         warehouse.query("FROM holders")
@@ -95,7 +95,7 @@ def test_a_warehouse_without_a_format_is_read_and_loaded(tmp_path: Path) -> None
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.load(lake)
     with duckdb.connect(str(warehouse.path)) as connection:
-        connection.execute("DELETE FROM _installed WHERE part = 'format'")
+        connection.execute("DELETE FROM _internal.installed WHERE part = 'format'")
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     assert warehouse.load(lake).rows == {"holders": 1}
     assert warehouse.query("FROM holders").num_rows == 1

@@ -476,12 +476,14 @@ def test_load_adds_columns_that_an_older_warehouse_lacks(lake: Lake, warehouse: 
     write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     warehouse.load(lake)
     before = warehouse.query("SELECT * EXCLUDE label FROM holders")
-    views = warehouse.query("SELECT view_name FROM duckdb_views() WHERE NOT internal")["view_name"].to_pylist()
+    views = warehouse.query("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal")[
+        "view_name"
+    ].to_pylist()
     altered(
         warehouse,
         "".join(f"DROP VIEW {view};" for view in views)
         + "ALTER TABLE holders DROP COLUMN label; DROP TABLE revisions;"
-        + "UPDATE _installed SET sha = 'older' WHERE part = 'tables'",
+        + "UPDATE _internal.installed SET sha = 'older' WHERE part = 'tables'",
     )
     for path in lake.root.glob("holders/**/*.parquet"):
         path.unlink()  # what the warehouse has stays, even if the lake lost it
@@ -516,7 +518,7 @@ def test_views_of_an_older_version_are_replaced_without_new_rows(lake: Lake, war
     altered(
         warehouse,
         "CREATE OR REPLACE VIEW latest_holders AS SELECT 'old' AS it;"
-        "UPDATE _installed SET sha = 'older' WHERE part = 'views'",
+        "UPDATE _internal.installed SET sha = 'older' WHERE part = 'views'",
     )
     assert warehouse.load(lake).partitions == 0
     assert count(warehouse, "latest_holders") == 1

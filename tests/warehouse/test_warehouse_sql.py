@@ -44,7 +44,11 @@ def test_a_view_or_macro_has_a_comment_and_an_example_that_runs(small: Warehouse
     about, _, example = view.comment.partition("Example: ")
     assert about.strip()
     small.query(example)
-    source = "duckdb_views() WHERE view_name" if view.kind == "VIEW" else "duckdb_functions() WHERE function_name"
+    source = (
+        "duckdb_views() WHERE schema_name = 'main' AND view_name"
+        if view.kind == "VIEW"
+        else "duckdb_functions() WHERE function_name"
+    )
     ((comment,),) = query(small, f"SELECT DISTINCT comment FROM {source} = ?", view.name)
     assert comment == view.comment
 

@@ -9,7 +9,7 @@ WITH named AS (
     SELECT chain, address, kind, label FROM special_addresses
     UNION ALL
     SELECT chain, address, kind, label
-    FROM _stored_labels, (SELECT DISTINCT chain FROM stored_tokens WHERE token_address = token_of(of_token))
+    FROM stored_labels, (SELECT DISTINCT chain FROM stored_tokens WHERE token_address = token_of(of_token))
     WHERE kind IS NOT NULL
 ),
 groups AS MATERIALIZED (

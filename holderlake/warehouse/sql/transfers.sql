@@ -2,7 +2,13 @@
 -- transfers. The store's data end at last_transfer: a map as of a later time has no later transfers.
 -- Example: SELECT symbol, transfers, first_transfer, last_transfer FROM stored_tokens ORDER BY transfers DESC LIMIT 3;
 CREATE OR REPLACE VIEW stored_tokens AS
-FROM _stored_tokens;
+FROM _internal.stored_tokens;
+
+-- Labels of addresses in your store (or in the sample world, if that is the provider). kind is burn (an address without
+-- an owner), cex, dex, contract or null.
+-- Example: SELECT kind, count(*) AS addresses FROM stored_labels GROUP BY kind ORDER BY kind;
+CREATE OR REPLACE VIEW stored_labels AS
+FROM _internal.stored_labels;
 
 -- A raw whole number as text, in token units: the text with a decimal point before its last digits.
 -- Example: SELECT token_units('1500000', 6) AS usdc;
@@ -24,8 +30,8 @@ WITH typed AS (
         token_units(value, decimals) AS units,
         -- 20 digits before the point and 18 after it fit into the decimal
         decimals <= 18 AND length(value) - decimals <= 20 AS fits
-    FROM _transfer_files AS files
-    LEFT JOIN _stored_tokens AS stored
+    FROM _internal.transfer_files AS files
+    LEFT JOIN _internal.stored_tokens AS stored
         ON stored.chain = files.chain AND stored.token_address = files.token_address
 )
 SELECT

@@ -45,9 +45,9 @@ def _report_tables(workspace: Workspace, as_json: bool) -> None:
     found = workspace.warehouse.query(
         """
         SELECT table_name AS name, 'table' AS kind, estimated_size AS rows, comment FROM duckdb_tables()
-        WHERE table_name NOT LIKE '\\_%' ESCAPE '\\' AND NOT internal
+        WHERE schema_name = 'main' AND NOT internal
         UNION ALL
-        SELECT view_name, 'view', NULL, comment FROM duckdb_views() WHERE NOT internal
+        SELECT view_name, 'view', NULL, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
         UNION ALL
         SELECT DISTINCT function_name || '(' || array_to_string(parameters, ', ') || ')', 'macro', NULL, comment
         FROM duckdb_functions() WHERE NOT internal AND function_type IN ('table_macro', 'macro')

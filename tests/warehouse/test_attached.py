@@ -1,0 +1,81 @@
+"""The warehouse attached to another database under another name, as in dbt and in one's own DuckDB files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from holderlake.contract.tables import TABLES
+from holderlake.lake.lake import Lake
+from holderlake.warehouse import schema
+from holderlake.warehouse.warehouse import Warehouse
+from tests.lakes import DAYS, write_holders
+
+VIEWS = [query for query in schema.queries() if query.kind == "VIEW" and "(" not in query.example.partition("FROM")[2]]
+NAMES = "|".join((*TABLES, *schema.OWN_TABLES, *(query.name for query in schema.queries())))
+FORMAT_1 = """
+CREATE TABLE _loaded AS FROM _internal.loaded;
+CREATE TABLE _installed AS FROM _internal.installed WHERE part <> 'format';
+CREATE TABLE _mixed AS FROM _internal.mixed;
+CREATE VIEW _stored_labels AS SELECT '' AS address;
+DROP SCHEMA _internal CASCADE;
+"""
+
+
+@pytest.fixture
+def mine(small: Warehouse, tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A user's database with a table named ``holders`` too. The warehouse is attached as ``bubbles``."""
+    with duckdb.connect(str(tmp_path / "mine.duckdb")) as connection:
+        connection.execute("CREATE TABLE holders AS SELECT 'my own' AS name")
+        connection.execute(f"ATTACH '{small.path}' AS bubbles (READ_ONLY)")
+        yield connection
+
+
+def qualified(sql: str) -> str:
+    """Return a query with the name of the attached database before the names of tables, views and macros."""
+    return re.sub(rf"(?:(?<=FROM )|(?<=JOIN ))({NAMES})\b|\b({NAMES})(?=\()", r"bubbles.\g<0>", sql)
+
+
+def rows(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    return connection.sql(sql).to_arrow_table()
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_works_under_another_name(mine: duckdb.DuckDBPyConnection, small: Warehouse, view: schema.Query) -> None:
+    assert rows(mine, qualified(view.example)).equals(small.query(view.example))
+
+
+def test_views_and_macros_work_with_the_search_path(mine: duckdb.DuckDBPyConnection, small: Warehouse) -> None:
+    mine.execute("SET search_path = 'bubbles,mine'")
+    for query in schema.queries():
+        assert rows(mine, qualified(query.example)).equals(small.query(query.example)), query.name
+    mine.execute("CREATE TABLE mine.kept AS FROM bubbles.holders_as_of('2026-12-31')")
+    assert rows(mine, "FROM mine.kept").num_rows == small.query("FROM holders_as_of('2026-12-31')").num_rows
+
+
+def test_programs_see_no_internal_tables_among_those_for_users(small: Warehouse) -> None:
+    found = small.query("SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'")
+    names = set(found["table_name"].to_pylist())
+    views = {query.name for query in schema.queries() if query.kind == "VIEW"}
+    assert names == {*TABLES, *schema.OWN_TABLES, *views}
+
+
+def test_a_warehouse_of_format_1_is_read_and_upgraded(tmp_path: Path) -> None:
+    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    warehouse.load(lake)
+    with duckdb.connect(str(warehouse.path)) as connection:
+        connection.execute("DROP VIEW stored_labels; DROP VIEW stored_tokens; DROP VIEW transfers;" + FORMAT_1)
+    assert warehouse.query("FROM holders").num_rows == 1
+    assert warehouse.outdated()
+    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 2}})
+    assert warehouse.load(lake).partitions == 1  # the other partition stays as it is
+    assert warehouse.query("FROM holders").num_rows == 2
+    assert not warehouse.outdated()
+    tables = warehouse.query("SELECT table_schema, table_name FROM information_schema.tables WHERE table_name[1] = '_'")
+    assert tables.num_rows == 0
