@@ -8,6 +8,7 @@ DOCS := docs
 SITE := site
 READY := $(VENV)/ready
 TOOLS := $(VENV)/tools
+READERS := $(VENV)/readers
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 # Tests wait a part of their time: three processes use two cores best. 'make test WORKERS=8' suits more cores.
 WORKERS ?= 3
@@ -29,7 +30,7 @@ test: $(TOOLS) ## the test suite without its long tests
 test-long: $(TOOLS) ## the long tests: Spark, large scale, load, repeated kills, real data
 	@HOLDERLAKE_ALL_EXAMPLES=1 $(PYTEST) -m long
 
-extras: $(TOOLS) ## all optional parts: Spark, object storage, notebooks, Dagster in PostgreSQL, and what their tests need (900 MB)
+extras: $(TOOLS) $(READERS)/ready ## all optional parts: Spark, object storage, notebooks, Dagster in PostgreSQL, dbt, and what their tests need (1.2 GB)
 	@$(INSTALL) -r requirements-extras.lock -r requirements-notebook.lock -r requirements-production.lock
 
 notebook: $(READY) ## the analyst's notebook in the browser, over your data (200 MB more)
@@ -57,6 +58,7 @@ lock: $(TOOLS) ## makes the locks again from pyproject.toml
 	@$(LOCK) --group production --constraint requirements.lock --constraint requirements-dev.lock \
 		--constraint requirements-extras.lock --constraint requirements-notebook.lock \
 		--output-file requirements-production.lock
+	@$(LOCK) --group readers --output-file requirements-readers.lock
 
 clean: ## removes the environment and everything that runs produced
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
@@ -75,4 +77,10 @@ $(READY): requirements.lock pyproject.toml
 $(TOOLS): $(READY) requirements-dev.lock
 	@echo "Adding what tests, lint and docs take (once; half a minute)"
 	@$(INSTALL) -r requirements-dev.lock
+	@touch $@
+
+# A separate environment: dbt and mypy need different versions of pathspec
+$(READERS)/ready: $(READY) requirements-readers.lock
+	@$(PYTHON) -m venv --clear $(READERS)
+	@$(READERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-readers.lock
 	@touch $@

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -198,6 +199,73 @@ def test_duckdb_1_5_answers_every_view_macro_and_question_alike(first: dict[str,
         ours = [warehouse.execute(count).fetchall()[0][0] for count in counts]
     assert [int(line) for line in done.stdout.split()] == ours
     assert sum(map(bool, ours)) > len(queries) / 2
+
+
+@pytest.fixture(scope="module")
+def readers() -> Path:
+    """The folder of the programs of the environment that ``make extras`` makes for dbt and SQLAlchemy."""
+    folder = Path(sys.prefix) / "readers" / "bin"
+    if not (folder / "dbt").exists():
+        missing("dbt and duckdb-engine are not installed; run 'make extras'")
+    return folder
+
+
+def test_the_dbt_example_builds_and_its_tests_pass(
+    first: dict[str, Any], home: Path, readers: Path, tmp_path: Path
+) -> None:
+    project = shutil.copytree(ROOT / "docs" / "examples" / "dbt", tmp_path / "project")
+    environment = {"HOLDERLAKE_WAREHOUSE": str(home / "warehouse.duckdb"), "HOME": str(tmp_path), "PATH": str(readers)}
+    done = subprocess.run(
+        [readers / "dbt", "build", "--profiles-dir", "."],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    results = json.loads((project / "target" / "run_results.json").read_text())["results"]
+    models = {path.stem for path in (project / "models").glob("*.sql")}
+    assert {one["unique_id"].split(".")[2] for one in results if one["status"] == "success"} == models
+    assert sum(one["status"] == "pass" for one in results) == len(results) - len(models) > 3
+    with duckdb.connect(str(project / "analysis.duckdb"), read_only=True) as analysis:
+        found = analysis.sql(
+            "SELECT change, sum(holders) FROM entries_and_exits GROUP BY change ORDER BY change"
+        ).fetchall()
+        ((whales, least),) = analysis.sql("SELECT count(*), min(share) FROM whales").fetchall()
+        months = analysis.sql("SELECT count(DISTINCT month) FROM monthly_concentration").fetchall()
+    with Warehouse(home / "warehouse.duckdb").connect() as warehouse:
+        changes = (
+            "SELECT change, count(*) FROM holder_changes('2025-11-01', '2026-11-01') GROUP BY change ORDER BY change"
+        )
+        assert found == warehouse.execute(changes).fetchall()
+        seen = "SELECT count(DISTINCT date_trunc('month', timestamp)) FROM concentration_history"
+        assert months == warehouse.execute(seen).fetchall()
+    assert whales > 50
+    assert least >= 0.01
+
+
+def test_the_address_for_sqlalchemy_reads_and_cannot_write(first: dict[str, Any], home: Path, readers: Path) -> None:
+    page = (ROOT / "docs" / "connect.md").read_text()
+    (address,) = re.findall(r"^duckdb:///\S+$", page, re.MULTILINE)
+    script = """
+import sys, sqlalchemy
+engine = sqlalchemy.create_engine(sys.argv[1])
+seen = sqlalchemy.inspect(engine)
+assert {"latest_holders", "transfers"} <= set(seen.get_view_names("main"))
+assert {"holders", "spending"} <= set(seen.get_table_names("main"))
+assert not any(name.startswith("_") for name in seen.get_table_names("main"))
+with engine.connect() as connection:
+    print(connection.execute(sqlalchemy.text("SELECT count(*) FROM holders_as_of('2026-06-30')")).scalar())
+    try:
+        connection.execute(sqlalchemy.text("CREATE TABLE mine AS SELECT 1"))
+    except sqlalchemy.exc.DBAPIError as error:
+        print("read-only" in str(error))
+"""
+    own = address.replace("/home/me/holderlake/data/warehouse.duckdb", str(home / "warehouse.duckdb"))
+    done = subprocess.run([readers / "python", "-c", script, own], capture_output=True, text=True, check=False)
+    rows = Warehouse(home / "warehouse.duckdb").query("FROM holders_as_of('2026-06-30')").num_rows
+    assert done.stdout.split() == [str(rows), "True"], done.stderr
 
 
 def test_each_cell_of_the_notebook_answers_its_question(
