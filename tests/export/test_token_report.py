@@ -159,9 +159,26 @@ def test_page_shows_the_data_of_the_warehouse(parsed: Parsed) -> None:
     text = " ".join(parsed.text.split())
     assert "The score fell from 60.0 to 40.0." in text
     assert f"{2**200:,d}" in text
-    assert "has no holders" in text
+    assert "no holders, but some at an earlier and at a later instant" in text
     assert "2026-11-01 00:00 to 2026-11-03 00:00 UTC" in text
     assert "Of the first 3, 1 were not listed at the beginning." in text
+
+
+def test_a_report_says_where_the_data_end(tmp_path: Path) -> None:
+    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
+    fill(lake, 0, 20)
+    known = {"token_address": TOKEN, "max_date": DAYS[5]}
+    write(lake, "tokens", "eth", DAYS[21], {"tokens": rows("tokens", "eth", DAYS[21], [known])}, {TOKEN})
+    warehouse.load(lake)
+    page = tmp_path / "report.html"
+    write_report(warehouse, period(until=DAYS[21]), page, MADE)
+    parsed = Parsed()
+    parsed.feed(page.read_text())
+    text = " ".join(parsed.text.split())
+    assert "The data end on 2026-11-06 00:00 UTC." in text
+    assert "2 of 4 maps and lists of this report are as of later times" in text
+    write_report(warehouse, period(until=DAYS[5]), page, MADE)
+    assert "The data end" not in page.read_text()
 
 
 @pytest.mark.long

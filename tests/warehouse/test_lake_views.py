@@ -63,6 +63,8 @@ def fill(lake: Lake) -> None:
             {ONE},
             by="address",
         )
+    ended = {"token_address": "0xb", "max_date": INSTANTS[0] - timedelta(days=30)}
+    write(lake, "tokens", "base", INSTANTS[3], {"tokens": rows("tokens", "base", INSTANTS[3], [ended])}, {"0xb"})
     friends = rows(
         "subgraph_transfers", "eth", INSTANTS[0], [{"address_set": "f"} | transfer(ONE, OTHER, "0x7", "eth")]
     )

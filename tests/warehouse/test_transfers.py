@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -272,3 +272,30 @@ def begin(second: int, each: str) -> datetime:
 
 def at(second: int) -> datetime:
     return datetime.fromtimestamp(second, UTC).replace(tzinfo=None)
+
+
+# The end of the data
+
+
+def test_maps_later_than_the_stores_transfers_are_flagged(home: Home) -> None:
+    names_of(home, TOKEN)
+    home.add(*(transfer("mint -> a", 1, BEGIN + hour * 3600, token=TOKEN) for hour in range(10)))
+    first = datetime.fromtimestamp(BEGIN, UTC).replace(tzinfo=None)
+    days = [first + timedelta(days=day) for day in (1, 6, 8, 700)]
+    for day in days:
+        write(home.lake, "maps", "eth", day, map_tables("eth", day, {"0xaa": []}), {"0xaa"})
+    assert home.query("SELECT timestamp, family, last_transfer FROM after_source_end ORDER BY ALL") == [
+        (day, "maps", days[0] - timedelta(hours=15)) for day in days[2:]
+    ]
+    listed = "SELECT severity, timestamp, family, subject, found FROM data_quality WHERE issue = 'after_source_end'"
+    assert home.query(listed) == [("warning", days[2], "maps", "0xaa", 2.0)]
+
+
+def test_a_token_with_a_transfer_a_month_is_not_flagged_after_a_month(home: Home) -> None:
+    names_of(home, TOKEN)
+    home.add(*(transfer("mint -> a", 1, BEGIN + month * 30 * DAY, token=TOKEN) for month in range(10)))
+    last = datetime.fromtimestamp(BEGIN + 270 * DAY, UTC).replace(tzinfo=None)
+    for days in (40, 400):
+        day = last + timedelta(days=days)
+        write(home.lake, "maps", "eth", day, map_tables("eth", day, {"0xaa": []}), {"0xaa"})
+    assert home.query("SELECT days_after FROM after_source_end") == [(400,)]

@@ -658,6 +658,21 @@ def test_data_quality_names_the_families_as_the_table_of_partitions_does(lake: L
     assert {family for (family,) in listed} == set(endpoints)
 
 
+def test_the_end_of_the_data_comes_from_metadata_fetched_after_the_instant(lake: Lake, warehouse: Warehouse) -> None:
+    def known(day: datetime, fetched_at: datetime) -> None:
+        of_token = {"token_address": "0xa", "transfers_count": 100, "min_date": DAYS[0], "max_date": DAYS[1]}
+        write(lake, "tokens", "eth", day, {"tokens": rows("tokens", "eth", day, [of_token], fetched_at)}, {"0xa"})
+
+    write_maps(lake, "eth", DAYS[20], {"0xa": []})
+    known(DAYS[1], DAYS[2])
+    warehouse.load(lake)
+    assert query(warehouse, "FROM after_source_end") == []  # later transfers were possible
+    known(DAYS[20], DAYS[21])
+    warehouse.load(lake)
+    flagged = "SELECT timestamp, family, last_transfer, days_after FROM after_source_end"
+    assert query(warehouse, flagged) == [(DAYS[20], "maps", DAYS[1], 19)]
+
+
 # Symbols
 
 

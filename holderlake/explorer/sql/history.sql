@@ -1,4 +1,5 @@
--- Every instant at which a token's holders or map are known, and how concentrated it was.
+-- Every instant at which a token's holders or map are known, and how concentrated it was. days_after_data is null up to
+-- the end of the source's data.
 WITH instants AS (
     SELECT timestamp FROM maps WHERE chain = $chain AND token_address = $token
     UNION
@@ -10,6 +11,12 @@ grouped AS (
     WHERE chain = $chain AND token_address = $token
     GROUP BY timestamp
 ),
+ended AS (
+    SELECT timestamp, max(days_after) AS days_after_data
+    FROM after_source_end
+    WHERE chain = $chain AND token_address = $token
+    GROUP BY timestamp
+),
 drawn AS (
     SELECT timestamp, count(*) AS holders, sum(share) FILTER (rank <= 10) AS top_10
     FROM map_nodes
@@ -18,6 +25,7 @@ drawn AS (
 )
 SELECT
     strftime(timestamp, '%Y%m%dT%H%M%SZ') AS at,
+    days_after_data,
     dt_update IS NOT NULL AS has_map,
     service_score,
     gini_index,
@@ -37,4 +45,5 @@ FROM instants
 LEFT JOIN (FROM maps WHERE chain = $chain AND token_address = $token) USING (timestamp)
 LEFT JOIN grouped USING (timestamp)
 LEFT JOIN drawn USING (timestamp)
+LEFT JOIN ended USING (timestamp)
 ORDER BY timestamp

@@ -19,7 +19,7 @@ _QUESTIONS = (
     "changes",
     "clusters",
     "flows",
-    "failures",
+    "problems",
     "quality",
 )
 

@@ -1,4 +1,5 @@
--- The data behind the figures: partitions of maps and holders, the longest gap, when they were fetched, and revisions.
+-- The data behind the figures: partitions of maps and holders, the longest gap, when they were fetched, revisions, and
+-- answers that are later than the source's data.
 WITH moments AS (
     SELECT timestamp, min(fetched_at) AS fetched_at, 'maps' AS kind, count(*) AS rows
     FROM maps
@@ -22,11 +23,16 @@ SELECT
     max(rows) FILTER (kind = 'holders') AS most_holders,
     min(fetched_at) AS learnt_from,
     max(fetched_at) AS learnt_to,
+    (
+        SELECT {'last_transfer': max(last_transfer), 'answers': count(*)}
+        FROM after_source_end
+        WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
+    ) AS after_source_end,
     count(*) FILTER (fetched_at - timestamp > INTERVAL 1 DAY) AS learnt_later,
     (
         SELECT count(*)
         FROM failures
-        WHERE chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until
+        WHERE code <> 'no_holders' AND chain = $chain AND subject = $token AND timestamp BETWEEN $since AND $until
     ) AS failures,
     (
         SELECT count(*)

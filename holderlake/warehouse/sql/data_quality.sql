@@ -19,16 +19,17 @@ END;
 -- a backfill or a refresh. failure (warning): a request without rows. no_holders (info; warning if the token has
 -- holders before and after): a token has no holders yet or any more. unsupported_token (info): no map or list of the
 -- token is possible. These two have one row for all instants of a token; found counts them, timestamp is the last.
--- share_sum (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3
--- and so on. stale_token (warning): the newest answer of a token is older than the newest of its chain.
--- unknown_relationship (info): a relationship of a type that this version does not know. revision (info): a later
--- answer changed the rows of a past instant. fetched_early (error): fetched before the instant that it is for, so it
--- shows an earlier state; a plan counts it as missing, and a backfill fetches it again. negative_balance (warning): in
--- the own store an address has a balance below zero, because transfers are missing or its source rounds amounts; found
--- is the raw balance in the token's newest map, and what names the first map with it ('holderlake negative-balances'
--- names the second). negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value
--- (warning): a row was left out, or a value is null, because it could not be read; what names the place. The view
--- odd_rows lists its own issues.
+-- after_source_end (warning): maps or lists of holders are later than the source's data; one row for all instants of a
+-- token, the view after_source_end has each. share_sum (error): the shares of a token's holders add up to more than 1.
+-- rank_gap (error): the ranks are not 1, 2, 3 and so on. stale_token (warning): the newest answer of a token is older
+-- than the newest of its chain. unknown_relationship (info): a relationship of a type that this version does not know.
+-- revision (info): a later answer changed the rows of a past instant. fetched_early (error): fetched before the instant
+-- that it is for, so it shows an earlier state; a plan counts it as missing, and a backfill fetches it again.
+-- negative_balance (warning): in the own store an address has a balance below zero, because transfers are missing or
+-- its source rounds amounts; found is the raw balance in the token's newest map, and what names the first map with it
+-- ('holderlake negative-balances' names the second). negative_amount (error): a holder has less than zero.
+-- unreadable_row and unreadable_value (warning): a row was left out, or a value is null, because it could not be read;
+-- what names the place. The view odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -183,6 +184,13 @@ SELECT
 FROM lives
 JOIN newest USING (family, chain)
 WHERE lives.last < newest.timestamp
+UNION ALL
+SELECT
+    'after_source_end', 'warning', chain, min(timestamp), family, token_address, count(*),
+    'instants from here to ' || max(timestamp) || ' are later than the data: the last known transfer is of '
+    || any_value(last_transfer)
+FROM after_source_end
+GROUP BY chain, family, token_address
 UNION ALL
 SELECT 'unknown_relationship', 'info', chain, timestamp, 'maps', token_address, count(*), 'rows of type ' || rel_type
 FROM grouped_transfers
