@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from holderlake.settings.fields import Folder, TypedTokens
@@ -57,7 +57,7 @@ class Settings(BaseSettings):
     healing: Healing = Healing()
     retention: Retention = Retention()
     maps: MapSettings = MapSettings()
-    holders: HolderSettings = HolderSettings()
+    holders: HolderSettings = Field(default=HolderSettings(), validate_default=True)
     addresses: AddressSettings = AddressSettings()
     engine: EngineSettings = EngineSettings()
     cluster: ClusterSettings = ClusterSettings()
@@ -84,6 +84,15 @@ class Settings(BaseSettings):
         if self.api_key is not None and self.api_key_file is not None:
             raise ValueError("api_key and api_key_file are both set: remove one of them")
         return self
+
+    @field_validator("holders")
+    @classmethod
+    def _with_details(cls, holders: HolderSettings, info: ValidationInfo) -> HolderSettings:
+        """Add the details of holders by default if they cost nothing."""
+        provider = info.data.get("provider")
+        if provider is None or provider.local != "store" or "with_metadata" in holders.model_fields_set:
+            return holders
+        return holders.model_copy(update={"with_metadata": True})
 
     @property
     def lake_folder(self) -> Path:

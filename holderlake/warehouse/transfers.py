@@ -49,7 +49,7 @@ LABELS: Final = pa.schema(
 
 _ATTEMPTS: Final = 10
 _KEPT: Final = 2
-_EMPTY: Final = """
+_NO_TRANSFERS: Final = """
 CREATE SCHEMA IF NOT EXISTS _internal;
 CREATE OR REPLACE VIEW _internal.transfer_files AS
 SELECT
@@ -57,6 +57,8 @@ SELECT
     '' AS token_id, 0::BIGINT AS block_number, NULL::TIMESTAMP AS block_time, '' AS tx_hash, 0::BIGINT AS log_index,
     '' AS time_kind, '' AS log_index_kind, '' AS source
 WHERE false;
+"""
+_NO_STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS
 SELECT
     '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals, '' AS token_standard,
@@ -66,7 +68,7 @@ CREATE OR REPLACE VIEW _internal.stored_labels AS
 SELECT '' AS address, '' AS kind, '' AS label
 WHERE false;
 """
-_LINKED: Final = """
+_TRANSFERS: Final = """
 CREATE SCHEMA IF NOT EXISTS _internal;
 CREATE OR REPLACE VIEW _internal.transfer_files AS
 SELECT
@@ -75,6 +77,8 @@ SELECT
 FROM read_parquet(
     {transfers}, hive_partitioning = true, hive_types = {{'chain': VARCHAR, 'token_address': VARCHAR}}
 );
+"""
+_STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
 """
@@ -100,20 +104,21 @@ ReadTransfers = Callable[[], StoredTransfers | None]
 def views(folder: Path | None) -> str:
     """Return SQL that creates the views of a folder's files; views without rows if it is None."""
     if folder is None:
-        return _EMPTY
+        return _NO_TRANSFERS + _NO_STORE
     paths = {name: folder / f"{name}.parquet" for name in ("tokens", "labels")}
     paths["transfers"] = folder / "transfers" / "*" / "*" / "*.parquet"
-    return _LINKED.format(**{name: "'" + str(path).replace("'", "''") + "'" for name, path in paths.items()})
+    sql = (_TRANSFERS if (folder / "transfers").exists() else _NO_TRANSFERS) + _STORE
+    return sql.format(**{name: "'" + str(path).replace("'", "''") + "'" for name, path in paths.items()})
 
 
 def link(root: Path, read: ReadTransfers) -> str | None:
     """Make a folder in ``root`` with links to the store's present files, unless there is one. Return its name.
 
-    None if there are no transfers. Raises ``FileNotFoundError`` if files vanish again and again meanwhile.
+    None if there is no store. Raises ``FileNotFoundError`` if files vanish again and again meanwhile.
     """
     for _ in range(_ATTEMPTS):
         stored = read()
-        if stored is None or not stored.files:
+        if stored is None:
             return None
         if (root / stored.version).exists():
             return stored.version
@@ -133,6 +138,7 @@ def remove_old(root: Path) -> None:
 def _make(root: Path, stored: StoredTransfers) -> None:
     building = root / f".{stored.version}"
     shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
     linked = {path.name: path for path in root.glob("*/transfers/*/*/*.parquet")}
     for (chain, token), paths in stored.files.items():
         target = building / "transfers" / f"chain={quote(chain, safe='')}" / f"token_address={quote(token, safe='')}"

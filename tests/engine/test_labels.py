@@ -11,6 +11,7 @@ import pytest
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.records import Label
+from holderlake.engine.sources.labels import EXPLORER, HAND
 from holderlake.engine.store.store import Store
 from tests.engine.world import DEAD, a_token
 
@@ -30,9 +31,9 @@ CHAINS = [
     [
         ([Label("b", None, "s1", name="Ann")], None, None),
         ([BOB, ANN], None, AddressLabel("Ann")),
-        (CHAINS, "eth", AddressLabel("On Ethereum")),
+        (CHAINS, "eth", AddressLabel("Anywhere")),
         (CHAINS, "bsc", AddressLabel("On BSC")),
-        (CHAINS, "base", AddressLabel("On BSC")),
+        (CHAINS, "base", AddressLabel("Anywhere")),
         (CHAINS, None, AddressLabel("On BSC")),
         ([Label("a", "eth", "s1", is_cex=True, precedence=9), ANN], "eth", AddressLabel("Ann", is_cex=True)),
         (
@@ -51,6 +52,14 @@ CHAINS = [
 )
 def test_labels_are_merged(build: Build, labels: list[Label], chain: str | None, merged: AddressLabel | None) -> None:
     assert build(labels=labels).labels(["a"], chain).get("a") == merged
+
+
+def test_a_label_by_hand_for_all_chains_wins_over_a_list_of_one_chain(build: Build) -> None:
+    labels = [
+        Label("a", "eth", "explorer", "Exchange 4", precedence=EXPLORER),
+        Label("a", None, "hand:mine", "Ann", precedence=HAND),
+    ]
+    assert build(labels=labels).labels(["a"], "eth")["a"].name == "Ann"
 
 
 def test_a_tokens_own_contract_is_a_contract(build: Build) -> None:

@@ -299,7 +299,9 @@ def test_a_killed_backfill_of_an_own_store_resumes(own: Path, make_direct: MakeW
     ended = {(one.family, one.timestamp): one for one in Lake(own / "lake").manifests()}
     assert {name: ended[name] for name in begun} == begun
     with Store(own / "engine") as store:
-        undisturbed = separate(make_direct(store, watchlist={"eth": OWN}), tmp_path / "undisturbed")
+        undisturbed = separate(
+            make_direct(store, watchlist={"eth": OWN}, holders={"with_metadata": True}), tmp_path / "undisturbed"
+        )
         fill_all(undisturbed, instants)
     found, expected = rows(Lake(own / "lake")), rows(undisturbed.lake)
     assert {name: found[name] for name in (*MAPS.tables, *HOLDERS.tables, FAILURES)} == {

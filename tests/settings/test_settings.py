@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,15 @@ def test_settings_have_defaults() -> None:
     assert (settings.maps.limit, settings.holders.limit, settings.holders.with_metadata) == (80, 80, False)
     assert (settings.service.host, settings.service.port) == ("127.0.0.1", 8014)
     assert settings.key() is None
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [({"local": "store"}, True), ({"local": "sample"}, False), ({"url": "https://api.example.com"}, False)],
+)
+def test_only_an_own_store_fills_the_details_of_holders_by_default(chosen: dict[str, Any], expected: bool) -> None:
+    assert Settings(provider=chosen).holders.with_metadata is expected
+    assert Settings(provider=chosen, holders={"with_metadata": not expected}).holders.with_metadata is not expected
 
 
 def test_all_files_are_under_home() -> None:

@@ -16,13 +16,14 @@ import pyarrow as pa
 import pytest
 
 from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.tables import amount_columns
 from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.engine.world import DEAD, UINT256, Row, transfer
-from tests.lakes import map_tables, write
+from tests.lakes import DAYS, FETCHED_AT, map_tables, rows, write
 
 TOKEN, OTHER = ("eth", "0xaa"), ("bsc", "0xbb")
 DAY = 86_400
@@ -299,3 +300,38 @@ def test_a_token_with_a_transfer_a_month_is_not_flagged_after_a_month(home: Home
         day = last + timedelta(days=days)
         write(home.lake, "maps", "eth", day, map_tables("eth", day, {"0xaa": []}), {"0xaa"})
     assert home.query("SELECT days_after FROM after_source_end") == [(400,)]
+
+
+# Names
+
+
+def test_own_labels_name_addresses_in_the_warehouse(home: Home) -> None:
+    """They win over the names of answers, and mark exchanges; a store without transfers has labels too."""
+    write_labelled(home.lake, DAYS[0], FETCHED_AT, e1="Hot wallet 7", e2="Fund", e3=None)
+    home.store.add_labels([Label("e1", None, "hand:mine", "Kite Exchange", is_cex=True)])
+    assert home.query("FROM address_names WHERE chain = 'eth' ORDER BY address") == [
+        ("eth", "e1", "Kite Exchange", True),
+        ("eth", "e2", "Fund", False),
+    ]
+    assert home.query("SELECT address, kind, label FROM exchanges") == [("e1", "cex", "Kite Exchange")]
+    assert home.query("SELECT label FROM address_history('e1')") == [("Kite Exchange",)]
+    assert home.query("SELECT count(*) FROM transfers") == [(0,)]
+
+
+def test_a_name_is_that_of_the_newest_answer_about_any_instant(home: Home) -> None:
+    """A backfill of an earlier instant brings the newer name."""
+    write_labelled(home.lake, DAYS[9], FETCHED_AT, e1="Old")
+    write_labelled(home.lake, DAYS[0], FETCHED_AT + timedelta(days=9), e1="New")
+    assert home.query("SELECT address, label FROM address_names") == [("e1", "New")]
+    assert home.query("SELECT DISTINCT label FROM address_history('e1')") == [("New",)]
+    assert home.query("SELECT label FROM holding_periods") == [("New",)]
+
+
+def write_labelled(lake: Lake, as_of: datetime, fetched_at: datetime, **labels: str | None) -> None:
+    """Commit holders of a token, each with its label."""
+    holders = [
+        {"token_address": "0xaa", "rank": rank, "address": address, "share": 0.1, "label": label}
+        | amount_columns("amount", Decimal(1))
+        for rank, (address, label) in enumerate(labels.items(), 1)
+    ]
+    write(lake, "holders", "eth", as_of, {"holders": rows("holders", "eth", as_of, holders, fetched_at)}, {"0xaa"})

@@ -36,7 +36,7 @@ _OF_ADDRESSES: Final = """
 SELECT address, name, entity_id, is_cex, is_dex, is_contract, is_paid_label
 FROM labels
 WHERE address IN (SELECT value FROM json_each(:addresses))
-ORDER BY address, (chain = coalesce(:chain, chain)) DESC, precedence DESC, chain, source
+ORDER BY address, (chain IN (:chain, '') OR :chain IS NULL) DESC, precedence DESC, (chain = :chain) DESC, chain, source
 """
 _OF_ONE: Final = f"SELECT {_COLUMNS} FROM labels WHERE address = ? ORDER BY precedence DESC, chain, source"
 _KINDS: Final = """
@@ -91,8 +91,8 @@ def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
 def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: str | None) -> dict[str, AddressLabel]:
     """Return the merged label of each address that has labels, by address.
 
-    Labels of ``chain`` come first, then other labels, both by descending precedence. The first label with a name gives
-    the name. Token contracts and burn addresses count as contracts even without a label.
+    Labels of ``chain`` and of all chains come first, then those of other chains, both by descending precedence. The
+    first label with a name gives the name. Token contracts and burn addresses count as contracts even without a label.
     """
     parameters = {"addresses": json.dumps(list(addresses)), "chain": chain}
     merged: dict[str, AddressLabel] = {}

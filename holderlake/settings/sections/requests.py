@@ -45,7 +45,10 @@ class HolderSettings(Section):
     """Options of the holder lists that are fetched."""
 
     limit: HolderLimit = Field(default=80, description="Holders of a list; 250 and 500 carry a surcharge")
-    with_metadata: bool = Field(default=False, description="Add address details, at a surcharge")
+    with_metadata: bool = Field(
+        default=False,
+        description="Add address details, at a surcharge; default with provider.local 'store': true, at no cost",
+    )
 
 
 class AddressSettings(Section):

@@ -5,13 +5,13 @@
 CREATE OR REPLACE MACRO address_history(of_address) AS TABLE
 WITH held AS (
     SELECT
-        chain, token_address, timestamp, rank, amount, amount_exact, share, label, is_contract, is_cex, is_dex, entity_id,
+        chain, token_address, timestamp, rank, amount, amount_exact, share, is_contract, is_cex, is_dex, entity_id,
         first_activity_date
     FROM holders
     WHERE address = plain_address(of_address)
 ),
 shown AS (
-    SELECT chain, token_address, timestamp, any_value(kind) AS role, any_value(label) AS label, any_value(is_cex) AS is_cex
+    SELECT chain, token_address, timestamp, any_value(kind) AS role, any_value(is_cex) AS is_cex
     FROM map_nodes
     WHERE address = plain_address(of_address)
     GROUP BY ALL
@@ -23,6 +23,9 @@ clustered AS (
     FROM cluster_members AS member
     JOIN clusters USING (chain, token_address, timestamp, cluster_id)
     WHERE member.address = plain_address(of_address)
+),
+called AS (
+    SELECT chain, label FROM address_names WHERE address = plain_address(of_address)
 )
 SELECT
     chain,
@@ -42,7 +45,7 @@ SELECT
     clustered.cluster_id,
     clustered.cluster_share,
     clustered.cluster_holders,
-    coalesce(held.label, shown.label) AS label,
+    called.label,
     coalesce(held.is_cex, shown.is_cex) AS is_cex,
     held.is_dex,
     held.is_contract,
@@ -50,4 +53,5 @@ SELECT
     held.first_activity_date
 FROM held
 FULL JOIN shown USING (chain, token_address, timestamp)
-FULL JOIN clustered USING (chain, token_address, timestamp);
+FULL JOIN clustered USING (chain, token_address, timestamp)
+LEFT JOIN called USING (chain);

@@ -7,12 +7,12 @@ CASE
     ELSE trim(address)
 END;
 
--- The newest metadata of each address on each chain.
+-- The metadata of each address on each chain in the newest answer.
 -- Example: SELECT label, count(*) AS addresses FROM latest_addresses WHERE is_cex GROUP BY label ORDER BY ALL;
 CREATE OR REPLACE VIEW latest_addresses AS
 SELECT *
 FROM addresses
-QUALIFY row_number() OVER (PARTITION BY chain, address ORDER BY timestamp DESC) = 1;
+QUALIFY row_number() OVER (PARTITION BY chain, address ORDER BY fetched_at DESC, timestamp DESC) = 1;
 
 -- The metadata of each address on each chain in its newest partition at or before t.
 -- Example: SELECT chain, address, label FROM addresses_as_of('2026-06-30') WHERE label IS NOT NULL ORDER BY ALL;
@@ -22,22 +22,49 @@ FROM addresses
 WHERE timestamp <= instant(t)
 QUALIFY row_number() OVER (PARTITION BY chain, address ORDER BY timestamp DESC) = 1;
 
--- Addresses that some row (of holders, map_nodes or addresses) marks as exchange or contract, by chain. Exclude them
--- with ANTI JOIN special_addresses USING (chain, address).
+-- The name of each address that has one, by chain: that of your own label, or else that of the newest answer that names
+-- it, in any table. Names change: rows of past instants show the name that they were fetched with.
+-- Example: SELECT address_names.label, share FROM latest_holders JOIN address_names USING (chain, address) ORDER BY share DESC LIMIT 3;
+CREATE OR REPLACE VIEW address_names AS
+WITH named AS (
+    SELECT chain, address, label, false AS own, fetched_at, timestamp FROM holders WHERE label IS NOT NULL
+    UNION ALL
+    SELECT chain, address, label, false, fetched_at, timestamp FROM map_nodes WHERE label IS NOT NULL
+    UNION ALL
+    SELECT chain, address, label, false, fetched_at, timestamp FROM addresses WHERE label IS NOT NULL
+    UNION ALL
+    SELECT chain, address, label, true, NULL, NULL FROM stored_labels WHERE label IS NOT NULL
+)
+SELECT chain, address, max_by(label, (own, fetched_at, timestamp, label)) AS label, bool_or(own) AS is_own
+FROM named
+GROUP BY chain, address;
+
+-- Addresses that your own labels or some row (of holders, map_nodes or addresses) mark as exchange or contract, by
+-- chain. Exclude them with ANTI JOIN special_addresses USING (chain, address).
 -- Example: SELECT chain, kind, count(*) AS addresses FROM special_addresses GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW special_addresses AS
 WITH marked AS (
-    SELECT chain, address, is_cex, is_dex, label, timestamp FROM holders WHERE is_cex OR is_dex OR is_contract
+    SELECT chain, address, is_cex, is_dex, label, false AS own, fetched_at, timestamp
+    FROM holders
+    WHERE is_cex OR is_dex OR is_contract
     UNION ALL
-    SELECT chain, address, is_cex, is_dex, label, timestamp FROM map_nodes WHERE is_cex OR is_dex OR is_contract
+    SELECT chain, address, is_cex, is_dex, label, false, fetched_at, timestamp
+    FROM map_nodes
+    WHERE is_cex OR is_dex OR is_contract
     UNION ALL
-    SELECT chain, address, is_cex, is_dex, label, timestamp FROM addresses WHERE is_cex OR is_dex OR is_contract
+    SELECT chain, address, is_cex, is_dex, label, false, fetched_at, timestamp
+    FROM addresses
+    WHERE is_cex OR is_dex OR is_contract
+    UNION ALL
+    SELECT chain, address, kind = 'cex', kind = 'dex', label, true, NULL, NULL
+    FROM stored_labels
+    WHERE kind IS NOT NULL
 )
 SELECT
     chain,
     address,
     CASE WHEN bool_or(is_cex) THEN 'cex' WHEN bool_or(is_dex) THEN 'dex' ELSE 'contract' END AS kind,
-    max_by(label, (timestamp, label)) FILTER (label IS NOT NULL) AS label
+    max_by(label, (own, fetched_at, timestamp, label)) FILTER (label IS NOT NULL) AS label
 FROM marked
 GROUP BY chain, address;
 

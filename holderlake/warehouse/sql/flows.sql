@@ -8,9 +8,7 @@ CREATE OR REPLACE MACRO flows(of_token, each, since := NULL, until := NULL) AS T
 WITH named AS (
     SELECT chain, address, kind, label FROM special_addresses
     UNION ALL
-    SELECT chain, address, kind, label
-    FROM stored_labels, (SELECT DISTINCT chain FROM stored_tokens WHERE token_address = token_of(of_token))
-    WHERE kind IS NOT NULL
+    SELECT chain, address, kind, label FROM stored_labels WHERE kind = 'burn'
 ),
 groups AS MATERIALIZED (
     SELECT

@@ -12,6 +12,7 @@ WITH placed AS (
         holders.amount,
         holders.amount_exact,
         holders.label,
+        holders.fetched_at,
         partitions.place,
         partitions.next_timestamp,
         partitions.place - row_number() OVER (
@@ -24,7 +25,7 @@ SELECT
     chain,
     token_address,
     address,
-    max_by(label, timestamp) AS label,
+    max_by(label, (fetched_at, timestamp)) AS label,
     row_number() OVER (PARTITION BY chain, token_address, address ORDER BY min(timestamp)) AS period,
     min(timestamp) AS entered_at,
     max(timestamp) AS last_seen_at,

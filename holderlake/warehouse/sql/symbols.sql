@@ -1,9 +1,9 @@
--- The newest symbol and name of each token. Join it to show tokens by name.
+-- The symbol and name of each token in the newest answer. Join it to show tokens by name.
 -- Example: SELECT symbol, count(*) AS holders FROM latest_holders JOIN symbols USING (chain, token_address) GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW symbols AS
 SELECT chain, token_address, symbol, name
 FROM tokens
-QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY timestamp DESC) = 1;
+QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY fetched_at DESC, timestamp DESC) = 1;
 
 -- True for a text that may be a token's symbol: it is shorter than every address.
 -- Example: SELECT is_symbol('FERN') AS symbol, is_symbol('native') AS coin;

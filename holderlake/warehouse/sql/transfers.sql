@@ -4,11 +4,16 @@
 CREATE OR REPLACE VIEW stored_tokens AS
 FROM _internal.stored_tokens;
 
--- Labels of addresses in your store (or in the sample world, if that is the provider). kind is burn (an address without
--- an owner), cex, dex, contract or null.
+-- The labels of your store (holderlake labels), on each chain of the warehouse and of the store.
 -- Example: SELECT kind, count(*) AS addresses FROM stored_labels GROUP BY kind ORDER BY kind;
 CREATE OR REPLACE VIEW stored_labels AS
-FROM _internal.stored_labels;
+SELECT used.chain, labels.address, labels.kind, labels.label
+FROM _internal.stored_labels AS labels
+CROSS JOIN (
+    SELECT DISTINCT chain FROM partitions
+    UNION
+    SELECT chain FROM stored_tokens
+) AS used;
 
 -- A raw whole number as text, in token units: the text with a decimal point before its last digits.
 -- Example: SELECT token_units('1500000', 6) AS usdc;
