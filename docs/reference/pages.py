@@ -1,6 +1,6 @@
 """Write the reference pages of ``docs/`` from the code: ``python -m docs.reference.pages``.
 
-``python -m docs.reference.pages data/warehouse.duckdb`` also writes the answers in ``questions.md``.
+``python -m docs.reference.pages data/warehouse.duckdb`` also writes the answers in ``questions.md`` and their plots.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import typer.main
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from docs.reference.plots import plots
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
@@ -58,7 +59,7 @@ _SQL_HEAD: Final = """\
 # Views and macros
 
 `holderlake sql` queries the warehouse read-only. Any DuckDB client from 1.5 on can open `warehouse.duckdb`
-([connect your tools](connect.md)). Ten questions with their queries and answers are in [questions](questions.md).
+([connect your tools](connect.md)). [Questions](questions.md) has twenty examples with their answers and plots.
 
 **Names.** In addition to the [tables](tables.md) there are, for each of `tokens`, `holders`, `maps`, `map_nodes`,
 `grouped_transfers`, `clusters` and `cluster_members`:
@@ -244,5 +245,7 @@ if __name__ == "__main__":
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page())
     for path in sys.argv[1:]:
-        questions = FOLDER / "questions.md"
-        questions.write_text(with_answers(questions.read_text(), Warehouse(Path(path)).query))
+        questions, query = FOLDER / "questions.md", Warehouse(Path(path)).query
+        questions.write_text(with_answers(questions.read_text(), query))
+        for name, picture in plots(questions.read_text(), query):
+            (FOLDER / name).write_text(picture)

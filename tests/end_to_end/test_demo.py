@@ -24,6 +24,7 @@ from holderlake.warehouse import schema
 from holderlake.warehouse.warehouse import Warehouse
 from pipelines.definitions import build_defs
 from tests.commands import holderlake
+from tests.end_to_end.recounts import RECOUNTS, Files
 from tests.processes import HOLDERLAKE, Ended, run
 from tests.real import missing
 
@@ -144,9 +145,34 @@ def test_page_of_questions_shows_the_answers_of_the_demo(first: dict[str, Any], 
     from docs.reference.pages import FOLDER, with_answers
 
     page = (FOLDER / "questions.md").read_text()
-    assert page.count("```sql") >= 10
+    assert page.count("```sql") == page.count("\n## ") == 20
     renewed = with_answers(page, Warehouse(home / "warehouse.duckdb").query)
     assert page == renewed, "run 'python -m docs.reference.pages data/warehouse.duckdb' after a demo"
+
+
+def test_each_answer_of_the_questions_equals_a_recount_without_sql(first: dict[str, Any], home: Path) -> None:
+    page = (ROOT / "docs" / "questions.md").read_text()
+    questions = re.findall(r"```sql\n(.*?)```.*?\(images/questions/(.*?)\.svg\)", page, re.DOTALL)
+    assert {name for _, name in questions} == RECOUNTS.keys()
+    files, warehouse = Files(home), Warehouse(home / "warehouse.duckdb")
+    for sql, name in questions:
+        answer, recount = warehouse.query(sql).to_pylist(), RECOUNTS[name](files)
+        assert len(answer) == len(recount) > 0, name
+        for found, expected in zip(answer, recount, strict=True):
+            exact = {column for column, value in found.items() if not isinstance(value, float)}
+            assert found == {
+                column: value if column in exact else pytest.approx(value) for column, value in expected.items()
+            }
+
+
+def test_each_question_has_the_plot_of_its_answer(first: dict[str, Any], home: Path) -> None:
+    from docs.reference.pages import FOLDER
+    from docs.reference.plots import plots
+
+    drawn = dict(plots((FOLDER / "questions.md").read_text(), Warehouse(home / "warehouse.duckdb").query))
+    assert drawn.keys() == {str(path.relative_to(FOLDER)) for path in (FOLDER / "images" / "questions").iterdir()}
+    for path, picture in drawn.items():
+        assert picture == (FOLDER / path).read_text(), f"{path}: see the docstring of docs.reference.pages"
 
 
 def test_every_query_of_the_docs_runs(first: dict[str, Any], home: Path) -> None:
