@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -125,8 +125,12 @@ def write(  # noqa: PLR0913, PLR0917 - the parts of a commit
     by: str = "token",
     final: bool = False,
     at: datetime | None = None,
+    unsent: Collection[str] = (),
 ) -> Manifest:
-    """Commit the tables of covered subjects, and failures. All rows were fetched ``at`` that time, if it is given."""
+    """Commit the tables of covered subjects, and failures. All rows were fetched ``at`` that time, if it is given.
+
+    ``unsent`` are subjects that were not requested because the run stopped.
+    """
     requested = covered | set(failed["subject"].to_pylist() if failed is not None else ())
     if at is not None:
         tables = {
@@ -136,7 +140,7 @@ def write(  # noqa: PLR0913, PLR0917 - the parts of a commit
         time for rows in tables.values() if "fetched_at" in rows.column_names for time in rows["fetched_at"].to_pylist()
     ]
     answered = dict.fromkeys(covered, at or max(times, default=FETCHED_AT))
-    options = {"requested": requested, "covered": answered, "failures": failed, "final": final}
+    options = {"requested": requested, "covered": answered, "failures": failed, "final": final, "unsent": unsent}
     return lake.write(family, chain, as_of, tables, provider="tests", by=by, **options)
 
 

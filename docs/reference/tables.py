@@ -90,6 +90,11 @@ FROM coverage
 WHERE family = 'maps'
 GROUP BY ALL ORDER BY ALL LIMIT 5
 """,
+    "unanswered": """
+SELECT family, chain, count(DISTINCT subject) AS subjects, max(timestamp) AS last
+FROM unanswered
+GROUP BY ALL ORDER BY ALL
+""",
     "spending": """
 SELECT day, endpoint, sum(calls) AS calls, sum(expected) AS expected, sum(billed) AS billed
 FROM spending

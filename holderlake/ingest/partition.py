@@ -77,6 +77,8 @@ class Batch:
 
     The readable rows and values of the same answers are in ``tables``.
     """
+    unsent: list[str] = field(default_factory=list)
+    """Subjects whose requests the run was stopped before."""
     groups: list[provenance.Group] = field(default_factory=list)
     credits: int = 0
     calls: int = 0
@@ -189,6 +191,7 @@ async def _commit_paid(
 ) -> None:
     subjects = [subject for group in batch.groups for subject in group.subjects]
     if subjects and (batch.covered or not batch.outage):
+        batch.unsent = [*({*missing.subjects} - {*subjects})]
         await commit(context, stream, partition, replace(missing, subjects=subjects), batch)
 
 
@@ -362,6 +365,7 @@ def _write(
         by=stream.by,
         requested=set(missing.subjects),
         covered={subject: answered_at or at for subject, answered_at in batch.covered.items()},
+        unsent=batch.unsent,
         failures=_failures(partition, [*batch.failures, *batch.unreadable], at),
         final=stream.historic,
         options=missing.options,

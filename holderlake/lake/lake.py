@@ -239,6 +239,7 @@ class Lake:
         by: str,
         requested: Collection[str],
         covered: Mapping[str, datetime],
+        unsent: Collection[str] = (),
         failures: pa.Table | None = None,
         final: bool = False,
         options: Mapping[str, Any] | None = None,
@@ -250,7 +251,8 @@ class Lake:
         ``covered`` has the time (naive UTC) of each answer. The rows of covered subjects replace their older rows;
         other subjects keep theirs. Older rows that are replaced stay in ``revisions``, whose rows are never removed
         (see ``versions``). New failures replace the older failures of all requested subjects. Rows are sorted by
-        subject; rows of one subject keep their order. Writing the same answer again changes nothing.
+        subject; rows of one subject keep their order. Writing the same answer again changes nothing. ``unsent`` are
+        subjects whose requests the run was stopped before.
 
         ``options`` are the request options; None keeps those of the partition. ``final`` means that the rows are about
         a past that does not change: a subject with rows that were fetched before ``as_of`` is not covered. ``record``
@@ -280,9 +282,14 @@ class Lake:
                     for name, some in rows.items()
                 }
                 chosen = options_after_write(old, options, covered)
-                if old and _content(old) == (files, kept, chosen, answers):
+                wanted = {*(old.unanswered if old else ()), *requested, *unsent}
+                unanswered = frozenset(wanted - kept - covered.keys())
+                if old and _content(old) == (files, kept, chosen, answers, unanswered):
                     return old
-                manifest = Manifest(*place, provider, utc_now(), uuid4().hex, files, kept, chosen, answers, FORMAT)
+                commit = uuid4().hex
+                manifest = Manifest(
+                    *place, provider, utc_now(), commit, files, kept, chosen, answers, FORMAT, unanswered
+                )
                 if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
         raise LakeError(
@@ -359,8 +366,9 @@ class Lake:
 
 
 def _content(manifest: Manifest) -> tuple[object, ...]:
-    """Return files, covered subjects, options and answer times of a partition."""
-    return {REVISIONS: NO_FILE} | manifest.tables, manifest.covered, manifest.options, manifest.answers
+    """Return files, covered subjects, options, answer times and unanswered subjects of a partition."""
+    files = {REVISIONS: NO_FILE} | manifest.tables
+    return files, manifest.covered, manifest.options, manifest.answers, manifest.unanswered
 
 
 def _parsed(text: bytes, path: PurePath) -> Manifest | None:

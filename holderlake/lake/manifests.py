@@ -79,6 +79,8 @@ class Manifest:
     answers: dict[str, list[datetime]] = field(default_factory=dict)
     format: int = 1
     """Format of the partition; 1 in manifests without it."""
+    unanswered: frozenset[str] = frozenset()
+    """Subjects that were to be requested and have no answer: the request failed, or the run stopped before it."""
 
     @property
     def place(self) -> Place:

@@ -68,7 +68,7 @@ WITH read AS (
             TRY_CAST(try(decode(content)) AS JSON) AS STRUCT(
                 family VARCHAR, chain VARCHAR, timestamp VARCHAR, provider VARCHAR, written_at TIMESTAMP,
                 tables MAP(VARCHAR, STRUCT("rows" BIGINT, bytes BIGINT)), covered VARCHAR[],
-                answers MAP(VARCHAR, TIMESTAMP[])
+                answers MAP(VARCHAR, TIMESTAMP[]), unanswered VARCHAR[]
             )
         ) AS manifest
     FROM read_blob({manifests})
@@ -133,6 +133,10 @@ FROM _internal.manifests;
 CREATE OR REPLACE VIEW coverage AS
 SELECT chain, timestamp, family, subject, list_min(answers[subject]) AS known_since
 FROM (SELECT chain, timestamp, family, answers, unnest(covered) AS subject FROM _internal.manifests);
+
+CREATE OR REPLACE VIEW unanswered AS
+SELECT chain, timestamp, family, unnest(unanswered) AS subject
+FROM _internal.manifests;
 """
 _TABLE: Final = """
 CREATE OR REPLACE VIEW {name} AS

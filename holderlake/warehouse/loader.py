@@ -76,6 +76,7 @@ _INSERT_STATE: Final = {
     "_internal.loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM new",
     "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM new",
     "coverage": "SELECT chain, timestamp, family, unnest(covered), unnest(known_since) FROM new",
+    "unanswered": "SELECT chain, timestamp, family, unnest(unanswered) FROM new",
 }
 
 Item = TypeVar("Item")
@@ -265,7 +266,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[F
 
 
 def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pending]) -> None:
-    """Record loaded partitions in the tables ``_internal.loaded``, ``partitions`` and ``coverage``."""
+    """Record loaded partitions in the tables ``_internal.loaded``, ``partitions``, ``coverage``, ``unanswered``."""
     now = utc_now()
     loaded_manifests = [one.manifest for one in loaded]
     new = pa.table(
@@ -280,6 +281,7 @@ def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pendin
             "row_count": pa.array([one.rows for one in loaded_manifests], pa.int64()),
             "failures": pa.array([one.failures for one in loaded_manifests], pa.int64()),
             "covered": pa.array([sorted(one.covered) for one in loaded_manifests], pa.list_(pa.string())),
+            "unanswered": pa.array([sorted(one.unanswered) for one in loaded_manifests], pa.list_(pa.string())),
             "known_since": pa.array(
                 [
                     [min(one.answers.get(subject, ()), default=None) for subject in sorted(one.covered)]

@@ -137,6 +137,12 @@ OWN_TABLES: Final = {
             ),
             ("family", "chain", "as_of", "subject"),
         ),
+        Table(
+            "unanswered",
+            "a subject that was to be requested and has no answer: the request failed, or the run stopped before it",
+            pa.schema([*_COMMON, _column("subject", pa.string(), "The token, address set or address")]),
+            ("family", "chain", "as_of", "subject"),
+        ),
         spending.TABLE,
     )
 }

@@ -140,6 +140,18 @@ def test_a_ceiling_is_never_passed(make_workspace: MakeWorkspace) -> None:
     assert workspace.ledger.totals().spent <= 120_00
 
 
+def test_a_stopped_run_records_the_tokens_before_which_it_stopped(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(budget={"per_run": 120})
+    with pytest.raises(BudgetExceeded):
+        fill(workspace, HOLDERS, "eth", MAY)
+    (stopped,) = workspace.lake.manifests("holders")
+    assert stopped.covered
+    assert stopped.unanswered == {*workspace.settings.watchlist["eth"]} - stopped.covered
+    fill(make_workspace(), HOLDERS, "eth", MAY)
+    (resumed,) = workspace.lake.manifests("holders")
+    assert resumed.unanswered == frozenset()
+
+
 def test_a_wrong_key_stops_the_run_and_is_named_in_failures(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(secret="hl_00000000_wrong")
     with pytest.raises(InvalidKey):

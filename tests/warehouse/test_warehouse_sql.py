@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -587,15 +588,16 @@ def test_cluster_flows_sums_clusters_exchanges_and_wallets(lake: Lake, warehouse
 
 
 def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehouse) -> None:
-    def listed(day: datetime, *tokens: str, share: float = 0.1) -> None:
+    def listed(day: datetime, *tokens: str, share: float = 0.1, unsent: Collection[str] = ()) -> None:
         held = [
             {"token_address": token, "rank": 1, "address": "0x1", "share": share, "amount": Decimal(1)}
             for token in tokens
         ]
-        write(lake, "holders", "eth", day, {"holders": rows("holders", "eth", day, held)}, set(tokens), final=True)
+        table = rows("holders", "eth", day, held)
+        write(lake, "holders", "eth", day, {"holders": table}, set(tokens), final=True, unsent=unsent)
 
     listed(DAYS[0], "0xa", "0xb", "0xold")
-    listed(DAYS[1], "0xa")
+    listed(DAYS[1], "0xa", unsent={"0xb"})
     listed(DAYS[2], "0xa", "0xb", share=1.5)
     listed(DAYS[6], "0xa", "0xb")
     listed(DAYS[6], "0xb", share=0.2)
@@ -619,8 +621,35 @@ def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehous
         ("share_range", "error", 3, "0xb", 1.5),
         ("share_sum", "error", 3, "0xa", 1.5),
         ("share_sum", "error", 3, "0xb", 1.5),
-        ("stale_token", "warning", 1, "0xold", 6.0),
+        ("stale_token", "info", 1, "0xold", 6.0),
         ("unknown_relationship", "info", 1, "0xa", 1.0),
+    ]
+
+
+def test_a_gap_is_a_token_that_was_requested_and_not_one_that_a_run_left_out(lake: Lake, warehouse: Warehouse) -> None:
+    def listed(day: int, *tokens: str, unsent: Collection[str] = ()) -> None:
+        table = holders("eth", DAYS[day], {token: {"0x1": 1} for token in tokens})
+        write(lake, "holders", "eth", DAYS[day], {"holders": table}, set(tokens), unsent=unsent)
+
+    listed(0, "0xa", "0xb")
+    listed(1, "0xa")  # as with --token 0xa
+    listed(2, "0xa", unsent={"0xb"})
+    failed = {"endpoint": "holders", "subject": "0xb", "code": "unreachable", "reason": "timed out"}
+    write(lake, "holders", "eth", DAYS[3], {}, set(), rows("failures", "eth", DAYS[3], [failed]))
+    listed(4, "0xa", unsent={"0xb"})
+    listed(4, "0xb")  # the run was resumed
+    listed(5, "0xa", unsent={"0xnever"})
+    listed(6, "0xa", unsent={"0xb"})
+    warehouse.load(lake)
+    found = "SELECT issue, severity, day(timestamp), subject, what FROM data_quality WHERE issue IN (?, ?) ORDER BY ALL"
+    assert query(warehouse, found, "gap", "stale_token") == [
+        ("gap", "warning", 3, "0xb", "the run stopped before the request"),
+        ("gap", "warning", 4, "0xb", "the request failed"),
+        ("gap", "warning", 6, "0xnever", "the run stopped before the request"),
+        (
+            *("stale_token", "warning", 5, "0xb"),
+            "days older than the newest of its chain; requested since without an answer",
+        ),
     ]
 
 

@@ -13,36 +13,57 @@ END;
 
 -- Known problems of the data, one row a problem. Read it before you trust a figure. Values of severity: error (a figure
 -- of the row is wrong or unusable), warning (rows are missing or may be out of date), info (a fact that explains the
--- data). Values of issue: gap (warning): a token has no answer at an instant at which other tokens of its chain have
--- one, between its first and last answer. missing_instant (warning): two instants of a family and chain are further
--- apart than usual. late_partition (info): written a day or more after a later instant of the same chain and family, by
--- a backfill or a refresh. failure (warning): a request without rows. no_holders (info; warning if the token has
--- holders before and after): a token has no holders yet or any more. unsupported_token (info): no map or list of the
--- token is possible. These two have one row for all instants of a token; found counts them, timestamp is the last.
--- after_source_end (warning): maps or lists of holders are later than the source's data; one row for all instants of a
--- token, the view after_source_end has each. share_sum (error): the shares of a token's holders add up to more than 1.
--- rank_gap (error): the ranks are not 1, 2, 3 and so on. stale_token (warning): the newest answer of a token is older
--- than the newest of its chain. unknown_relationship (info): a relationship of a type that this version does not know.
--- revision (info): a later answer changed the rows of a past instant. fetched_early (error): fetched before the instant
--- that it is for, so it shows an earlier state; a plan counts it as missing, and a backfill fetches it again.
--- negative_balance (warning): in the own store an address has a balance below zero, because transfers are missing or
--- its source rounds amounts; found is the raw balance in the token's newest map, and what names the first map with it
--- ('holderlake negative-balances' names the second). negative_amount (error): a holder has less than zero.
--- unreadable_row and unreadable_value (warning): a row was left out, or a value is null, because it could not be read;
--- what names the place. The view odd_rows lists its own issues.
+-- data). Values of issue: gap (warning): a token was to be requested at the instant and has no answer, but has a later
+-- one (or none at all); a token that a run with --token left out has no gap. missing_instant (warning): two instants of
+-- a family and chain are further apart than usual. late_partition (info): written a day or more after a later instant
+-- of the same chain and family, by a backfill or a refresh. failure (warning): a request without rows. no_holders
+-- (info; warning if the token has holders before and after): a token has no holders yet or any more. unsupported_token
+-- (info): no map or list of the token is possible. These two have one row for all instants of a token; found counts
+-- them, timestamp is the last. after_source_end (warning): maps or lists of holders are later than the source's data;
+-- one row for all instants of a token, the view after_source_end has each. share_sum (error): the shares of a token's
+-- holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3 and so on. stale_token (warning if it was
+-- requested since, else info): the newest answer of a token is older than the newest of its chain. unknown_relationship
+-- (info): a relationship of a type that this version does not know. revision (info): a later answer changed the rows of
+-- a past instant. fetched_early (error): fetched before the instant that it is for, so it shows an earlier state; a
+-- plan counts it as missing, and a backfill fetches it again. negative_balance (warning): in the own store an address
+-- has a balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
+-- token's newest map, and what names the first map with it ('holderlake negative-balances' names the second).
+-- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
+-- out, or a value is null, because it could not be read; what names the place. The view odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
     SELECT DISTINCT family, chain, timestamp FROM coverage
 ),
 lives AS (
-    SELECT family, chain, subject, min(timestamp) AS first, max(timestamp) AS last
+    SELECT family, chain, subject, max(timestamp) AS last
     FROM coverage
     WHERE family IN ('tokens', 'holders', 'maps')
     GROUP BY ALL
 ),
 newest AS (
     SELECT family, chain, max(timestamp) AS timestamp FROM instants GROUP BY ALL
+),
+holes AS (
+    SELECT requested.*, lives.last
+    FROM (
+        SELECT family, chain, timestamp, subject, bool_or(has_failed) AS has_failed
+        FROM (
+            SELECT family, chain, timestamp, subject, false AS has_failed FROM unanswered
+            UNION ALL
+            -- partitions of earlier releases record no unanswered subjects
+            SELECT family_of(endpoint), chain, timestamp, subject, true FROM failures WHERE place IS NULL
+        )
+        GROUP BY family, chain, timestamp, subject
+    ) AS requested
+    LEFT JOIN lives
+        ON lives.family = requested.family AND lives.chain = requested.chain AND lives.subject = requested.subject
+    ANTI JOIN coverage
+        ON coverage.family = requested.family
+        AND coverage.chain = requested.chain
+        AND coverage.subject = requested.subject
+        AND coverage.timestamp = requested.timestamp
+    WHERE requested.family IN ('tokens', 'holders', 'maps')
 ),
 held AS (
     SELECT chain, token_address AS subject, min(timestamp) AS first, max(timestamp) AS last
@@ -68,19 +89,11 @@ facts AS (
     WHERE place IS NULL AND code IN ('no_holders', 'unsupported_token')
 )
 SELECT
-    'gap' AS issue, 'warning' AS severity, lives.chain, instants.timestamp, lives.family, lives.subject,
+    'gap' AS issue, 'warning' AS severity, chain, timestamp, family, subject,
     NULL::DOUBLE AS found,
-    'no answer at this instant, but before and after it' AS what
-FROM lives
-JOIN instants
-    ON instants.family = lives.family
-    AND instants.chain = lives.chain
-    AND instants.timestamp BETWEEN lives.first AND lives.last
-ANTI JOIN coverage
-    ON coverage.family = lives.family
-    AND coverage.chain = lives.chain
-    AND coverage.subject = lives.subject
-    AND coverage.timestamp = instants.timestamp
+    CASE WHEN has_failed THEN 'the request failed' ELSE 'the run stopped before the request' END AS what
+FROM holes
+WHERE timestamp < last OR (last IS NULL AND NOT has_failed)
 UNION ALL
 SELECT
     'missing_instant', 'warning', chain, timestamp, family, NULL, step / usual - 1,
@@ -179,10 +192,14 @@ FROM holders
 WHERE amount < 0
 UNION ALL
 SELECT
-    'stale_token', 'warning', lives.chain, lives.last, lives.family, lives.subject,
-    date_diff('second', lives.last, newest.timestamp) / 86400.0, 'days older than the newest of its chain'
+    'stale_token', CASE WHEN asked.timestamp > lives.last THEN 'warning' ELSE 'info' END, lives.chain, lives.last,
+    lives.family, lives.subject, date_diff('second', lives.last, newest.timestamp) / 86400.0,
+    'days older than the newest of its chain; '
+    || CASE WHEN asked.timestamp > lives.last THEN 'requested since without an answer' ELSE 'not requested since' END
 FROM lives
 JOIN newest USING (family, chain)
+LEFT JOIN (SELECT family, chain, subject, max(timestamp) AS timestamp FROM holes GROUP BY ALL) AS asked
+    ON asked.family = lives.family AND asked.chain = lives.chain AND asked.subject = lives.subject
 WHERE lives.last < newest.timestamp
 UNION ALL
 SELECT
