@@ -10,11 +10,14 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from dagster import DagsterInstance
 
@@ -141,22 +144,30 @@ def test_sql_refuses_to_write(first: dict[str, Any], home: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_page_of_questions_shows_the_answers_of_the_demo(first: dict[str, Any], home: Path) -> None:
+@pytest.fixture(scope="module")
+def query(first: dict[str, Any], home: Path) -> Callable[[str], pa.Table]:
+    """A function that returns the demo's answer to a query. It runs each query once."""
+    return cache(Warehouse(home / "warehouse.duckdb").query)
+
+
+def test_page_of_questions_shows_the_answers_of_the_demo(query: Callable[[str], pa.Table]) -> None:
     from docs.reference.pages import FOLDER, with_answers
 
     page = (FOLDER / "questions.md").read_text()
     assert page.count("```sql") == page.count("\n## ") == 20
-    renewed = with_answers(page, Warehouse(home / "warehouse.duckdb").query)
+    renewed = with_answers(page, query)
     assert page == renewed, "run 'python -m docs.reference.pages data/warehouse.duckdb' after a demo"
 
 
-def test_each_answer_of_the_questions_equals_a_recount_without_sql(first: dict[str, Any], home: Path) -> None:
+def test_each_answer_of_the_questions_equals_a_recount_without_sql(
+    query: Callable[[str], pa.Table], home: Path
+) -> None:
     page = (ROOT / "docs" / "questions.md").read_text()
     questions = re.findall(r"```sql\n(.*?)```.*?\(images/questions/(.*?)\.svg\)", page, re.DOTALL)
     assert {name for _, name in questions} == RECOUNTS.keys()
-    files, warehouse = Files(home), Warehouse(home / "warehouse.duckdb")
+    files = Files(home)
     for sql, name in questions:
-        answer, recount = warehouse.query(sql).to_pylist(), RECOUNTS[name](files)
+        answer, recount = query(sql).to_pylist(), RECOUNTS[name](files)
         assert len(answer) == len(recount) > 0, name
         for found, expected in zip(answer, recount, strict=True):
             exact = {column for column, value in found.items() if not isinstance(value, float)}
@@ -165,11 +176,11 @@ def test_each_answer_of_the_questions_equals_a_recount_without_sql(first: dict[s
             }
 
 
-def test_each_question_has_the_plot_of_its_answer(first: dict[str, Any], home: Path) -> None:
+def test_each_question_has_the_plot_of_its_answer(query: Callable[[str], pa.Table]) -> None:
     from docs.reference.pages import FOLDER
     from docs.reference.plots import plots
 
-    drawn = dict(plots((FOLDER / "questions.md").read_text(), Warehouse(home / "warehouse.duckdb").query))
+    drawn = dict(plots((FOLDER / "questions.md").read_text(), query))
     assert drawn.keys() == {str(path.relative_to(FOLDER)) for path in (FOLDER / "images" / "questions").iterdir()}
     for path, picture in drawn.items():
         assert picture == (FOLDER / path).read_text(), f"{path}: see the docstring of docs.reference.pages"
