@@ -94,7 +94,14 @@ class Oracle:
                 of(receiver).received_from.add(sender)
                 of(sender).sent_to.add(receiver)
         by_weight = sorted(
-            self.labels, key=lambda label: (label.chain != chain, -label.precedence, label.chain or "", label.source)
+            self.labels,
+            key=lambda label: (
+                label.chain not in {chain, None},
+                -label.precedence,
+                label.chain != chain,
+                label.chain or "",
+                label.source,
+            ),
         )
         for label in by_weight:
             known = of(label.address)
