@@ -36,6 +36,7 @@ LIBRARY = {
     "alerts": {"contract", "storage", "http", "settings", "warehouse", "workspace"},
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},
+    "entities": {"contract", "engine", "storage"},
     "service": {"contract", "engine", "storage", "settings"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},

@@ -3,7 +3,8 @@
 The store replaces its Parquet files when it imports. So a load makes a folder of hard links to the present files, and
 the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
 by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. The files ``tokens.parquet`` and
-``labels.parquet`` beside it have what the store knows of tokens and addresses.
+``labels.parquet`` beside it have what the store knows of tokens and addresses, and ``cluster_links.parquet`` and
+``entities.parquet`` the wallets of one owner.
 """
 
 from __future__ import annotations
@@ -82,6 +83,22 @@ _STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
 """
+_ENTITIES: Final = """
+CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.stored_entities AS FROM read_parquet({entities}, hive_partitioning = false);
+"""
+_NO_ENTITIES: Final = """
+CREATE OR REPLACE VIEW _internal.stored_links AS
+SELECT
+    '' AS kind, 0::BIGINT AS link, '' AS address, '' AS through, 0.0::DOUBLE AS confidence, 0::BIGINT AS transfers,
+    NULL::TIMESTAMP AS first_time, NULL::TIMESTAMP AS last_time
+WHERE false;
+CREATE OR REPLACE VIEW _internal.stored_entities AS
+SELECT
+    '' AS entity, '' AS address, 0::BIGINT AS wallets, 0.0::DOUBLE AS confidence, ['']::VARCHAR[] AS kinds,
+    '' AS preset, NULL::TIMESTAMP AS as_of
+WHERE false;
+"""
 
 
 @dataclass(frozen=True)
@@ -89,12 +106,14 @@ class StoredTransfers:
     """The transfers of a store at one moment.
 
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address.
-    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``).
+    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``). ``entities`` has
+    the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), if there are any.
     """
 
     version: str
     files: Mapping[tuple[str, str], Sequence[Path]]
     tables: Callable[[], Mapping[str, pa.Table]]
+    entities: Sequence[Path] = ()
 
 
 ReadTransfers = Callable[[], StoredTransfers | None]
@@ -104,10 +123,12 @@ ReadTransfers = Callable[[], StoredTransfers | None]
 def views(folder: Path | None) -> str:
     """Return SQL that creates the views of a folder's files; views without rows if it is None."""
     if folder is None:
-        return _NO_TRANSFERS + _NO_STORE
-    paths = {name: folder / f"{name}.parquet" for name in ("tokens", "labels")}
+        return _NO_TRANSFERS + _NO_STORE + _NO_ENTITIES
+    paths = {name: folder / f"{name}.parquet" for name in ("tokens", "labels", "cluster_links", "entities")}
+    has_entities = paths["cluster_links"].exists() and paths["entities"].exists()
     paths["transfers"] = folder / "transfers" / "*" / "*" / "*.parquet"
     sql = (_TRANSFERS if (folder / "transfers").exists() else _NO_TRANSFERS) + _STORE
+    sql += _ENTITIES if has_entities else _NO_ENTITIES
     return sql.format(**{name: "'" + str(path).replace("'", "''") + "'" for name, path in paths.items()})
 
 
@@ -145,6 +166,8 @@ def _make(root: Path, stored: StoredTransfers) -> None:
         target.mkdir(parents=True)
         for path in paths:
             _link(linked.get(path.name, path), target / path.name)
+    for path in stored.entities:
+        _link(path, building / path.name)
     for name, table in stored.tables().items():
         pq.write_table(table, building / f"{name}.parquet")
     building.rename(root / stored.version)

@@ -22,6 +22,7 @@ from pipelines.cli.lake.export import export
 from pipelines.cli.lake.report import report
 from pipelines.cli.own_data import cluster, keys, store
 from pipelines.cli.own_data.balances import import_balances
+from pipelines.cli.own_data.entities import entities
 from pipelines.cli.own_data.imports import import_files, import_rpc, labels
 from pipelines.cli.own_data.index import index
 from pipelines.cli.own_data.negatives import negative_balances
@@ -69,6 +70,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
         "labels": labels,
         "index": index,
         "negative-balances": negative_balances,
+        "entities": entities,
         "store": store.app,
         "cluster": cluster.app,
     },

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +22,9 @@ import holderlake
 from holderlake.contract.tables import TABLES
 from holderlake.engine.records import TRANSFERS, TokenInfo
 from holderlake.engine.store.store import Store
+from holderlake.entities.links import MARKED, find_entities
+from holderlake.entities.presets import PRESETS
+from holderlake.entities.sources import store_files
 from holderlake.lake.damage import Damage, damages
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
@@ -112,6 +115,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.add_tokens([TokenInfo("eth", ONE, "One", "ONE", 2)])
         moved = [("mint", ONE, 9 * 10**40), (ONE, OTHER, 25), (OTHER, ONE, 5)]
         store.add_transfers(pa.Table.from_pylist([own_transfer(*one) for one in moved], TRANSFERS), "test")
+        lenient = replace(PRESETS["one-kind"], confidence=0.3)
+        find_entities(store_files(store), MARKED.empty_table(), lenient, folder / "engine" / "entities")
     Warehouse(folder / "warehouse.duckdb", lambda: stored_transfers(store.root)).load(lake)
     write_holders(lake, "eth", datetime(2026, 7, 1), {OTHER: {"0xf": 1}})
     lake.root.joinpath("_manifests", "chain=eth", "timestamp=20260701T000000Z", "holders.json").unlink()

@@ -1,0 +1,59 @@
+"""The kinds of evidence that two wallets have one owner.
+
+Each kind is a file ``sql/evidence/<name>.sql``, whose comment defines the evidence and its confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of evidence.
+
+    Kinds of one ``family`` may show the same fact twice, so they do not confirm each other. ``needs_times`` is True if
+    the evidence needs the time, transaction and amount of each transfer. ``in_pairs`` is True if the SQL makes the
+    table ``pairs``, whose connected wallets are linked, instead of rows of ``links``.
+    """
+
+    name: str
+    family: str
+    needs_times: bool = True
+    in_pairs: bool = False
+
+    @property
+    def sql(self) -> str:
+        """The SQL that finds the evidence."""
+        return sql(f"evidence/{self.name}")
+
+    @property
+    def meaning(self) -> str:
+        """The definition of the evidence and of its confidence, from the comment of its SQL."""
+        lines = [line.removeprefix("--").strip() for line in self.sql.splitlines() if line.startswith("--")]
+        return " ".join(lines)
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        Kind("direct", "transfers", needs_times=False),
+        Kind("sweep", "transfers"),
+        Kind("first_funder", "funding"),
+        Kind("disperse", "funding"),
+        Kind("funding_chain", "funding"),
+        Kind("deposit", "exchange"),
+        Kind("in_step", "behaviour", in_pairs=True),
+    )
+}
+"""All kinds of evidence by name."""
+
+
+@cache
+def sql(name: str) -> str:
+    """Return the text of a file of the folder ``sql``."""
+    return files("holderlake.entities").joinpath("sql", f"{name}.sql").read_text()

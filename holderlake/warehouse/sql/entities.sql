@@ -1,0 +1,41 @@
+-- Wallets that probably have one owner, from the transfers of your store: as 'holderlake entities' found them before the
+-- last load. A wallet without a row was joined to no other one. Clusters are another thing: they follow the provider's
+-- rule, on one map.
+-- Example: SELECT entity, wallets, round(min(confidence), 2) AS confidence FROM entities GROUP BY ALL ORDER BY wallets DESC, entity LIMIT 3;
+CREATE OR REPLACE VIEW entities AS
+FROM _internal.stored_entities;
+
+-- The evidence behind entities: wallets with the same kind and link are linked to each other. The macro link_transfers
+-- has the transfers behind a link.
+-- Example: SELECT kind, count(DISTINCT link) AS links, count(DISTINCT address) AS wallets FROM cluster_links GROUP BY kind ORDER BY kind;
+CREATE OR REPLACE VIEW cluster_links AS
+FROM _internal.stored_links;
+
+-- The transfers behind the links of a wallet, of all tokens of your store: those with the address that the evidence goes
+-- through, in the period of the link. Evidence of wallets that act in step has no such address, and no row.
+-- Example: SELECT kind, block_time, symbol, from_address, amount FROM link_transfers('0x1111111111111111111111111111111111111111') ORDER BY ALL LIMIT 3;
+CREATE OR REPLACE MACRO link_transfers(of_address) AS TABLE
+SELECT links.kind, links.link, links.confidence, transfers.*
+FROM (FROM cluster_links WHERE address = plain_address(of_address)) AS links
+JOIN transfers
+    ON transfers.block_time BETWEEN links.first_time AND links.last_time
+    AND (
+        (transfers.from_address = links.through AND transfers.to_address = links.address)
+        OR (transfers.from_address = links.address AND transfers.to_address = links.through)
+    );
+
+-- Holders as of an instant, with wallets of one entity as one row. A wallet without an entity is a row of its own.
+-- Example: SELECT owner, wallets, round(share, 4) AS share FROM owners_as_of('2026-06-01') WHERE chain = 'eth' AND token_address = '0x2222222222222222222222222222222222222222' ORDER BY share DESC, owner LIMIT 3;
+CREATE OR REPLACE MACRO owners_as_of(t) AS TABLE
+SELECT
+    holders.chain,
+    holders.timestamp,
+    holders.token_address,
+    coalesce(entities.entity, holders.address) AS owner,
+    count(*) AS wallets,
+    sum(holders.amount) AS amount,
+    sum(holders.share) AS share,
+    min(holders.rank) AS rank
+FROM holders_as_of(t) AS holders
+LEFT JOIN entities ON entities.address = holders.address
+GROUP BY ALL;

@@ -1,0 +1,68 @@
+"""``holderlake entities``: find wallets that probably have one owner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pipelines.cli import shared
+from pipelines.cli.shared import Json
+
+
+def entities(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Parquet or CSV files of transfers; default: your own store.", exists=True),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="A file with addresses that join no wallets, for FILES: address, is_exchange.", exists=True),
+    ] = None,
+    preset: Annotated[Literal["two-kinds", "one-kind", "bare-edges"], typer.Option(help="The rule.")] = "two-kinds",
+    at: Annotated[str | None, typer.Option(help="Leave out later transfers: ISO date-time, unix seconds.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the results; default: your store's, which the warehouse loads, or ./entities."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find wallets that probably have one owner, by several kinds of evidence. No provider is asked.
+
+    The results are cluster_links.parquet (the evidence, with its confidence) and entities.parquet (the wallets that it
+    joins). 'holderlake sql' has those of your store as the tables cluster_links and entities.
+    """
+    from holderlake import console
+    from holderlake.contract.times import parse_when, to_unix
+    from holderlake.entities.links import find_entities
+    from holderlake.entities.presets import PRESETS
+    from holderlake.entities.sources import file_marks, store_files, store_marks
+    from holderlake.local.store import open_own_store
+
+    chosen, until = PRESETS[preset], to_unix(parse_when(at)) if at else None
+    if labels and not files:
+        raise typer.BadParameter("your store has its own labels: 'holderlake labels' adds some", param_hint="--labels")
+    with console.progress("Looking for evidence", len(chosen.kinds) + 2) as bar:
+
+        def advance(note: str) -> None:
+            bar.advance(bar.task_ids[0])
+            bar.update(bar.task_ids[0], note=note)
+
+        if files:
+            folder = out or Path("entities")
+            found = find_entities(list(map(str, files)), file_marks(labels), chosen, folder, until, advance=advance)
+        else:
+            settings = shared.settings()
+            folder = out or settings.engine_store / "entities"
+            with open_own_store(settings) as store:
+                found = find_entities(store_files(store), store_marks(store), chosen, folder, until, advance=advance)
+    if json:
+        console.as_json({**vars(found), "preset": preset, "folder": str(folder)})
+        return
+    console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in found.links.items()])
+    console.out.print(
+        f"Entities: {found.entities:,}, with {found.joined:,} wallets (preset {preset}), from {found.transfers:,} "
+        f"transfers between {found.wallets:,} addresses. The results are in {folder}.",
+        soft_wrap=True,
+    )

@@ -1,0 +1,76 @@
+"""``holderlake entities`` over the user's own store, and the tables that the next load makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
+from holderlake.lake.lake import Lake
+from holderlake.local.store import stored_transfers
+from holderlake.warehouse.warehouse import Warehouse
+from pipelines.cli.main import app
+from tests.entities.transfers import paid, write
+
+WALLETS = tuple(f"0x{digit * 40}" for digit in "123")
+OWNER, APP = f"0x{'a' * 40}", f"0x{'b' * 40}"
+ROWS = [
+    *(paid(OWNER, one, 10, tx="0xt") for one in WALLETS),
+    *(paid(one, APP, 9_000 + minute, 1) for minute in (0, 100, 200, 300) for one in WALLETS),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose store has four wallets of one owner."""
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    known = {
+        "token_standard": "native",
+        "token_id": None,
+        "block_number": 1,
+        "time_kind": "exact",
+        "log_index_kind": "exact",
+        "source": "test",
+    }
+    rows = [known | row | {"log_index": number} for number, row in enumerate(ROWS)]
+    with Store(tmp_path / "engine") as store:
+        store.add_transfers(pa.Table.from_pylist(rows, TRANSFERS), "test")
+    return tmp_path
+
+
+def test_the_entities_of_the_own_store_are_tables_after_the_next_load(home: Path) -> None:
+    warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
+    warehouse.load(Lake(home / "lake"))
+    assert warehouse.query("FROM entities").num_rows == 0
+    ended = CliRunner().invoke(app, ["entities", "--json"])
+    assert ended.exit_code == 0, ended.output
+    report = json.loads(ended.stdout)
+    assert (report["entities"], report["joined"], report["links"]["disperse"]) == (1, 3, 1)
+    warehouse.load(Lake(home / "lake"))
+    found = warehouse.query("SELECT entity, address, kinds FROM entities ORDER BY address").to_pylist()
+    assert [(row["entity"], row["address"]) for row in found] == [(WALLETS[0], one) for one in WALLETS]
+    assert found[0]["kinds"] == ["direct", "disperse", "first_funder", "in_step"]
+    behind = warehouse.query(f"SELECT kind, from_address FROM link_transfers('{WALLETS[1]}')").to_pylist()
+    funding = {(row["kind"], row["from_address"]) for row in behind if row["kind"] != "direct"}
+    assert funding == {("disperse", OWNER), ("first_funder", OWNER)}
+
+
+def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: Path) -> None:
+    path = write(home, ROWS)
+    ended = CliRunner().invoke(app, ["entities", path, "--out", "found", "--preset", "one-kind"])
+    assert ended.exit_code == 0, ended.output
+    assert "Entities: 1, with 4 wallets (preset one-kind)" in ended.stdout
+    assert sorted(file.name for file in (home / "found").iterdir()) == ["cluster_links.parquet", "entities.parquet"]
+
+
+def test_a_file_that_is_no_table_is_named(home: Path) -> None:
+    (home / "notes.txt").write_text("notes")
+    ended = CliRunner().invoke(app, ["entities", "notes.txt"])
+    assert ended.exit_code
+    assert "notes.txt can't be read as transfers" in str(ended.exception)

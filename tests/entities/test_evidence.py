@@ -1,0 +1,149 @@
+"""Each kind of evidence links wallets of one owner, and not those of people who meet at a hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.entities.transfers import linked, links, paid
+
+DAY = 24 * 60
+WALLETS = ("w1", "w2", "w3", "w4")
+
+
+def test_transfers_in_both_directions_are_stronger_than_one(tmp_path: Path) -> None:
+    rows = [
+        *(paid("exchange", one, 0) for one in (*WALLETS, "w5", "w6")),
+        paid("w1", "w2", 10),
+        paid("w2", "w1", 20),
+        paid("w3", "w4", 10),
+        paid("w5", "w6", 10),
+        paid("w5", "w6", 11),
+    ]
+    found = {row["address"]: row for row in linked(tmp_path, rows, ["exchange"]) if row["kind"] == "direct"}
+    assert {address: row["confidence"] for address, row in found.items()} == {
+        "w1": 0.7,
+        "w2": 0.7,
+        "w3": 0.3,
+        "w4": 0.3,
+        "w5": 0.5,
+        "w6": 0.5,
+    }
+    assert (found["w1"]["through"], found["w1"]["transfers"]) == ("w2", 2)
+
+
+def test_what_a_funder_sends_is_funding_and_what_it_gets_back_is_direct_evidence(tmp_path: Path) -> None:
+    rows = [paid("exchange", "owner", 0), paid("owner", "w1", 10), paid("owner", "w2", 20), paid("owner", "w2", 30)]
+    rows.append(paid("w1", "owner", 40))
+    assert links(tmp_path, rows, "direct", ["exchange"]) == [{"owner", "w1"}]
+    assert links(tmp_path, rows, "first_funder") == [{"owner", "w1", "w2"}]
+
+
+def test_a_transfer_of_zero_is_no_evidence(tmp_path: Path) -> None:
+    rows = [*(paid("exchange", one, 0) for one in WALLETS), paid("w1", "w2", 10, 0), paid("w2", "w1", 11, 0)]
+    assert links(tmp_path, rows, "direct", ["exchange"]) == []
+
+
+def test_the_first_transfer_is_one_of_the_coin_even_after_an_airdrop(tmp_path: Path) -> None:
+    rows = [
+        *(paid("airdrop", one, 1, token="0xdrop") for one in WALLETS),
+        *(paid("owner", one, 10) for one in WALLETS),
+    ]
+    assert links(tmp_path, rows, "first_funder") == [{"owner", *WALLETS}]
+
+
+def test_a_label_or_many_counterparties_make_a_funder_a_hub(tmp_path: Path) -> None:
+    rows = [paid("bridge", one, 10) for one in WALLETS]
+    assert links(tmp_path, rows, "first_funder") == [{"bridge", *WALLETS}]
+    assert links(tmp_path, rows, "first_funder", marked=["bridge"]) == []
+    rows += [paid("bridge", f"user {number}", 20 + number) for number in range(250)]
+    assert links(tmp_path, rows, "first_funder") == []
+
+
+def test_wallets_funded_in_one_transaction_are_linked_with_the_payer(tmp_path: Path) -> None:
+    directly = [paid("owner", one, 10, 100 + number, tx="t") for number, one in enumerate(WALLETS)]
+    assert links(tmp_path, directly, "disperse") == [{"owner", *WALLETS}]
+
+
+def test_a_contract_that_passes_payments_on_is_a_hub_and_not_the_payer(tmp_path: Path) -> None:
+    rows = [
+        paid("alice", "contract", 10, 300, tx="t"),
+        *(paid("contract", f"a{number}", 10, 100, tx="t") for number in range(3)),
+        paid("bob", "contract", 20, 300, tx="u"),
+        *(paid("contract", f"b{number}", 20, 100, tx="u") for number in range(3)),
+    ]
+    assert links(tmp_path, rows, "disperse") == [{"alice", "a0", "a1", "a2"}, {"bob", "b0", "b1", "b2"}]
+    assert links(tmp_path, rows, "direct") == links(tmp_path, rows, "first_funder") == []
+
+
+def test_unlike_amounts_and_wallets_with_a_past_are_no_disperse(tmp_path: Path) -> None:
+    unlike = [paid("owner", one, 10, 10**place, tx="t") for place, one in enumerate(WALLETS)]
+    assert links(tmp_path, unlike, "disperse") == []
+    used = [*(paid("exchange", one, 1) for one in WALLETS), *(paid("owner", one, 10, tx="t") for one in WALLETS)]
+    assert links(tmp_path, used, "disperse", ["exchange"]) == []
+
+
+def test_an_employer_and_a_faucet_link_nobody(tmp_path: Path) -> None:
+    employer = [paid("employer", one, month * 30 * DAY, tx=f"m{month}") for month in range(12) for one in WALLETS]
+    faucet = [paid("faucet", f"{day} {number}", day * DAY, tx=f"d{day}") for day in range(3) for number in range(9)]
+    for rows in (employer, faucet):
+        assert links(tmp_path, rows, "disperse") == links(tmp_path, rows, "first_funder") == []
+
+
+def test_a_chain_of_wallets_that_fund_only_the_next_one_is_linked(tmp_path: Path) -> None:
+    rows = [paid("exchange", "w1", 0), *(paid(WALLETS[place], WALLETS[place + 1], 10 + place) for place in range(3))]
+    assert links(tmp_path, rows, "funding_chain", ["exchange"]) == [set(WALLETS)]
+    forked = [*rows, paid("w2", "other", 90)]
+    assert links(tmp_path, forked, "funding_chain", ["exchange"]) == []
+
+
+def test_users_of_one_deposit_address_are_linked(tmp_path: Path) -> None:
+    rows = [
+        row
+        for number, one in enumerate(WALLETS)
+        for row in (paid(one, "deposit", number), paid("deposit", "exchange", number + 1, 99))
+    ]
+    assert links(tmp_path, rows, "deposit", ["exchange"]) == [set(WALLETS)]
+    assert links(tmp_path, rows, "deposit") == [], "nobody knows that it is an exchange"
+
+
+def test_an_address_that_keeps_what_it_gets_or_pays_several_is_no_deposit_address(tmp_path: Path) -> None:
+    gets = [paid(one, "shop", 1) for one in WALLETS]
+    assert links(tmp_path, [*gets, paid("shop", "exchange", 9, 50)], "deposit", ["exchange"]) == []
+    both = [*gets, paid("shop", "exchange", 9, 300), paid("shop", "friend", 10, 100)]
+    assert links(tmp_path, both, "deposit", ["exchange"]) == []
+
+
+def test_wallets_that_act_in_the_same_minutes_are_linked(tmp_path: Path) -> None:
+    together = [paid(one, "app", minute, token="0xapp") for minute in (10, 500, 900) for one in WALLETS]
+    assert links(tmp_path, together, "in_step") == [set(WALLETS)]
+    assert links(tmp_path, together[: 2 * len(WALLETS)], "in_step") == [], "twice is chance"
+
+
+def test_players_of_a_popular_game_are_not_linked(tmp_path: Path) -> None:
+    crowd = [paid(f"player {number}", "game", minute) for minute in (10, 500, 900) for number in range(30)]
+    assert links(tmp_path, crowd, "in_step") == []
+    alone = [paid("w1", "game", minute) for minute in range(0, 9_000, 100)]
+    busy = [paid("w2", "game", minute) for minute in range(0, 9_000, 300) if minute not in (300, 600, 900)]
+    often = [paid("w2", "game", minute) for minute in range(7, 9_000, 100)]
+    assert links(tmp_path, [*alone, *busy], "in_step") == [{"w1", "w2"}]
+    assert links(tmp_path, [*alone[:3], *alone[3::30], *often, *busy[:2]], "in_step") == []
+
+
+def test_wallets_emptied_into_one_are_linked_with_it(tmp_path: Path) -> None:
+    filled = [paid("exchange", one, number) for number, one in enumerate(WALLETS)]
+    emptied = [*filled, *(paid(one, "vault", 50 + number, 95) for number, one in enumerate(WALLETS))]
+    assert links(tmp_path, emptied, "sweep", ["exchange"]) == [{"vault", *WALLETS}]
+    spent = [*filled, *(paid(one, "shop", 50 + number, 20) for number, one in enumerate(WALLETS))]
+    assert links(tmp_path, spent, "sweep", ["exchange"]) == []
+    unknown = [paid(one, "vault", 50) for one in WALLETS]
+    assert links(tmp_path, unknown, "sweep") == [], "nothing tells what they had"
+    assert links(tmp_path, emptied[:4] + emptied[4:6], "sweep", ["exchange"]) == [], "two wallets are too few"
+
+
+def test_a_link_names_the_address_and_the_times_of_its_transfers(tmp_path: Path) -> None:
+    rows = [paid("owner", "w1", 10), paid("owner", "w2", 20)]
+    found = [row for row in linked(tmp_path, rows) if row["kind"] == "first_funder"]
+    assert {(row["address"], row["through"], row["first_time"].timestamp()) for row in found} >= {
+        ("w1", "owner", 600),
+        ("w2", "owner", 1200),
+    }

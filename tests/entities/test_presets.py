@@ -1,0 +1,143 @@
+"""Presets join wallets to entities; files of all kinds are read, and results are whole."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.worlds import make_world
+from holderlake.engine.errors import BadSource
+from holderlake.entities.kinds import KINDS
+from holderlake.entities.links import ENTITIES, LINKS, MARKED, find_entities
+from holderlake.entities.presets import PRESETS
+from holderlake.entities.sources import file_marks
+from pipelines.cli.own_data.entities import entities as command
+from tests.entities.transfers import Row, entities, marks, paid, write
+
+WALLETS = ("w1", "w2", "w3", "w4")
+TWO, ONE, BARE = PRESETS["two-kinds"], PRESETS["one-kind"], PRESETS["bare-edges"]
+DISPERSED = [paid("owner", one, 10, tx="t") for one in WALLETS]
+IN_STEP = [paid(one, "app", 9_000 + minute, 1) for minute in (0, 100, 200, 300) for one in WALLETS]
+
+
+def test_two_families_of_evidence_must_agree_on_the_wallets(tmp_path: Path) -> None:
+    assert entities(tmp_path, DISPERSED, TWO) == []
+    assert entities(tmp_path, [*DISPERSED, *IN_STEP], TWO) == [set(WALLETS)]
+    others = [*DISPERSED, *(row | {"from_address": f"other {row['from_address']}"} for row in IN_STEP)]
+    assert entities(tmp_path, others, TWO) == []
+
+
+def test_kinds_of_one_family_do_not_confirm_each_other(tmp_path: Path) -> None:
+    assert KINDS["disperse"].family == KINDS["first_funder"].family
+    assert entities(tmp_path, DISPERSED, replace(TWO, confidence=0)) == []
+
+
+def test_one_strong_kind_is_enough_for_the_preset_one_kind(tmp_path: Path) -> None:
+    assert entities(tmp_path, DISPERSED, ONE) == [{"owner", *WALLETS}]
+    weak = [paid("w1", "w2", 10), paid("w1", "w2", 20)]
+    assert entities(tmp_path, weak, ONE) == []
+
+
+def test_bare_edges_join_addresses_with_few_counterparties(tmp_path: Path) -> None:
+    pairs = [("a", "b"), ("b", "c"), *(("hub", f"user {number}") for number in range(11))]
+    rows = [{"from_address": one, "to_address": other} for one, other in pairs]
+    assert entities(tmp_path, rows, BARE) == [{"a", "b", "c"}]
+
+
+def test_transfers_after_the_instant_do_not_count(tmp_path: Path) -> None:
+    rows = [*DISPERSED, *IN_STEP]
+    assert entities(tmp_path, rows, TWO, until=9_199) == []
+    assert entities(tmp_path, rows, TWO, until=9_300) == [set(WALLETS)]
+    assert set(pq.read_table(tmp_path / ENTITIES)["as_of"].to_pylist()) == {
+        pa.scalar(9_300 * 60, pa.timestamp("s")).as_py()
+    }
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.permutations([*DISPERSED, *IN_STEP]))
+def test_the_order_of_the_rows_does_not_matter(rows: list[Row]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert entities(Path(folder), rows, TWO) == [set(WALLETS)]
+
+
+def test_a_csv_file_and_a_parquet_file_say_the_same(tmp_path: Path) -> None:
+    rows = [*DISPERSED, *IN_STEP]
+    path = write(tmp_path, rows)
+    pc.write_csv(pq.read_table(path), tmp_path / "transfers.csv")
+    (tmp_path / "other").mkdir()
+    first = find_entities([path], MARKED.empty_table(), TWO, tmp_path)
+    assert find_entities([str(tmp_path / "transfers.csv")], MARKED.empty_table(), TWO, tmp_path / "other") == first
+    for name in (LINKS, ENTITIES):
+        assert (
+            pq.read_table(tmp_path / name)
+            .drop(["link"] * (name == LINKS))
+            .equals(pq.read_table(tmp_path / "other" / name).drop(["link"] * (name == LINKS)))
+        )
+
+
+def test_addresses_with_capital_letters_are_the_same_and_rows_without_addresses_do_not_count(tmp_path: Path) -> None:
+    pairs = [("0xA", "0xb"), ("0xa", "0xC"), (None, "0xd"), ("0xd", None)]
+    rows = [{"from_address": one, "to_address": other} for one, other in pairs]
+    assert entities(tmp_path, rows, BARE) == [{"0xa", "0xb", "0xc"}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "preset", "until", "says"),
+    [
+        (["from_address"], BARE, None, "has no column to_address"),
+        (["from_address", "to_address"], BARE, 5, "has no column block_time"),
+        (["from_address", "to_address"], TWO, None, "only the preset bare-edges applies"),
+    ],
+)
+def test_a_file_that_lacks_a_column_is_refused_by_name(
+    tmp_path: Path, columns: list[str], preset: object, until: int | None, says: str
+) -> None:
+    path = write(tmp_path, [{name: "a" for name in columns}])
+    with pytest.raises(BadSource, match=says):
+        find_entities([path], MARKED.empty_table(), preset, tmp_path / "out", until)  # type: ignore[arg-type]
+    assert not list((tmp_path / "out").iterdir()), "nothing is left"
+
+
+def test_labels_of_a_file_are_read_whatever_they_call_an_exchange(tmp_path: Path) -> None:
+    for number, column in enumerate(
+        ({"kind": ["exchange", "bridge"]}, {"is_cex": [True, False]}, {"type": ["cex", None]})
+    ):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"address": ["0xAA", "b"], **column}), path)
+        rows = {row["address"]: row["is_exchange"] for row in file_marks(path).to_pylist()}
+        assert (rows["0xaa"], rows["b"]) == (True, False)
+
+
+def test_the_command_offers_all_presets() -> None:
+    offered = get_type_hints(command, include_extras=True)["preset"].__args__[0]
+    assert get_args(offered) == tuple(PRESETS)
+
+
+def test_no_preset_but_bare_edges_merges_two_owners_of_a_world_with_decoys(tmp_path: Path) -> None:
+    world = make_world(40)
+    path = tmp_path / "world.parquet"
+    pq.write_table(world.table(), path)
+    for preset, least in ((TWO, 0.55), (ONE, 0.6)):
+        find_entities([str(path)], marks(world.hot), preset, tmp_path)
+        found = pq.read_table(tmp_path / ENTITIES).to_pylist()
+        owners = {(row["entity"], world.owners.get(row["address"])) for row in found}
+        known = {entity for entity, owner in owners if owner is not None}
+        assert len(known) == sum(owner is not None for _, owner in owners), "an entity has two owners"
+        assert len(found) > least * sum(way != "decoy" for way in (world.ways[one] for one in world.owners.values()))
+
+
+def test_the_documentation_names_every_kind_and_preset() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "entities.md").read_text()
+    for kind in KINDS.values():
+        assert f"| `{kind.name}` | {kind.family} |" in page
+    for name in PRESETS:
+        assert f"| `{name}`" in page
