@@ -37,7 +37,7 @@ LIBRARY = {
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},
     "entities": {"contract", "engine", "storage"},
-    "service": {"contract", "engine", "storage", "settings"},
+    "service": {"contract", "engine", "storage", "settings", "entities"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
     "explorer": {"contract", "warehouse"},

@@ -31,6 +31,7 @@ _KINDS: Final = (
     ErrorKind("no_holders", 404, "the token has no holders at that time"),
     ErrorKind("unknown_token", 404, "the token is not known"),
     ErrorKind("unknown_cluster", 404, "the map has no such cluster"),
+    ErrorKind("no_entities", 404, "the owner of the service has not looked for wallets of one owner"),
     ErrorKind("unknown_cursor", 404, "the cursor belongs to no page of that token at that time"),
     ErrorKind("not_found", 404, "there is no such path"),
     ErrorKind("method_not_allowed", 405, "the path does not take that method"),

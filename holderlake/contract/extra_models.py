@@ -64,6 +64,43 @@ class Evidence(Model):
     clusters: list[ClusterEvidence]
 
 
+class OwnerLink(Model):
+    """Evidence that a wallet has an owner in common with others: all wallets with the same ``kind`` and ``link``.
+
+    ``through`` is the address whose transfers with the wallet are the evidence, and the times are those of the first
+    and last of these transfers (unix seconds).
+    """
+
+    address: str
+    kind: str
+    link: int
+    through: str | None = None
+    confidence: Share
+    transfers: int
+    first_time: int | None = None
+    last_time: int | None = None
+
+
+class OwnerCluster(Model):
+    """Holders that probably have one owner, by rank, with the strongest evidence of each."""
+
+    share: Share
+    holders: list[str]
+    links: list[OwnerLink]
+
+
+class OwnerClusters(Model):
+    """The clusters of a token's holders by evidence of several kinds, the largest share first.
+
+    ``entities_as_of`` (unix seconds) is the instant after which transfers are no evidence, ``preset`` the rule.
+    """
+
+    as_of: int
+    entities_as_of: int
+    preset: str
+    clusters: list[OwnerCluster]
+
+
 class ChangeCounts(Model):
     """Number of holders at the two instants, and number of holders by kind of change."""
 

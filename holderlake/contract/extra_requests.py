@@ -19,6 +19,7 @@ from holderlake.contract.extra_models import (
     ItemHolders,
     MapChanges,
     MapRules,
+    OwnerClusters,
 )
 from holderlake.contract.models import Address, ChainId, HolderLimit, PlainInteger
 from holderlake.contract.requests import Options, Request, TokenRequest
@@ -65,6 +66,19 @@ class EvidenceOptions(Options):
     )
     transfers: Annotated[int, Field(ge=0, le=MAX_TRANSFERS_OF_LINK), PlainInteger] = Field(
         default=5, description="Most transfers to show of each link."
+    )
+    timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
+
+
+class OwnersOptions(Options):
+    """Query parameters of the request for the clusters of holders with one owner."""
+
+    limit: HolderLimit = Field(default=80, description="Number of top holders.")
+    confidence: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.8, description="Least confidence of a join; lower than that of the preset has no effect."
+    )
+    links: Annotated[int, Field(ge=0, le=MAX_TRANSFERS_OF_LINK), PlainInteger] = Field(
+        default=5, description="Most links to show of each holder."
     )
     timestamp: UnixSeconds | None = Field(default=None, description="Unix seconds: as of that past date (surcharge).")
 
@@ -137,6 +151,22 @@ class EvidenceRequest(TokenRequest):
     answer: ClassVar[Any] = Evidence
 
     options: EvidenceOptions = EvidenceOptions()
+
+    @property
+    def cost(self) -> int:
+        options = self.options
+        return prices.EVIDENCE + prices.MAP_LIMIT[options.limit] + prices.HISTORY * (options.timestamp is not None)
+
+
+class OwnersRequest(TokenRequest):
+    """GET /v0/x/tokens/clusters/{chain}/{token_address}: the clusters of holders that probably have one owner."""
+
+    endpoint: ClassVar[str] = "x_clusters"
+    root: ClassVar[str] = X_TOKENS
+    kind: ClassVar[str] = "clusters"
+    answer: ClassVar[Any] = OwnerClusters
+
+    options: OwnersOptions = OwnersOptions()
 
     @property
     def cost(self) -> int:

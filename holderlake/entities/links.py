@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from holderlake.engine.errors import BadSource
@@ -39,8 +40,12 @@ ENTITIES: Final = "entities.parquet"
 wallet's strongest join, from 0 to 1, and ``kinds`` (list of text) the kinds of evidence that the wallet has. ``preset``
 is the rule, and ``as_of`` the instant (UTC) after which transfers do not count: the last one's if none was given.
 """
+JOINS: Final = "entity_joins.parquet"
+"""The file of joins: pairs of wallets (``address``, ``other``) and their ``confidence``. Those that pairs of at least a
+confidence connect are the entities at that confidence."""
 MARKED: Final = pa.schema([("address", pa.string()), ("is_exchange", pa.bool_())])
 """Columns of a table of addresses that join no wallets: exchanges, contracts and others with a label."""
+AnyArray: TypeAlias = npt.NDArray[Any]
 _SPILL: Final = ".entities-"
 _SPILL_LOCK: Final = "lock"
 _ADDRESS: Final = "CASE WHEN {0} ILIKE '0x%' THEN lower({0}) ELSE {0} END"
@@ -102,7 +107,7 @@ def find_entities(
         database.register("members", _components(database, "joins"))
         database.execute("SET VARIABLE preset = ?", [preset.name])
         database.execute("SET VARIABLE as_of = ?", [until])
-        for name, query in ((LINKS, "links"), (ENTITIES, "entities")):
+        for name, query in ((LINKS, "links"), (JOINS, "entity_joins"), (ENTITIES, "entities")):
             with whole_file(folder / name) as path:
                 database.execute(f"COPY ({sql(query)}) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)")
         advance("entities")
@@ -170,11 +175,17 @@ def _find(database: duckdb.DuckDBPyConnection, kind: Kind) -> None:
 
 def _components(database: duckdb.DuckDBPyConnection, pairs: str) -> pa.Table:
     """Return the connected components of a table of pairs (a, b): ``id``, and ``root``, the component's least id."""
-    ends = database.execute(f"SELECT a, b FROM {pairs}").fetchnumpy()
-    numbers, places = np.unique(np.concatenate([ends["a"], ends["b"]]), return_inverse=True)
-    ones, others = np.split(places.astype(np.int32), 2)
-    (roots,) = components(np.array([0, len(ones)]), ones, others, len(numbers))
-    return pa.table({"id": numbers, "root": numbers[roots]})
+    ends = database.sql(f"SELECT a, b FROM {pairs}").to_arrow_table()
+    ids, roots = connected(ends["a"].to_numpy(), ends["b"].to_numpy())
+    return pa.table({"id": ids, "root": roots})
+
+
+def connected(ones: AnyArray, others: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return the values of pairs, sorted, and the least value of each one's connected component."""
+    values, places = np.unique(np.concatenate([ones, others]), return_inverse=True)
+    first, second = np.split(places.astype(np.int32), 2)
+    (roots,) = components(np.array([0, len(first)]), first, second, len(values))
+    return values, values[roots]
 
 
 def _count(database: duckdb.DuckDBPyConnection, table: str) -> int:

@@ -66,7 +66,11 @@ def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: P
     ended = CliRunner().invoke(app, ["entities", path, "--out", "found", "--preset", "one-kind"])
     assert ended.exit_code == 0, ended.output
     assert "Entities: 1, with 4 wallets (preset one-kind)" in ended.stdout
-    assert sorted(file.name for file in (home / "found").iterdir()) == ["cluster_links.parquet", "entities.parquet"]
+    assert sorted(file.name for file in (home / "found").iterdir()) == [
+        "cluster_links.parquet",
+        "entities.parquet",
+        "entity_joins.parquet",
+    ]
 
 
 def test_a_file_that_is_no_table_is_named(home: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks.worlds import make_world
 from holderlake.engine.errors import BadSource
+from holderlake.entities.clusters import entities_among
 from holderlake.entities.kinds import KINDS
 from holderlake.entities.links import ENTITIES, LINKS, MARKED, find_entities
 from holderlake.entities.presets import PRESETS
@@ -141,3 +142,20 @@ def test_the_documentation_names_every_kind_and_preset() -> None:
         assert f"| `{kind.name}` | {kind.family} |" in page
     for name in PRESETS:
         assert f"| `{name}`" in page
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh"), st.integers(1, 3)), max_size=12),
+    st.sampled_from([0.3, 0.4, 0.5, 0.6, 0.7]),
+)
+def test_the_joins_of_a_confidence_are_the_entities_of_that_confidence(
+    pairs: list[tuple[str, str, int]], confidence: float
+) -> None:
+    rows = [paid(one, other, 10 + time) for one, other, count in pairs for time in range(count) if one != other]
+    funded = [paid("exchange", one, 0) for one in "abcdefgh"]
+    with tempfile.TemporaryDirectory() as name:
+        expected = entities(Path(name), [*funded, *rows], replace(ONE, confidence=confidence))
+        entities(Path(name), [*funded, *rows], replace(ONE, confidence=0.3))
+        found = entities_among(Path(name), ["exchange", *"abcdefgh"], confidence)
+    assert sorted(map(set, found), key=sorted) == expected

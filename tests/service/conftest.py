@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,10 @@ from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.prices import CREDIT
 from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
 from holderlake.engine.store.store import Store
+from holderlake.entities.clusters import FOLDER
+from holderlake.entities.links import find_entities
+from holderlake.entities.presets import PRESETS
+from holderlake.entities.sources import store_files, store_marks
 from holderlake.service.billing.keys import Key, KeyStore
 from holderlake.service.run import BackgroundService
 from holderlake.settings.sections.service import ServiceSettings
@@ -66,6 +70,8 @@ def make_world(folder: Path) -> World:
     made.store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
     made.store.add_transfers(_transfers(made), "test")
     made.store.add_transfers(_item_transfers(made), "items")
+    lenient = replace(PRESETS["one-kind"], confidence=0.3)
+    find_entities(store_files(made.store), store_marks(made.store), lenient, folder / FOLDER)
     return made
 
 

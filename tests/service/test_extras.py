@@ -15,6 +15,7 @@ from holderlake.contract.extra_models import (
     ItemHolders,
     MapChanges,
     MapRules,
+    OwnerClusters,
     Usage,
 )
 from holderlake.contract.models import Holder, Map
@@ -160,6 +161,26 @@ def test_evidence_covers_each_cluster_of_the_map(caller, world):
         links = evidence["links"]
         tied = {link[f"{end}_address"] for link in links for end in ("from", "to") if link[f"{end}_kind"] != "time"}
         assert tied == {*cluster["holders"], *cluster["magic_nodes"]}
+
+
+def test_clusters_of_one_owner_have_the_links_behind_them(caller, world):
+    path = f"/v0/x/tokens/clusters/eth/{world.token}"
+    found = exact_json.decode(_get(caller, path, confidence=0.3).content, OwnerClusters)
+    a, _, c, *_ = world.wallets
+    assert [cluster.holders for cluster in found.clusters] == [[a, c]], "d is joined to no other holder"
+    assert found.clusters[0].share == pytest.approx((700 + 495) / 2800)
+    assert {(link.address, link.kind, link.through) for link in found.clusters[0].links} >= {(a, "direct", c)}
+    assert found.entities_as_of == world.begin + 31 * DAY
+    assert found.preset == "one-kind"
+    assert exact_json.decode(_get(caller, path, confidence=0.31).content, OwnerClusters).clusters == []
+    assert all(not cluster["links"] for cluster in _get(caller, path, confidence=0.3, links=0).json()["clusters"])
+
+
+def test_a_store_without_entities_says_how_to_find_them(own_world, start):
+    (own_world.store.root / "entities" / "entities.parquet").unlink()
+    answer = start(store=own_world.store).caller().http.get(f"/v0/x/tokens/clusters/eth/{own_world.token}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_entities")
+    assert "holderlake entities" in answer.json()["detail"]
 
 
 def test_evidence_of_one_cluster(caller, world):

@@ -109,10 +109,11 @@ def _flags(target: str, *names: str) -> dict[str, Place]:
 
 
 _MAP, _HOLDERS, _PAGES = f"/v0/tokens/map/{_T}", f"/v0/tokens/holders/{_T}", f"/v0/x/tokens/holders/{_T}"
+_CLUSTERS = f"/v0/x/tokens/clusters/{_T}"
 _EVIDENCE, _CHANGES, _PICTURE = f"/v0/x/tokens/evidence/{_T}", f"/v0/x/tokens/changes/{_T}", f"/v0/x/pictures/{_T}/1"
 _OF_TOKEN = (
     *(f"/v0/tokens/{kind}" for kind in ("map", "metrics", "holders", "metadata", "screenshot")),
-    *(f"/v0/x/tokens/{kind}" for kind in ("holders", "evidence")),
+    *(f"/v0/x/tokens/{kind}" for kind in ("holders", "evidence", "clusters")),
 )
 PLACES: dict[str, Place] = {
     **{f"{path} chain": Place(f"{path}/|/{{token}}", _CHAIN, (NUMBERS,)) for path in _OF_TOKEN},
@@ -142,6 +143,8 @@ PLACES: dict[str, Place] = {
     "evidence cluster": _integer(f"{_EVIDENCE}?cluster=", 0, -1, 501, 10**400),
     "evidence transfers": _integer(f"{_EVIDENCE}?transfers=", -1, 101, 10**400),
     "evidence timestamp": _integer(f"{_EVIDENCE}?timestamp=", -1, _AFTER_TIME, 10**400),
+    "clusters limit": _integer(f"{_CLUSTERS}?limit=", 0, 81),
+    "clusters links": _integer(f"{_CLUSTERS}?links=", -1, 101, 10**400),
     "changes before": _integer(f"{_CHANGES}?before=", -1, _AFTER_TIME, 10**400),
     "changes after": _integer(f"{_CHANGES}?before=5&after=", -1, _AFTER_TIME, 10**400),
     "changes limit": _integer(f"{_CHANGES}?before=5&limit=", 0, 81),

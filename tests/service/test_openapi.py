@@ -20,6 +20,7 @@ from holderlake.contract.extra_models import (
     ItemHolders,
     MapChanges,
     MapRules,
+    OwnerClusters,
     Usage,
 )
 from holderlake.contract.requests import ENDPOINTS
@@ -184,6 +185,7 @@ def test_examples_are_valid_answers():
     shapes |= {
         "x_holders": HoldersPage,
         "x_evidence": Evidence,
+        "x_clusters": OwnerClusters,
         "x_changes": MapChanges,
         "x_labels": AddressLabels,
         "x_usage": Usage,
@@ -220,6 +222,7 @@ def _begin(world) -> dict[str, tuple[str, dict[str, Any], Any]]:
         "map": ("token_map", token, None),
         "x_holders": ("x_holders", token | {"limit": 2}, None),
         "x_evidence": ("x_evidence", token, None),
+        "x_clusters": ("x_clusters", token | {"confidence": 0.3}, None),
         "x_changes": ("x_changes", token | {"before": 0}, None),
         "x_address_items": ("x_address_items", {"address": world.collectors[1]}, None),
         "x_item": ("x_item", {"chain": "eth", "token_address": world.nft, "token_id": "7"}, None),

@@ -1,4 +1,5 @@
--- Pairs (a, b) of wallets that the preset joins, each wallet with the least one of its group, and their confidence.
+-- Pairs (a, b) of wallets that the preset joins, and their confidence: each wallet of a group with its strongest one, so
+-- that the pairs of a higher confidence connect the same wallets as the evidence of that confidence.
 CREATE TABLE joins AS
 WITH evidence AS (
     SELECT
@@ -19,7 +20,12 @@ agreed AS (
     WHERE getvariable('families') = 1
 ),
 enough AS (
-    SELECT fact, other, id, confidence, min(id) OVER (PARTITION BY fact, other) AS first
+    SELECT
+        fact,
+        other,
+        id,
+        confidence,
+        first_value(id) OVER (PARTITION BY fact, other ORDER BY confidence DESC, id) AS first
     FROM agreed
     WHERE confidence >= getvariable('confidence')
 )

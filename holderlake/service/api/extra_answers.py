@@ -24,6 +24,7 @@ from holderlake.contract.extra_requests import (
     HoldersPageRequest,
     ItemRequest,
     LabelsRequest,
+    OwnersRequest,
 )
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix, to_unix
@@ -33,6 +34,7 @@ from holderlake.engine.queries.holders import HolderPosition, holders_page
 from holderlake.engine.queries.items import holders_of_item, items_of_address
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
+from holderlake.entities import clusters
 from holderlake.service.api.answers import Answer, instant_of, raw_units
 from holderlake.service.errors import ServiceError
 from holderlake.service.output import render
@@ -127,12 +129,12 @@ def _evidence(tables: Mapping[str, pa.Table], as_of: datetime) -> Any:
     transfers: dict[tuple[Any, ...], list[Row]] = {}
     for row in tables["transfers"].to_pylist():
         transfers.setdefault(_link_key(row), []).append(row)
-    clusters: dict[int, list[Any]] = {}
+    linked: dict[int, list[Any]] = {}
     for link in tables["links"].to_pylist():
-        clusters.setdefault(link["cluster_id"], []).append(_link(link, transfers.get(_link_key(link), [])))
+        linked.setdefault(link["cluster_id"], []).append(_link(link, transfers.get(_link_key(link), [])))
     return {
         "as_of": to_unix(as_of),
-        "clusters": [{"cluster_id": number, "links": links} for number, links in clusters.items()],
+        "clusters": [{"cluster_id": number, "links": links} for number, links in linked.items()],
     }
 
 
@@ -159,6 +161,39 @@ def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
             for row in transfers
         ],
     }
+
+
+def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
+    """Return the answer to GET /v0/x/tokens/clusters: the clusters of holders that probably have one owner."""
+    options, folder = request.options, store.root / clusters.FOLDER
+    known = clusters.last_search(folder)
+    if known is None:
+        raise ServiceError("no_entities", "This service has no entities yet; its owner runs 'holderlake entities'")
+    as_of, is_past = instant_of(options.timestamp, now)
+    page, _ = holders_page(store, request.chain, request.token_address, as_of, options.limit)
+    shares = dict(zip(page["address"].to_pylist(), page["share"].to_pylist(), strict=True))
+    groups = clusters.entities_among(folder, shares, options.confidence)
+    links = clusters.links_of(folder, [address for group in groups for address in group], options.links)
+
+    def plain() -> Any:
+        rows = clusters.plain(links)
+        found = [
+            {
+                "share": sum(shares[address] for address in group),
+                "holders": group,
+                "links": [row for row in rows if row["address"] in group],
+            }
+            for group in groups
+        ]
+        found.sort(key=lambda cluster: cluster["share"], reverse=True)
+        return {
+            "as_of": to_unix(as_of),
+            "entities_as_of": to_unix(known.as_of),
+            "preset": known.preset,
+            "clusters": found,
+        }
+
+    return Answer(plain, links, as_of, is_past)
 
 
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:

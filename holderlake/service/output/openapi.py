@@ -187,6 +187,7 @@ LINKS: Final[dict[str, dict[str, Any]]] = {
     | _links_to(("x_evidence",), _SAME_TOKEN | {"cluster": 1}),
     "x_holders": _address_links("/holders/0/address", "/holders/1/address") | _links_to(("x_holders",), _CURSOR),
     "x_evidence": _address_links("/clusters/0/links/0/from_address", "/clusters/0/links/0/to_address"),
+    "x_clusters": _address_links("/clusters/0/holders/0", "/clusters/0/holders/1"),
     "x_changes": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),
     "x_address_items": _links_to(("x_item",), _ITEM),
     "x_item": _links_to(_OF_ADDRESS, {"address": "$response.body#/holders/0/address"}),

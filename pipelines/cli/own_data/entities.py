@@ -35,6 +35,7 @@ def entities(
     """
     from holderlake import console
     from holderlake.contract.times import parse_when, to_unix
+    from holderlake.entities.clusters import FOLDER
     from holderlake.entities.links import find_entities
     from holderlake.entities.presets import PRESETS
     from holderlake.entities.sources import file_marks, store_files, store_marks
@@ -54,7 +55,7 @@ def entities(
             found = find_entities(list(map(str, files)), file_marks(labels), chosen, folder, until, advance=advance)
         else:
             settings = shared.settings()
-            folder = out or settings.engine_store / "entities"
+            folder = out or settings.engine_store / FOLDER
             with open_own_store(settings) as store:
                 found = find_entities(store_files(store), store_marks(store), chosen, folder, until, advance=advance)
     if json:

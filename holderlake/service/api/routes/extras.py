@@ -17,6 +17,7 @@ from holderlake.contract.extra_models import (
     ItemHolders,
     MapChanges,
     MapRules,
+    OwnerClusters,
     Usage,
 )
 from holderlake.contract.extra_requests import (
@@ -30,6 +31,8 @@ from holderlake.contract.extra_requests import (
     ItemOptions,
     ItemRequest,
     LabelsRequest,
+    OwnersOptions,
+    OwnersRequest,
     PageOptions,
 )
 from holderlake.contract.models import Address
@@ -70,6 +73,17 @@ async def x_evidence(
     """The transfers that link the members of each cluster, strongest link first."""
     request = EvidenceRequest(chain=token.chain, token_address=token.address, options=options)
     return await meter.answer(request, answers.evidence, cacheable=True, tabular=True)
+
+
+@router.get(
+    "/tokens/clusters/{chain}/{token_address}",
+    response_model=OwnerClusters,
+    responses=described("x_clusters", "no_entities", *_OF_ONE_TOKEN, tabular=True),
+)
+async def x_clusters(token: PathToken, options: Annotated[OwnersOptions, Query()], meter: MeterDependency) -> Response:
+    """The holders that probably have one owner, by evidence of several kinds, with the links and their confidence."""
+    request = OwnersRequest(chain=token.chain, token_address=token.address, options=options)
+    return await meter.answer(request, answers.owners, tabular=True)
 
 
 @router.get(

@@ -1,0 +1,6 @@
+-- The pairs of wallets that evidence joins, as in the file entity_joins.parquet.
+SELECT one.address, other.address AS other, confidence
+FROM joins
+JOIN wallets AS one ON one.id = a
+JOIN wallets AS other ON other.id = b
+ORDER BY ALL
