@@ -29,7 +29,8 @@ END;
 -- has a balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
 -- token's newest map, and what names the first map with it ('holderlake negative-balances' names the second).
 -- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
--- out, or a value is null, because it could not be read; what names the place. The view odd_rows lists its own issues.
+-- out, or a value is null, because it could not be read; what names the place. contradiction (error): rows contradict
+-- each other or themselves, see the view contradictions. The view odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -220,4 +221,6 @@ SELECT
 FROM revisions
 WHERE family IN ('holders', 'maps')
 UNION ALL
-FROM odd_rows;
+FROM odd_rows
+UNION ALL
+FROM contradictions;
