@@ -55,6 +55,16 @@ def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str,
     return parts | {"links": _packed(reader.query(_sql("links"), subject))}
 
 
+def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
+    """Return two tables about all maps of a token, by name: ``nodes`` and ``links``. The page lays them out.
+
+    ``nodes`` has the nodes that were drawn most often, with their average share. ``links`` has pairs of addresses that
+    were connected, packed as in ``token_map``. Time nodes are in it with their number.
+    """
+    subject = {"chain": chain, "token": token}
+    return {"nodes": _query(reader, "drawn", **subject), "links": _packed(reader.query(_sql("ties"), subject))}
+
+
 def comparison(reader: Reader, chain: str, token: str, before: datetime, after: datetime) -> Columns:
     """Return the holders of a token that are in its list at one or both of two instants, with a row for each.
 

@@ -75,6 +75,12 @@ def token_map(request: Request, chain: _Text, token: _Token, at: _When) -> Respo
     return _answer(request, lambda reader: answers.token_map(reader, chain, token, at))
 
 
+@routes.get("/past")
+def past(request: Request, chain: _Text, token: _Token) -> Response:
+    """Return the nodes and links of all maps of a token, from which the page computes positions."""
+    return _answer(request, lambda reader: answers.past(reader, chain, token))
+
+
 @routes.get("/compare")
 def compare(request: Request, chain: _Text, token: _Token, before: _When, after: _When) -> Response:
     """Return a token's holders at two instants, with their changes."""

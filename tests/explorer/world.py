@@ -53,6 +53,10 @@ def fill(home: Path) -> Warehouse:
         tables = {name: rows(name, "eth", instant, listed) for name, listed in maps.items()}
         failed = failures("eth", instant, ("maps", MAPLESS))
         write(lake, "maps", "eth", instant, tables, {TIDE, CROWD, HOSTILE}, failed)
+        listed = [
+            {"token_address": TIDE, "address": MAGIC, "rank": 36, "share": 0.004} | amount_columns("amount", Decimal(4))
+        ]
+        write(lake, "holders", "eth", instant, {"holders": rows("holders", "eth", instant, listed)}, {TIDE})
     named = {TIDE: ("Tide Pool", "TIDE"), CROWD: ("Crowd", "CRWD"), HOSTILE: (SCRIPT + LONG, RIGHT_TO_LEFT)}
     named[MAPLESS] = ("Mapless", "NONE")
     write(lake, "tokens", "eth", LATEST, {"tokens": _tokens(named)}, set(named))

@@ -16,6 +16,8 @@ const LIGHT = {
   ink: "#1c2127",
   quiet: "#56606b",
   grid: "#e6e8ea",
+  /** Strength of the tint around a cluster, from 0 to 1. */
+  tint: 0.16,
 };
 const DARK: typeof LIGHT = {
   ground: "#14171b",
@@ -26,6 +28,7 @@ const DARK: typeof LIGHT = {
   ink: "#e8eaed",
   quiet: "#a3adb8",
   grid: "#2a3037",
+  tint: 0.24,
 };
 
 export const THEMES = ["auto", "light", "dark"] as const;
@@ -82,8 +85,16 @@ export function forgetColours(): void {
   previous = new Map();
 }
 
+const channels = (colour: string) => [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+
+/** Returns a colour with a part (0 to 1) of another one mixed in. */
+export function mixed(colour: string, other: string, part: number): string {
+  const more = channels(other);
+  return `#${channels(colour).map((one, at) => Math.round(one + ((more[at] as number) - one) * part).toString(16).padStart(2, "0")).join("")}`;
+}
+
 /** Returns black or white, the one that is easier to read on a colour. */
-export function inkOn(colour: string): string {
-  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+export function textOn(colour: string): string {
+  const [red = 0, green = 0, blue = 0] = channels(colour);
   return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111417" : "#ffffff";
 }

@@ -134,6 +134,19 @@ export function tokenMap(chain: string, token: string, at: string): Promise<Toke
   return once("map", { chain, token, at }, (answer: Record<string, Columns>) => toMap(at, answer));
 }
 
+/** Nodes and linked pairs of all maps of a token. */
+export type Past = {
+  nodes: { address: string; time_node: number | null; kind: Node["kind"]; share: number | null }[];
+  links: { one: string; other: string; time_node: number | null }[];
+};
+
+export function past(chain: string, token: string): Promise<Past> {
+  return once("past", { chain, token }, (answer: { nodes: Columns; links: Columns }) => ({
+    nodes: rows<Past["nodes"][number]>(answer.nodes),
+    links: rows<Past["links"][number]>(answer.links),
+  }));
+}
+
 export function comparison(chain: string, token: string, before: string, after: string): Promise<Change[]> {
   return once("compare", { chain, token, before, after }, (answer: Columns) => rows<Change>(answer));
 }
@@ -144,11 +157,14 @@ export async function refresh(chain: string, token: string): Promise<void> {
   await history(chain, token);
 }
 
+/** Returns the id of a node: its address, with the number of a time node. */
+export const idOf = (address: string, window: number | null) => (window === null ? address : `${address}#${window}`);
+
 function toMap(at: string, answer: Record<string, Columns>): TokenMap {
   const nodes = rows<Node>(answer.nodes ?? {});
   for (const node of nodes) {
     if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // without visible characters
-    node.id = node.time_node === null ? node.address : `${node.address}#${node.time_node}`;
+    node.id = idOf(node.address, node.time_node);
   }
   const byId = new Map(nodes.map((node) => [node.id, node]));
   for (const node of nodes) {

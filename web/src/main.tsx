@@ -174,8 +174,8 @@ function Help() {
         <h2 id="help-title">Reading the map</h2>
         <p>
           A bubble is a holder, its area the part of the supply that it holds. Lines are transfers; holders that they
-          connect are a cluster, in one colour and with one number. A hollow ring is a magic node: it holds nothing
-          itself, but connects holders. A diamond is a time node: an exchange or contract in one window of time. It
+          connect are a cluster, in one colour and with one number. A hollow ring is a magic node: an address that
+          connects holders. It can hold a part of the supply too. A diamond is a time node: an exchange or contract in one window of time. It
           connects the holders that used it then. Exchanges and contracts themselves are listed below the map.
         </p>
         <h3>Keys on the map</h3>

@@ -91,7 +91,7 @@ let last = "";
 /** Whether the loading map was reached by the time slider. */
 let moving = false;
 
-function failed(error: unknown): void {
+export function failed(error: unknown): void {
   playing.value = false;
   trouble.value = { title: "This cannot be shown", advice: error instanceof Error ? error.message : String(error) };
 }

@@ -6,6 +6,9 @@ export type Tab = (typeof TABS)[number];
 export const SORTS = ["rank", "name", "cluster", "share"] as const;
 export type Sort = (typeof SORTS)[number];
 
+export const LAYERS = ["magic", "time", "exchanges", "contracts"] as const;
+export type Layer = (typeof LAYERS)[number];
+
 export type View = {
   chain: string;
   token: string;
@@ -23,6 +26,11 @@ export type View = {
   sort: Sort;
   /** Whether the sort is descending. */
   turned: boolean;
+  /** The kinds of nodes that the map draws besides holders. */
+  magic: boolean;
+  time: boolean;
+  exchanges: boolean;
+  contracts: boolean;
 };
 
 const START: View = {
@@ -36,6 +44,10 @@ const START: View = {
   find: "",
   sort: "rank",
   turned: false,
+  magic: true,
+  time: true,
+  exchanges: false,
+  contracts: false,
 };
 
 export const view = signal<View>(read(location.search));
@@ -57,6 +69,7 @@ function read(search: string): View {
   const text = (name: string) => (given.get(name) ?? "").slice(0, 1_000);
   const one = <T extends string>(name: string, known: readonly T[], usual: T) =>
     known.find((value) => value === given.get(name)) ?? usual;
+  const is = (name: "turned" | Layer) => (given.has(name) ? given.get(name) !== "no" : START[name]);
   return {
     chain: text("chain"),
     token: text("token"),
@@ -67,14 +80,18 @@ function read(search: string): View {
     cluster: Math.max(0, Math.trunc(Number(given.get("cluster"))) || 0),
     find: text("find"),
     sort: one("sort", SORTS, START.sort),
-    turned: given.has("turned"),
+    turned: is("turned"),
+    magic: is("magic"),
+    time: is("time"),
+    exchanges: is("exchanges"),
+    contracts: is("contracts"),
   };
 }
 
 function toQuery(of: View): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(of)) {
-    if (value !== START[name as keyof View]) query.set(name, value === true ? "" : String(value));
+    if (value !== START[name as keyof View]) query.set(name, value === true ? "" : value === false ? "no" : String(value));
   }
   return query.size ? `?${query}` : "";
 }

@@ -1,22 +1,29 @@
--- The nodes of a map, each with its cluster. Holders that are listed then, but are not on the map, have kind holder.
+-- The nodes of a map, each with its cluster. A magic node has its rank and share of the list of holders, if it is there.
+-- Holders that are listed then, but are not on the map, have kind holder.
 WITH members AS (
     SELECT address, cluster_id
     FROM cluster_members
     WHERE chain = $chain AND token_address = $token AND timestamp = $at
 ),
-nodes AS (
-    SELECT * EXCLUDE (chain, timestamp, token_address, fetched_at)
-    FROM map_nodes
+held AS (
+    FROM holders
     WHERE chain = $chain AND token_address = $token AND timestamp = $at
+),
+nodes AS (
+    SELECT map_nodes.* EXCLUDE (chain, timestamp, token_address, fetched_at) REPLACE (
+        coalesce(map_nodes.rank, held.rank) AS rank,
+        coalesce(map_nodes.share, held.share) AS share,
+        coalesce(map_nodes.amount, held.amount) AS amount,
+        coalesce(map_nodes.amount_exact, held.amount_exact) AS amount_exact
+    )
+    FROM map_nodes
+    LEFT JOIN held ON map_nodes.kind = 'magic' AND map_nodes.address = held.address
+    WHERE map_nodes.chain = $chain AND map_nodes.token_address = $token AND map_nodes.timestamp = $at
 ),
 listed AS (
     SELECT 'holder' AS kind, * EXCLUDE (chain, timestamp, token_address, fetched_at)
-    FROM holders
-    WHERE
-        chain = $chain
-        AND token_address = $token
-        AND timestamp = $at
-        AND address NOT IN (SELECT address FROM nodes WHERE kind = 'top_holder')
+    FROM held
+    WHERE address NOT IN (SELECT address FROM nodes WHERE kind IN ('top_holder', 'magic'))
 )
 SELECT
     kind,

@@ -1,100 +1,138 @@
-/** Positions of bubbles. Placed bubbles keep their position when they grow; new ones are placed around them. */
-import {
-  type Force,
-  forceCollide,
-  forceLink,
-  forceManyBody,
-  forceSimulation,
-  forceX,
-  forceY,
-  type SimulationLinkDatum,
-  type SimulationNodeDatum,
-} from "d3-force";
+/** Positions of bubbles. They depend on the token's history and on the instant only, never on the views before. */
+import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY, type SimulationLinkDatum, type SimulationNodeDatum } from "d3-force";
 
-/** Radius of each node, its position if it has one, and links as pairs of node indices. */
-export type Task = {
-  number: number;
+/** Nodes with their radii, and links as pairs of node indices. */
+export type Graph = {
   ids: string[];
   radii: number[];
+  links: [number, number][];
   /** Width divided by height. */
   aspect: number;
-  homes: ([number, number] | null)[];
-  links: [number, number][];
 };
-/** Positions as x, y, x, y, … */
-export type Placed = { number: number; places: Float64Array };
+/** Nodes of an instant. `anchors` has the position of each node in the layout of the history, or null. */
+export type Task = Graph & { anchors: ([number, number] | null)[]; /** Area of all nodes of the history. */ area: number };
 
-type Body = SimulationNodeDatum & { radius: number; home: [number, number] | null; x: number; y: number };
+type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
 
-export function place(task: Task): Placed {
-  const isFirst = !task.homes.some(Boolean);
-  const reach = Math.sqrt(task.radii.reduce((sum, radius) => sum + (radius + 3) ** 2, 0)) * 1.25 + 20;
-  const bodies: Body[] = task.ids.map((id, at) => {
-    const home = task.homes[at] ?? null;
-    const [x, y] = home ?? seed(id, isFirst ? reach : reach * 1.1, isFirst, task.aspect);
-    return { radius: task.radii[at] ?? 1, home, x, y };
+/** Least distance between two bubbles. */
+export const GAP = 2;
+const PULLS = 60;
+const MOST_PUSHES = 300;
+
+export const areaOf = (radii: number[]) => radii.reduce((sum, radius) => sum + (radius + GAP) ** 2, 0);
+
+/** Returns positions of all nodes of a history, as x, y, x, y, …: linked ones are near to each other. */
+export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
+  const reach = Math.sqrt(areaOf(radii)) * 1.25 + 20;
+  const bodies = ids.map((id, at): Body => {
+    const [x, y] = seed(id, reach, aspect, 0);
+    return { radius: radii[at] ?? 1, x, y };
   });
-  if (!isFirst) startNearNeighbours(bodies, task.links);
-  const links = task.links.map(([source, target]) => ({ source, target }));
-  const spread = 0.55 / Math.sqrt(1 + links.length / bodies.length);
-  for (const body of bodies) if (body.home) [body.fx, body.fy] = body.home;
-  const room = forceCollide<Body>((body) => body.radius + 2.5).strength(0.9).iterations(2);
-  const ticks = isFirst ? (bodies.length > 250 ? 120 : 180) : 70;
+  const ties = links.map(([source, target]) => ({ source, target }));
+  const ticks = bodies.length > 250 ? 110 : 180;
   forceSimulation(bodies)
     .force("apart", forceManyBody<Body>().strength((body) => -3 - body.radius * 0.55).distanceMax(260))
     .force(
       "links",
-      forceLink<Body, SimulationLinkDatum<Body>>(links)
-        .distance(({ source, target }) => (source as Body).radius + (target as Body).radius + 16)
-        .strength(spread),
+      forceLink<Body, SimulationLinkDatum<Body>>(ties)
+        .distance(({ source, target }) => (source as Body).radius + (target as Body).radius + 14)
+        .strength(0.55 / Math.sqrt(1 + ties.length / (bodies.length || 1))),
     )
-    .force("x", forceX<Body>(0).strength(0.065 / task.aspect))
-    .force("y", forceY<Body>(0).strength(0.065 * task.aspect))
-    .force("room", room)
+    .force("x", forceX<Body>(0).strength(0.065 / aspect))
+    .force("y", forceY<Body>(0).strength(0.065 * aspect))
+    .force("room", forceCollide<Body>((body) => body.radius + GAP).strength(0.9).iterations(2))
     .alphaDecay(1 - 0.002 ** (1 / ticks))
     .stop()
     .tick(ticks);
-  if (!isFirst) giveWay(bodies, room);
+  return pairs(bodies);
+}
+
+/** Returns positions of the nodes of an instant near their anchors, as x, y, x, y, …: no two bubbles overlap. */
+export function place(task: Task): Float64Array {
+  const targets = wanted(task);
+  const order = task.ids.map((_, at) => at).sort((one, two) => ((task.ids[one] ?? "") < (task.ids[two] ?? "") ? -1 : 1));
+  const bodies = order.map((at): Body => {
+    const [x, y] = targets[at] as [number, number];
+    return { index: at, radius: task.radii[at] ?? 1, x, y };
+  });
+  for (let step = 0; step < PULLS; step++) {
+    const pull = 0.2 * (1 - step / PULLS);
+    for (const body of bodies) {
+      const [x, y] = targets[body.index as number] as [number, number];
+      body.x += (x - body.x) * pull;
+      body.y += (y - body.y) * pull;
+    }
+    separate(bodies, GAP * 1.3, 0.5);
+  }
+  for (let step = 0; step < MOST_PUSHES; step++) if (!separate(bodies, GAP, 0.55)) break;
+  while (separate(bodies, GAP / 2, 0)) {
+    for (const body of bodies) [body.x, body.y] = [body.x * 1.02, body.y * 1.02];
+  }
   const places = new Float64Array(bodies.length * 2);
-  bodies.forEach((body, at) => places.set([body.x, body.y], at * 2));
-  return { number: task.number, places };
+  for (const body of bodies) places.set([body.x, body.y], (body.index as number) * 2);
+  return places;
 }
 
-/** Lets grown bubbles push others a little, against a pull back to their positions. */
-function giveWay(bodies: Body[], room: Force<Body, undefined>): void {
-  const at = bodies.map((body): [number, number] => body.home ?? [body.x, body.y]);
-  for (const body of bodies) body.fx = body.fy = null;
-  forceSimulation(bodies)
-    .force("x", forceX<Body>((_, index) => at[index]?.[0] ?? 0).strength(0.5))
-    .force("y", forceY<Body>((_, index) => at[index]?.[1] ?? 0).strength(0.5))
-    .force("room", room)
-    .alphaDecay(0)
-    .alpha(0.6)
-    .velocityDecay(0.6)
-    .stop()
-    .tick(24);
+/** Returns the position that each node should have: its anchor, or next to its neighbours, or at the rim. */
+function wanted({ ids, radii, links, anchors, area, aspect }: Task): [number, number][] {
+  const scale = Math.min(1, Math.max(0.2, Math.sqrt(areaOf(radii) / (area || 1))));
+  const sums = new Map<number, [number, number, number]>();
+  for (const [one, two] of links) {
+    for (const [mover, neighbour] of [[one, two], [two, one]] as const) {
+      const near = anchors[neighbour];
+      if (anchors[mover] || !near) continue;
+      const [x, y, found] = sums.get(mover) ?? [0, 0, 0];
+      sums.set(mover, [x + near[0], y + near[1], found + 1]);
+    }
+  }
+  const rim = Math.sqrt(areaOf(radii)) * 1.25;
+  return ids.map((id, at) => {
+    const found = anchors[at];
+    if (found) return [found[0] * scale, found[1] * scale];
+    const [x, y] = seed(id, rim, aspect, 0.8);
+    const [sumX, sumY, neighbours] = sums.get(at) ?? [0, 0, 0];
+    return neighbours ? [(sumX / neighbours) * scale + x * 0.1, (sumY / neighbours) * scale + y * 0.1] : [x, y];
+  });
 }
 
-/** Returns a start position that depends on the address only: anywhere in the circle, or at its rim. */
-function seed(id: string, reach: number, anywhere: boolean, aspect: number): [number, number] {
+/** Pushes bubbles apart that are nearer than the gap, small ones more than large ones; returns whether there were any. */
+function separate(bodies: Body[], gap: number, strength: number): boolean {
+  bodies.sort((one, two) => one.x - one.radius - (two.x - two.radius) || (one.index as number) - (two.index as number));
+  let any = false;
+  for (let first = 0; first < bodies.length; first++) {
+    const one = bodies[first] as Body;
+    for (let second = first + 1; second < bodies.length; second++) {
+      const two = bodies[second] as Body;
+      if (two.x - two.radius > one.x + one.radius + gap * 4) break; // those pushed in this pass are a little out of order
+      let [x, y] = [two.x - one.x, two.y - one.y];
+      const least = one.radius + two.radius + gap;
+      if (x * x + y * y >= least * least) continue;
+      any = true;
+      if (!strength) return true;
+      if (x === 0 && y === 0) [x, y] = [Math.cos(second), Math.sin(second)];
+      const distance = Math.hypot(x, y);
+      const push = ((least - distance) / distance) * strength * 2 + 1e-9;
+      const part = two.radius ** 2 / (one.radius ** 2 + two.radius ** 2);
+      one.x -= x * push * part;
+      one.y -= y * push * part;
+      two.x += x * push * (1 - part);
+      two.y += y * push * (1 - part);
+    }
+  }
+  return any;
+}
+
+/** Returns a position that depends on the id only, between the rim and `inner` (0 to 1) of an ellipse. */
+function seed(id: string, reach: number, aspect: number, inner: number): [number, number] {
   let hash = 2_166_136_261;
   for (let at = 0; at < id.length; at++) hash = Math.imul(hash ^ id.charCodeAt(at), 16_777_619) >>> 0;
   const angle = ((hash & 0xffff) / 0xffff) * 2 * Math.PI;
-  const distance = anywhere ? reach * Math.sqrt((hash >>> 16) / 0xffff) : reach * (0.8 + 0.2 * ((hash >>> 16) / 0xffff));
+  const distance = reach * (inner + (1 - inner) * Math.sqrt((hash >>> 16) / 0xffff));
   return [Math.cos(angle) * distance * Math.sqrt(aspect), (Math.sin(angle) * distance) / Math.sqrt(aspect)];
 }
 
-function startNearNeighbours(bodies: Body[], links: [number, number][]): void {
-  const sums = new Map<Body, [number, number, number]>();
-  for (const [from, to] of links) {
-    for (const [mover, neighbour] of [[bodies[from], bodies[to]], [bodies[to], bodies[from]]]) {
-      if (!mover || mover.home || !neighbour?.home) continue;
-      const [x, y, found] = sums.get(mover) ?? [0, 0, 0];
-      sums.set(mover, [x + neighbour.home[0], y + neighbour.home[1], found + 1]);
-    }
-  }
-  for (const [body, [x, y, found]] of sums) {
-    body.x = x / found + body.x * 0.1;
-    body.y = y / found + body.y * 0.1;
-  }
+function pairs(bodies: Body[]): Float64Array {
+  const places = new Float64Array(bodies.length * 2);
+  bodies.forEach((body, at) => places.set([body.x, body.y], at * 2));
+  return places;
 }

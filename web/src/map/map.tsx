@@ -1,12 +1,12 @@
 /** The bubble map: canvas, pointer and keyboard controls, and tooltip. */
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark } from "../colours";
-import type { Link } from "../data";
+import { past, type History, type Link } from "../data";
 import { date, exact, name, rough, share } from "../format";
-import { changeOf, history, place, play, say, select, shown, showPlace, trouble } from "../state";
-import { show, view } from "../view";
-import { arrange, type Bubble, type Line, type Scene } from "./scene";
+import { changeOf, failed, history, place, play, say, select, shown, showPlace, trouble } from "../state";
+import { LAYERS, show, view } from "../view";
+import { anchorsOf, arrange, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { Stage } from "./stage";
 
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
@@ -72,34 +72,46 @@ export function BubbleMap() {
   );
 }
 
-/** Draws each visible map; bubbles of one token keep their positions. */
+/** Draws each visible map. A bubble's position depends on the history and the map, not on the maps shown before. */
 function followMap(stage: Stage): () => void {
-  let homes = new Map<string, [number, number]>();
   let token = "";
+  let anchors: Promise<Anchors> | null = null;
+  let laidOut: History | null = null;
   return effect(() => {
     const map = shown.value;
+    const drawing = drawn.value;
     const of = history.peek();
     if (!map || !of) return;
     const mine = `${of.chain} ${of.address}`;
     const isFirst = mine !== token;
     if (isFirst) {
-      homes = new Map();
       token = mine;
       forgetColours();
       busy.value = true;
     }
-    void arrange(map, homes, stage.aspect).then((made) => {
+    if (laidOut !== of) anchors = past(of.chain, of.address).then((found) => anchorsOf(found, isNarrow.matches ? 0.85 : 1.6));
+    laidOut = of;
+    const found = anchors as Promise<Anchors>;
+    void found.then((at) => arrange(map, at, drawing)).then((made) => {
       busy.value = false;
-      if (shown.peek() !== map) {
+      if (shown.peek() !== map || drawn.peek() !== drawing) {
         if (isFirst) token = "";
         return;
       }
       palette.value = clusterColours(map);
       scene.value = made;
       stage.show(made, isFirst);
-    });
+    }).catch(failed);
   });
 }
+
+const isNarrow = matchMedia("(max-width: 960px)");
+const layers = computed(() => LAYERS.filter((one) => view.value[one]).join());
+/** The nodes to draw. It changes only with the part of the view that it depends on. */
+const drawn = computed((): Drawing => {
+  const on = new Set(layers.value.split(","));
+  return { magic: on.has("magic"), time: on.has("time"), exchanges: on.has("exchanges"), contracts: on.has("contracts"), added: new Set() };
+});
 
 /** Colours bubbles by cluster or by change, and highlights the selection. */
 function followLook(stage: Stage): () => void {
@@ -119,6 +131,7 @@ function followLook(stage: Stage): () => void {
         if (changed) return SIGNS[changeAt(bubble)] ?? "";
         return bubble.node.cluster_id === null ? "" : String(bubble.node.cluster_id);
       },
+      tinted: !changed,
       chosen: made ? highlighted(made, node, cluster) : null,
       ringed: node,
     });
@@ -210,7 +223,7 @@ function BubbleTip({ bubble: { node } }: { bubble: Bubble }) {
   return (
     <>
       <strong><bdi>{name(node)}</bdi></strong>
-      {node.kind === "magic" && <span>Magic node: connects holders, holds none itself</span>}
+      {node.kind === "magic" && <span>Magic node: connects holders{node.rank === null && "; not in the list of holders"}</span>}
       {node.kind === "time" && <span>Time node {node.time_node}: used by these within one window</span>}
       {node.rank !== null && <span>#{node.rank}, {share(node.share)}, {rough(node.amount)}</span>}
       {node.cluster_id !== null && <span>Cluster {node.cluster_id}</span>}

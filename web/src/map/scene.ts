@@ -1,23 +1,30 @@
 /** The drawn content of a map: bubbles with their positions, and one line for all links between two bubbles. */
-import type { Link, Node, TokenMap } from "../data";
-import type { Placed, Task } from "./layout";
+import { idOf, type Link, type Node, type Past, type TokenMap } from "../data";
+import type { Layer } from "../view";
+import { areaOf, type Task } from "./layout";
+import type { Asked, Placed } from "./layout.worker";
 
 export type Bubble = { id: string; node: Node; radius: number; x: number; y: number };
 export type Line = { from: Bubble; to: Bubble; links: Link[]; forth: boolean; back: boolean };
 export type Scene = { map: TokenMap; bubbles: Bubble[]; byId: Map<string, Bubble>; lines: Line[] };
+/** Positions of the nodes of a history. Bubbles of an instant are placed near them. */
+export type Anchors = { at: Map<string, [number, number]>; area: number; aspect: number };
+/** The nodes to draw: kinds besides holders, and ids of added nodes. */
+export type Drawing = Record<Layer, boolean> & { added: ReadonlySet<string> };
 
 /** The radius of a holder of the whole supply, in the map's own units; a bubble's area is its share. */
-const WHOLE = 120;
-const SMALLEST = 2.2;
+export const WHOLE = 120;
+export const SMALLEST = 2.2;
 const MAGIC = 3.8;
 const TIME = 4.4;
 
 export const isExcluded = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
 
-export function radiusOf(node: Node): number {
-  if (node.kind === "magic") return MAGIC;
-  if (node.kind === "time") return TIME;
-  return Math.max(SMALLEST, WHOLE * Math.sqrt(Math.max(0, node.share ?? 0)));
+type Sized = { kind: Node["kind"]; share: number | null };
+
+export function radiusOf({ kind, share }: Sized): number {
+  if (kind === "time") return TIME;
+  return Math.max(kind === "magic" ? MAGIC : SMALLEST, WHOLE * Math.sqrt(Math.max(0, share ?? 0)));
 }
 
 const worker = new Worker("layout.js", { type: "module" });
@@ -28,57 +35,91 @@ worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
   waiting.delete(data.number);
 });
 
-/** Lays a map out. Bubbles with a position in `homes` keep it; the positions of others are added there. */
-export async function arrange(map: TokenMap, homes: Map<string, [number, number]>, aspect: number): Promise<Scene> {
-  const drawn = drawnNodes(map);
-  const at = new Map(drawn.map((node, index) => [node.id, index]));
-  const pairs = new Map<string, { ends: [number, number]; links: Link[]; forth: boolean; back: boolean }>();
+function computed(task: { history: Omit<Task, "anchors" | "area"> } | { instant: Task }): Promise<Float64Array> {
+  return new Promise((done) => {
+    const asked: Asked = { number: ++number, ...task };
+    waiting.set(asked.number, done);
+    worker.postMessage(asked);
+  });
+}
+
+/** Lays the nodes of a history out. `aspect` is width divided by height. */
+export async function anchorsOf(past: Past, aspect: number): Promise<Anchors> {
+  const radii = past.nodes.map(radiusOf);
+  const ids = past.nodes.map((node) => idOf(node.address, node.time_node));
+  const index = new Map(ids.map((id, at) => [id, at]));
+  const links: [number, number][] = [];
+  for (const { one, other, time_node: window } of past.links) {
+    const [from, to] = [one, other].map((address) => index.get(idOf(address, window)) ?? index.get(address));
+    if (from !== undefined && to !== undefined && from !== to) links.push([from, to]);
+  }
+  const places = await computed({ history: { ids, radii, links, aspect } });
+  const at = new Map(ids.map((id, place) => [id, [places[place * 2] as number, places[place * 2 + 1] as number] as [number, number]]));
+  return { at, area: areaOf(radii), aspect };
+}
+
+/** Lays a map out. Positions depend on the history, the map and its added nodes, exchanges and contracts only. */
+export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing): Promise<Scene> {
+  const placed = placedNodes(map, drawing);
+  const radii = placed.map(radiusOf);
+  const pairs = pairsOf(map, placed);
+  const task: Task = {
+    ids: placed.map((node) => node.id),
+    radii,
+    aspect: anchors.aspect,
+    area: anchors.area,
+    anchors: placed.map((node) => anchors.at.get(node.id) ?? null),
+    links: pairs.map((pair) => pair.ends),
+  };
+  const places = await computed({ instant: task });
+  const all = placed.map((node, index): Bubble => {
+    const [x = 0, y = 0] = places.subarray(index * 2, index * 2 + 2);
+    return { id: node.id, node, radius: radii[index] ?? SMALLEST, x, y };
+  });
+  const isDrawn = ({ node }: Bubble) => (node.kind !== "magic" && node.kind !== "time") || drawing[node.kind];
+  const bubbles = all.filter(isDrawn);
+  const lines = pairs.flatMap(({ ends, links, forth, back }): Line[] => {
+    const [from, to] = ends.map((index) => all[index]) as [Bubble, Bubble];
+    return isDrawn(from) && isDrawn(to) ? [{ from, to, links, forth, back }] : [];
+  });
+  return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines };
+}
+
+type Pair = { ends: [number, number]; links: Link[]; forth: boolean; back: boolean };
+
+/** Returns the links between nodes, gathered by pair. */
+function pairsOf(map: TokenMap, nodes: Node[]): Pair[] {
+  const at = new Map(nodes.map((node, index) => [node.id, index]));
+  const pairs = new Map<number, Pair>();
   for (const link of map.links) {
     const [from, to] = [at.get(link.from), at.get(link.to)];
     if (from === undefined || to === undefined || from === to) continue;
-    const key = from < to ? `${from} ${to}` : `${to} ${from}`;
+    const key = Math.min(from, to) * nodes.length + Math.max(from, to);
     let pair = pairs.get(key);
     if (!pair) pairs.set(key, (pair = { ends: [from, to], links: [], forth: false, back: false }));
     pair.links.push(link);
     if (pair.ends[0] === from) pair.forth = true;
     else pair.back = true;
   }
-  const radii = drawn.map(radiusOf);
-  const task: Task = {
-    number: ++number,
-    ids: drawn.map((node) => node.id),
-    radii,
-    aspect: Math.min(1.9, Math.max(0.55, aspect)),
-    homes: drawn.map((node) => homes.get(node.id) ?? null),
-    links: [...pairs.values()].map((pair) => pair.ends),
-  };
-  const places = await new Promise<Float64Array>((done) => {
-    waiting.set(task.number, done);
-    worker.postMessage(task);
-  });
-  const bubbles = drawn.map((node, index): Bubble => {
-    const [x = 0, y = 0] = places.subarray(index * 2, index * 2 + 2);
-    if (!homes.has(node.id)) homes.set(node.id, [x, y]);
-    return { id: node.id, node, radius: radii[index] ?? SMALLEST, x, y };
-  });
-  const lines = [...pairs.values()].map(({ ends, links, forth, back }): Line => {
-    const [from, to] = ends.map((index) => bubbles[index]) as [Bubble, Bubble];
-    return { from, to, links, forth, back };
-  });
-  return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines };
+  return [...pairs.values()];
 }
 
-/** Returns the shown holders, the magic nodes, and the time nodes that connect at least two of them. */
-function drawnNodes(map: TokenMap): Node[] {
-  const holders = new Set(
-    map.nodes.filter((node) => node.kind === "magic" || (node.kind === "top_holder" && !isExcluded(node))).map((node) => node.id),
-  );
+/** Returns the shown holders, the magic nodes, the time nodes that connect at least two of them, and what is added. */
+function placedNodes(map: TokenMap, { exchanges, contracts, added }: Drawing): Node[] {
+  const isPlaced = (node: Node) => {
+    if (node.kind === "time") return false;
+    if (node.kind === "magic" || added.has(node.id)) return true;
+    if (isExcluded(node)) return node.is_cex ? exchanges : contracts;
+    return node.kind === "top_holder";
+  };
+  const holders = new Set(map.nodes.filter((node) => isPlaced(node)).map((node) => node.id));
   const neighbours = (node: Node) => (map.linksOf.get(node.id) ?? []).flatMap((link) => [link.from, link.to]).filter((id) => holders.has(id));
   return map.nodes.filter((node) => holders.has(node.id) || (node.kind === "time" && new Set(neighbours(node)).size > 1));
 }
 
-/** Returns the box around all bubbles: left, top, right, bottom. */
+/** Returns the box around all bubbles: left, top, right, bottom. Its edges move in steps, so that the view rests mostly. */
 export function bounds(bubbles: Bubble[]): [number, number, number, number] {
+  if (!bubbles.length) return [-100, -100, 100, 100];
   const box: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const { x, y, radius } of bubbles) {
     box[0] = Math.min(box[0], x - radius);
@@ -86,5 +127,8 @@ export function bounds(bubbles: Bubble[]): [number, number, number, number] {
     box[2] = Math.max(box[2], x + radius);
     box[3] = Math.max(box[3], y + radius);
   }
-  return bubbles.length ? box : [-100, -100, 100, 100];
+  const step = 2 ** Math.floor(Math.log2(Math.max(box[2] - box[0], box[3] - box[1]) / 12));
+  const [left, top] = [box[0], box[1]].map((edge) => Math.floor(edge / step) * step) as [number, number];
+  const [right, bottom] = [box[2], box[3]].map((edge) => Math.ceil(edge / step) * step) as [number, number];
+  return [left, top, right, bottom];
 }

@@ -4,36 +4,26 @@
  */
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
-import { colours, inkOn } from "../colours";
-import { cut, share } from "../format";
+import { forgetFont, type Look, paintBubble, paintChosenLines, paintLines, paintText, paintTints, type Shape } from "./brush";
 import { bounds, type Bubble, type Line, type Scene } from "./scene";
 
-/** The look of bubbles, which follows clusters, comparison and selection. */
-export type Look = {
-  fill: (bubble: Bubble) => string;
-  /** Text in a bubble that is large enough, for example the number of its cluster. */
-  sign: (bubble: Bubble) => string;
-  /** Ids of the highlighted bubbles; all others are dimmed. Null: no highlight. */
-  chosen: Set<string> | null;
-  /** Id of the bubble with a ring. */
-  ringed: string;
-};
-
-type Drawn = { bubble: Bubble; x: number; y: number; radius: number; alpha: number; from: [number, number, number, number]; to: [number, number, number, number] };
+type Tuple = [number, number, number, number];
+type Drawn = Shape & { from: Tuple; to: Tuple };
 
 const MOVE_MILLISECONDS = 550;
 /** With more lines than this, lines are redrawn only after a movement has ended. */
 const MANY_LINES = 900;
 /** Lines to draw in one frame while they are hidden. */
 const LINES_AT_ONCE = 1_000;
-const ARROWS_UP_TO = 700;
 const SETTLED_MILLISECONDS = 140;
 const MOST_PIXELS = 2;
 
 export class Stage {
   scene: Scene | null = null;
   onZoom: () => void = () => undefined;
-  private look: Look = { fill: () => "#888888", sign: () => "", chosen: null, ringed: "" };
+  /** Duration of a movement through time. */
+  pace = MOVE_MILLISECONDS;
+  private look: Look = { fill: () => "#888888", sign: () => "", tinted: false, chosen: null, ringed: "" };
   private drawn = new Map<string, Drawn>();
   private camera: ZoomTransform = zoomIdentity;
   private linksCamera: ZoomTransform = zoomIdentity;
@@ -45,11 +35,11 @@ export class Stage {
   private settled = 0;
   private linksStale = true;
   private linesPainted = 0;
-  private font = "";
   private bubblesStale = true;
   private fitting = true;
-  /** The fitted box. It does not change while the map moves through time, so that the picture stays steady. */
   private box = bounds([]);
+  /** The movement of the camera to the box of the next map. */
+  private flight: { from: ZoomTransform; to: ZoomTransform } | null = null;
   private readonly links: CanvasRenderingContext2D;
   private readonly top: CanvasRenderingContext2D;
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -63,7 +53,7 @@ export class Stage {
     this.top = above.getContext("2d") as CanvasRenderingContext2D;
     this.zoomed.on("zoom", ({ transform, sourceEvent }: { transform: ZoomTransform; sourceEvent: Event | null }) => {
       this.camera = transform;
-      if (sourceEvent) this.fitting = false;
+      if (sourceEvent) this.land();
       this.cameraMoved();
     });
     this.zoomed.on("start", () => clearTimeout(this.settled));
@@ -95,19 +85,18 @@ export class Stage {
       const [x, y, radius, alpha] = from;
       this.drawn.set(bubble.id, { bubble, x, y, radius, alpha, from, to });
     }
-    if (isFirst) this.fit();
-    this.moving = this.calm.matches ? -Infinity : performance.now();
+    const isCalm = this.calm.matches;
+    if (isFirst || isCalm) this.refit();
+    else if (this.fitting) this.fly();
+    this.moving = isCalm ? -Infinity : performance.now();
     if (scene.lines.length > MANY_LINES) this.below.style.opacity = "0";
     this.changed();
   }
 
-  /** Width divided by height. */
-  get aspect(): number {
-    return this.width > 1 ? this.width / this.height : 1.5;
-  }
-
   setLook(look: Look): void {
+    const isStale = look.tinted || this.look.tinted;
     this.look = look;
+    if (isStale) this.linksStale = true;
     this.bubblesStale = true;
     this.below.classList.toggle("back", look.chosen !== null);
     this.wake();
@@ -122,30 +111,48 @@ export class Stage {
 
   /** Shows all bubbles. */
   fit(): void {
-    if (!this.scene) return;
-    this.box = bounds(this.scene.bubbles);
     this.fitting = true;
-    this.fitBox();
+    this.refit();
   }
 
-  private fitBox(): void {
-    if (this.width < 2) return;
+  /** Fits the camera to the visible map, unless someone moved it. */
+  private refit(): void {
+    this.flight = null;
+    if (!this.scene || !this.fitting) return;
+    this.box = bounds(this.scene.bubbles);
+    if (this.width > 1) select(this.above).call(this.zoomed.transform, this.fitted());
+  }
+
+  /** Lets the camera follow the movement to the visible map. */
+  private fly(): void {
+    this.box = bounds(this.scene?.bubbles ?? []);
+    const to = this.fitted();
+    const { x, y, k } = this.camera;
+    this.flight = to.x === x && to.y === y && to.k === k ? null : { from: this.camera, to };
+  }
+
+  /** Ends the movement of the camera: someone moves it. */
+  private land(): void {
+    this.fitting = false;
+    this.flight = null;
+  }
+
+  private fitted(): ZoomTransform {
     const [left, top, right, bottom] = this.box;
-    const scale = Math.min(6, 0.92 * Math.min(this.width / (right - left), this.height / (bottom - top)));
-    const to = zoomIdentity
+    const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), this.height / (bottom - top)));
+    return zoomIdentity
       .translate(this.width / 2, this.height / 2)
       .scale(scale)
       .translate(-(left + right) / 2, -(top + bottom) / 2);
-    select(this.above).call(this.zoomed.transform, to);
   }
 
   zoomBy(factor: number): void {
-    this.fitting = false;
+    this.land();
     select(this.above).call(this.zoomed.scaleBy, factor);
   }
 
   panBy(x: number, y: number): void {
-    this.fitting = false;
+    this.land();
     select(this.above).call(this.zoomed.translateBy, x / this.camera.k, y / this.camera.k);
   }
 
@@ -155,7 +162,7 @@ export class Stage {
     if (!bubble) return;
     const [x, y] = this.camera.apply([bubble.x, bubble.y]);
     if (x > 20 && y > 20 && x < this.width - 20 && y < this.height - 20) return;
-    this.fitting = false;
+    this.land();
     select(this.above).call(this.zoomed.translateTo, bubble.x, bubble.y);
   }
 
@@ -214,10 +221,15 @@ export class Stage {
     return chosen !== null && chosen.has(line.from.id) && chosen.has(line.to.id);
   }
 
-  private places(): { id: string; x: number; y: number; radius: number }[] {
+  /** Pixels per unit of the map. */
+  get zoom(): number {
+    return this.camera.k;
+  }
+
+  private places(): { id: string; x: number; y: number; radius: number; world: [number, number, number] }[] {
     return (this.scene?.bubbles ?? []).map(({ id, x, y, radius }) => {
       const [left, top] = this.camera.apply([x, y]);
-      return { id, x: left, y: top, radius: radius * this.camera.k };
+      return { id, x: left, y: top, radius: radius * this.camera.k, world: [x, y, radius] };
     });
   }
 
@@ -230,9 +242,9 @@ export class Stage {
       canvas.width = Math.round(this.width * this.density);
       canvas.height = Math.round(this.height * this.density);
     }
-    this.font = ""; // resizing a canvas resets its font
+    forgetFont();
     this.zoomed.extent([[0, 0], [this.width, this.height]]);
-    if (this.fitting) this.fitBox();
+    this.refit();
     this.changed();
     this.paint(performance.now());
   }
@@ -261,7 +273,7 @@ export class Stage {
   private paint(now: number): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    const part = Math.min(1, (now - this.moving) / MOVE_MILLISECONDS);
+    const part = Math.min(1, (now - this.moving) / this.pace);
     const wasMoving = this.moving !== 0;
     if (wasMoving) this.move(Math.max(0, part));
     const many = (this.scene?.lines.length ?? 0) > MANY_LINES;
@@ -287,7 +299,14 @@ export class Stage {
       Object.assign(one, { x, y, radius, alpha });
       if (part === 1 && alpha === 0) this.drawn.delete(id);
     }
-    if (part === 1) this.moving = 0;
+    const { flight } = this;
+    if (flight) {
+      const [x, y, k] = (["x", "y", "k"] as const).map((axis) => flight.from[axis] + (flight.to[axis] - flight.from[axis]) * eased) as [number, number, number];
+      select(this.above).call(this.zoomed.transform, zoomIdentity.translate(x, y).scale(k));
+    }
+    if (part < 1) return;
+    this.moving = 0;
+    this.flight = null;
   }
 
   private prepare(context: CanvasRenderingContext2D): void {
@@ -307,126 +326,27 @@ export class Stage {
       this.linksCamera = this.camera;
     }
     const lines = this.scene?.lines ?? [];
-    context.strokeStyle = context.fillStyle = colours.peek().link;
-    context.lineWidth = 1 / this.camera.k;
-    const arrows = lines.length <= ARROWS_UP_TO;
-    const faint = Math.max(0.3, Math.min(1, 700 / lines.length)); // thousands of lines would hide each other
+    if (this.linesPainted === 0) paintTints(context, this.drawn, lines, this.look);
     const end = Math.min(lines.length, this.linesPainted + most);
-    for (const line of lines.slice(this.linesPainted, end)) {
-      const [from, to] = [this.drawn.get(line.from.id), this.drawn.get(line.to.id)];
-      if (!from || !to) continue;
-      context.globalAlpha = faint * Math.min(from.alpha, to.alpha);
-      context.beginPath();
-      context.moveTo(from.x, from.y);
-      context.lineTo(to.x, to.y);
-      context.stroke();
-      if (arrows && line.forth) this.arrow(context, from, to, 5);
-      if (arrows && line.back) this.arrow(context, to, from, 5);
-    }
-    context.globalAlpha = 1;
+    paintLines(context, this.drawn, lines.slice(this.linesPainted, end), lines.length, this.camera.k);
     this.linesPainted = end === lines.length ? 0 : end;
     return end < lines.length;
-  }
-
-  private arrow(context: CanvasRenderingContext2D, from: Drawn, to: Drawn, size: number): void {
-    const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
-    const [x, y] = [(to.x - from.x) / length, (to.y - from.y) / length];
-    const wide = size / this.camera.k;
-    const [tipX, tipY] = [to.x - x * (to.radius + 0.5), to.y - y * (to.radius + 0.5)];
-    const [backX, backY] = [tipX - x * wide * 1.6, tipY - y * wide * 1.6];
-    context.beginPath();
-    context.moveTo(tipX, tipY);
-    context.lineTo(backX - y * wide * 0.6, backY + x * wide * 0.6);
-    context.lineTo(backX + y * wide * 0.6, backY - x * wide * 0.6);
-    context.fill();
   }
 
   private paintBubbles(): void {
     const context = this.top;
     this.prepare(context);
-    const { chosen, ringed } = this.look;
-    if (chosen) this.paintChosenLinks(context);
+    const { chosen } = this.look;
+    const { k } = this.camera;
+    if (chosen) paintChosenLines(context, this.drawn, (this.scene?.lines ?? []).filter((line) => this.isHighlighted(line)), k);
     for (const one of this.drawn.values()) {
       const isBright = !chosen || chosen.has(one.bubble.id);
       context.globalAlpha = one.alpha * (isBright ? 1 : 0.22);
-      this.paintBubble(context, one, one.bubble.id === ringed);
+      paintBubble(context, one, this.look, k);
     }
     context.globalAlpha = 1;
     for (const one of this.drawn.values()) {
-      if (one.alpha > 0.6 && (!chosen || chosen.has(one.bubble.id))) this.paintText(context, one);
+      if (one.alpha > 0.6 && (!chosen || chosen.has(one.bubble.id))) paintText(context, one, this.look, k);
     }
-  }
-
-  private paintChosenLinks(context: CanvasRenderingContext2D): void {
-    context.strokeStyle = context.fillStyle = colours.peek().quiet;
-    context.lineWidth = 1.4 / this.camera.k;
-    for (const line of this.scene?.lines ?? []) {
-      if (!this.isHighlighted(line)) continue;
-      const [from, to] = [this.drawn.get(line.from.id), this.drawn.get(line.to.id)];
-      if (!from || !to) continue;
-      context.beginPath();
-      context.moveTo(from.x, from.y);
-      context.lineTo(to.x, to.y);
-      context.stroke();
-      if (line.forth) this.arrow(context, from, to, 7);
-      if (line.back) this.arrow(context, to, from, 7);
-    }
-  }
-
-  private paintBubble(context: CanvasRenderingContext2D, one: Drawn, isRinged: boolean): void {
-    const { k } = this.camera;
-    const { kind } = one.bubble.node;
-    const { x, y } = one;
-    const radius = Math.max(one.radius, 1.2 / k);
-    const fill = this.look.fill(one.bubble);
-    context.beginPath();
-    if (kind === "time") {
-      context.moveTo(x, y - radius);
-      context.lineTo(x + radius, y);
-      context.lineTo(x, y + radius);
-      context.lineTo(x - radius, y);
-      context.closePath();
-    } else context.arc(x, y, radius, 0, 2 * Math.PI);
-    if (kind === "top_holder") {
-      context.fillStyle = fill;
-      context.fill();
-      context.strokeStyle = colours.peek().edge;
-      context.lineWidth = 1 / k;
-    } else {
-      context.fillStyle = colours.peek().ground;
-      context.fill();
-      context.strokeStyle = kind === "time" ? colours.peek().quiet : fill;
-      context.lineWidth = Math.min(radius * 0.4, (kind === "time" ? 1.4 : 2) / k);
-    }
-    context.stroke();
-    if (!isRinged) return;
-    context.beginPath();
-    context.arc(x, y, radius + 4 / k, 0, 2 * Math.PI);
-    context.strokeStyle = colours.peek().strong;
-    context.lineWidth = 2.5 / k;
-    context.stroke();
-  }
-
-  /** Sets the font only if it changed, because parsing a font is slower than drawing a word. */
-  private setFont(context: CanvasRenderingContext2D, font: string): void {
-    if (this.font !== font) context.font = this.font = font;
-  }
-
-  private paintText(context: CanvasRenderingContext2D, { bubble, x, y, radius }: Drawn): void {
-    const { k } = this.camera;
-    const seen = radius * k;
-    if (seen < 9 || bubble.node.kind !== "top_holder") return;
-    const sign = this.look.sign(bubble);
-    const lines = seen < 26 ? [sign] : [seen > 34 && bubble.node.label ? cut(bubble.node.label, Math.floor(seen / 4.2)) : "", share(bubble.node.share), sign];
-    const texts = lines.filter(Boolean);
-    if (!texts.length) return;
-    context.fillStyle = inkOn(this.look.fill(bubble));
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    const size = Math.round(Math.min(13, seen < 26 ? seen * 0.95 : 11.5) * 2) / 2 / k;
-    texts.forEach((text, at) => {
-      this.setFont(context, `${text === sign ? 600 : 450} ${size}px system-ui, sans-serif`);
-      context.fillText(text, x, y + (at - (texts.length - 1) / 2) * size * 1.25, radius * 1.8);
-    });
   }
 }

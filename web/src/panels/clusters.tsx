@@ -53,8 +53,8 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
     <>
       <h2><ClusterMark number={cluster.cluster_id} called="Cluster " /></h2>
       <p class="lead">
-        {count(cluster.holder_count)} holders{cluster.magic_node_count ? ` and ${cluster.magic_node_count} magic ${cluster.magic_node_count === 1 ? "node" : "nodes"}` : ""} hold{" "}
-        <b>{share(cluster.share)}</b> of the supply, <span title={exact(cluster.amount)}>{rough(cluster.amount)}</span>.
+        {count(cluster.holder_count)} holders hold <b>{share(cluster.share)}</b> of the supply,{" "}
+        <span title={exact(cluster.amount)}>{rough(cluster.amount)}</span>. <MagicHoldings nodes={members.filter((node) => node.kind === "magic")} />
       </p>
       <details open>
         <summary>Members <span class="quiet">{members.length}</span></summary>
@@ -79,6 +79,22 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
       )}
     </>
   );
+}
+
+/** The holdings of the magic nodes of a cluster, which are not part of the cluster's share. */
+function MagicHoldings({ nodes }: { nodes: Node[] }) {
+  if (!nodes.length) return null;
+  const connect = nodes.length === 1 ? "1 magic node connects them" : `${nodes.length} magic nodes connect them`;
+  return <>{connect}; {magicHoldings(nodes)}.</>;
+}
+
+/** Returns a clause about what magic nodes hold, such as "31 of 40 hold another 4.50%". */
+export function magicHoldings(nodes: Node[]): string {
+  const held = nodes.filter((node) => node.share !== null);
+  const together = held.reduce((sum, node) => sum + (node.share ?? 0), 0);
+  if (!held.length) return nodes.length === 1 ? "it is not in the list of holders" : "none is in the list of holders";
+  if (nodes.length === 1) return `it holds another ${share(together)}`;
+  return `${held.length} of ${nodes.length} are in the list of holders, with another ${share(together)}`;
 }
 
 /** Returns links of members with time nodes that at least two of them used. */

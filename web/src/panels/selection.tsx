@@ -36,6 +36,7 @@ function HolderCard({ node }: { node: Node }) {
       <p class="address"><code dir="ltr">{cut(node.address, 120)}</code><Copy text={node.address} what="address" /></p>
       <dl class="facts">
         {node.rank !== null && <Fact name="Rank">{count(node.rank)}</Fact>}
+        {node.kind === "magic" && node.rank === null && <Fact name="Share">not in the list of holders</Fact>}
         {node.share !== null && <Fact name="Share">{share(node.share)}</Fact>}
         {node.cluster_id !== null && <Fact name="Cluster"><ClusterMark number={node.cluster_id} /></Fact>}
         {node.degree !== null && <Fact name="Counterparties">{count(node.degree)}</Fact>}

@@ -1,0 +1,143 @@
+"""The layout of the shipped page, in Chromium's worker: no overlap at any instant, whatever was laid out before."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import random
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from holderlake.explorer.app import STATIC
+from tests.browser import opened_browser
+
+Task = Mapping[str, Any]
+
+LAY_OUT = """
+async (tasks) => {
+    const worker = new Worker("layout.js", { type: "module" });
+    const placed = [];
+    for (const task of tasks) {
+        const answer = new Promise((done) => { worker.onmessage = ({ data }) => done([...data.places]); });
+        worker.postMessage({ number: 1, ...task });
+        placed.push(await answer);
+    }
+    worker.terminate();
+    return placed;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """Open a page of the folder that has the shipped layout."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=STATIC))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with opened_browser() as browser:
+        opened = browser.new_page()
+        opened.goto(f"http://127.0.0.1:{server.server_port}/licences.txt")
+        yield opened
+    server.shutdown()
+    server.server_close()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+def history(seed: int, instants: int) -> list[list[tuple[str, float]]]:
+    """Return the nodes of each instant of a random history, with their radii: holders come, go, grow and shrink."""
+    chance = random.Random(seed)
+    holders = {f"0x{chance.getrandbits(160):040x}": chance.paretovariate(0.8) for _ in range(chance.randint(2, 250))}
+    found = []
+    for _ in range(instants):
+        holders = {
+            address: max(1e-9, held * chance.lognormvariate(0, 0.5))
+            for address, held in holders.items()
+            if chance.random() > 0.03
+        } | {f"0x{chance.getrandbits(160):040x}": chance.paretovariate(0.8) for _ in range(chance.randrange(8))}
+        supply = sum(holders.values()) * 1.2
+        found.append([(address, max(2.2, 120 * math.sqrt(held / supply))) for address, held in holders.items()])
+    return found
+
+
+def tasks_of(seed: int, instants: int) -> tuple[Task, list[Task]]:
+    """Return the layout tasks of a random history, and of each of its instants, as the page makes them."""
+    chance, nodes = random.Random(seed), history(seed, instants)
+    radii: dict[str, float] = {}
+    for address, radius in itertools.chain.from_iterable(nodes):
+        radii.setdefault(address, radius)
+    known = list(radii)[:200]  # the page lays a limited number of nodes out
+    links = [chance.sample(range(len(known)), 2) for _ in range(len(known))] if len(known) > 1 else []
+    common = {"aspect": chance.choice([0.85, 1.6])}
+    past = common | {"ids": known, "radii": [radii[one] for one in known], "links": links}
+    tasks = [
+        common | {"ids": [one for one, _ in at], "radii": [radius for _, radius in at], "links": _ties(at, chance)}
+        for at in nodes
+    ]
+    return past, tasks
+
+
+def _ties(at: list[tuple[str, float]], chance: random.Random) -> list[list[int]]:
+    return [chance.sample(range(len(at)), 2) for _ in range(60)] if len(at) > 1 else []
+
+
+def laid_out(page: Page, past: Task, tasks: list[Task]) -> list[list[tuple[float, float]]]:
+    """Return the positions at each instant."""
+    [anchors] = page.evaluate(LAY_OUT, [{"history": past}])
+    places = dict(zip(past["ids"], _points(anchors), strict=True))
+    area = sum((radius + 2) ** 2 for radius in past["radii"])
+    asked = [{"instant": {**task, "area": area, "anchors": [places.get(one) for one in task["ids"]]}} for task in tasks]
+    return [_points(one) for one in page.evaluate(LAY_OUT, asked)]
+
+
+def _points(flat: list[float]) -> list[tuple[float, float]]:
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def overlaps(task: Task, points: list[tuple[float, float]]) -> list[tuple[str, str]]:
+    bubbles = zip(task["ids"], task["radii"], points, strict=True)
+    return [
+        (one, other)
+        for (one, radius, at), (other, other_radius, other_at) in itertools.combinations(bubbles, 2)
+        if not math.dist(at, other_at) >= radius + other_radius
+    ]
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, pytest.param(3, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long)]
+)
+def test_no_bubbles_overlap_at_any_instant(page: Page, seed: int) -> None:
+    past, tasks = tasks_of(seed, 50)
+    for task, points in zip(tasks, laid_out(page, past, tasks), strict=True):
+        assert overlaps(task, points) == []
+
+
+def test_positions_do_not_depend_on_the_instants_before(page: Page) -> None:
+    past, tasks = tasks_of(5, 8)
+    forth, back = laid_out(page, past, tasks), laid_out(page, past, tasks[::-1])
+    assert forth == back[::-1]
+    assert laid_out(page, past, tasks[3:4]) == [forth[3]]
+
+
+def test_bubbles_at_one_place_are_separated(page: Page) -> None:
+    ids = [f"0x{number:040x}" for number in range(120)]
+    same = {"ids": ids, "radii": [20.0 + each % 7 for each in range(120)], "aspect": 1.6, "links": []}
+    task = {**same, "area": 1e9, "anchors": [[0.0, 0.0]] * 120}
+    [points] = [_points(one) for one in page.evaluate(LAY_OUT, [{"instant": task}])]
+    assert overlaps(task, points) == []
+
+
+def test_order_of_the_holders_does_not_move_them(page: Page) -> None:
+    past, [task] = tasks_of(7, 1)
+    order = random.Random(7).sample(range(len(task["ids"])), len(task["ids"]))
+    turned = {**task, "links": [], **{name: [task[name][each] for each in order] for name in ("ids", "radii")}}
+    [first], [second] = laid_out(page, past, [{**task, "links": []}]), laid_out(page, past, [turned])
+    assert [first[each] for each in order] == second

@@ -1,0 +1,179 @@
+/** Draws the parts of a map on a canvas: tints of clusters, lines with arrows, bubbles with their texts. */
+import { colours, mixed, textOn } from "../colours";
+import { cut, share } from "../format";
+import type { Bubble, Line } from "./scene";
+
+/** The look of bubbles, which follows clusters, comparison and selection. */
+export type Look = {
+  fill: (bubble: Bubble) => string;
+  /** Text in a bubble that is large enough, for example the number of its cluster. */
+  sign: (bubble: Bubble) => string;
+  /** Whether clusters are tinted. */
+  tinted: boolean;
+  /** Ids of the highlighted bubbles; all others are dimmed. Null: no highlight. */
+  chosen: Set<string> | null;
+  /** Id of the bubble with a ring. */
+  ringed: string;
+};
+
+/** A bubble at one moment of an animation. */
+export type Shape = { bubble: Bubble; x: number; y: number; radius: number; alpha: number };
+type Shapes = ReadonlyMap<string, Shape>;
+
+const TINT_WIDTH = 5;
+/** With more lines, only those of the selection have arrows. */
+const ARROWS_UP_TO = 700;
+
+/** Tints the ground around the bubbles and lines of each cluster; colour-blind people need more than a colour. */
+export function paintTints(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look): void {
+  if (!look.tinted) return;
+  const { ground, tint } = colours.peek();
+  const rounds = new Map<number, Shape[]>();
+  for (const shape of shapes.values()) {
+    const { cluster_id: number, kind } = shape.bubble.node;
+    if (number === null || kind === "time") continue;
+    const found = rounds.get(number);
+    if (found) found.push(shape);
+    else rounds.set(number, [shape]);
+  }
+  const isSparse = lines.length <= ARROWS_UP_TO; // thousands of wide lines would tint everything
+  const ties = Map.groupBy(isSparse ? lines : [], ({ from, to }) => (from.node.cluster_id === to.node.cluster_id ? from.node.cluster_id : null));
+  context.lineCap = "round";
+  for (const [number, members] of rounds) {
+    context.fillStyle = context.strokeStyle = mixed(ground, look.fill((members[0] as Shape).bubble), tint);
+    context.lineWidth = TINT_WIDTH * 2;
+    context.beginPath();
+    for (const { from, to } of ties.get(number) ?? []) {
+      const [one, two] = [shapes.get(from.id), shapes.get(to.id)];
+      if (!one || !two) continue;
+      context.moveTo(one.x, one.y);
+      context.lineTo(two.x, two.y);
+    }
+    context.stroke();
+    context.beginPath();
+    for (const { x, y, radius } of members) {
+      context.moveTo(x + radius + TINT_WIDTH, y);
+      context.arc(x, y, radius + TINT_WIDTH, 0, 2 * Math.PI);
+    }
+    context.fill();
+  }
+}
+
+/** Draws lines; `of` is the number of all lines of the map. `zoom` is pixels per unit. */
+export function paintLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], of: number, zoom: number): void {
+  context.strokeStyle = context.fillStyle = colours.peek().link;
+  context.lineWidth = 1 / zoom;
+  const arrows = of <= ARROWS_UP_TO;
+  const faint = Math.max(0.3, Math.min(1, 700 / of)); // thousands of lines would hide each other
+  for (const line of lines) {
+    const [from, to] = [shapes.get(line.from.id), shapes.get(line.to.id)];
+    if (!from || !to) continue;
+    context.globalAlpha = faint * Math.min(from.alpha, to.alpha);
+    paintLine(context, line, from, to, arrows ? 5 / zoom : 0);
+  }
+  context.globalAlpha = 1;
+}
+
+export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], zoom: number): void {
+  context.strokeStyle = context.fillStyle = colours.peek().quiet;
+  context.lineWidth = 1.4 / zoom;
+  for (const line of lines) {
+    const [from, to] = [shapes.get(line.from.id), shapes.get(line.to.id)];
+    if (from && to) paintLine(context, line, from, to, 7 / zoom);
+  }
+}
+
+function paintLine(context: CanvasRenderingContext2D, line: Line, from: Shape, to: Shape, arrow: number): void {
+  context.beginPath();
+  context.moveTo(from.x, from.y);
+  context.lineTo(to.x, to.y);
+  context.stroke();
+  if (!arrow) return;
+  if (line.forth) paintArrow(context, from, to, arrow);
+  if (line.back) paintArrow(context, to, from, arrow);
+}
+
+function paintArrow(context: CanvasRenderingContext2D, from: Shape, to: Shape, wide: number): void {
+  context.beginPath();
+  arrowOf(from, to, wide).forEach(([x, y], at) => (at ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.fill();
+}
+
+/** Returns the three corners of an arrow's head. */
+export function arrowOf(from: Round, to: Round, wide: number): [number, number][] {
+  const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+  const [x, y] = [(to.x - from.x) / length, (to.y - from.y) / length];
+  const [tipX, tipY] = [to.x - x * (to.radius + 0.5), to.y - y * (to.radius + 0.5)];
+  const [backX, backY] = [tipX - x * wide * 1.6, tipY - y * wide * 1.6];
+  const side = wide * 0.6;
+  return [[tipX, tipY], [backX - y * side, backY + x * side], [backX + y * side, backY - x * side]];
+}
+
+type Round = { x: number; y: number; radius: number };
+
+export function paintBubble(context: CanvasRenderingContext2D, shape: Shape, look: Look, zoom: number): void {
+  const { kind } = shape.bubble.node;
+  const { x, y } = shape;
+  const { edge, ground, quiet, strong } = colours.peek();
+  const radius = Math.max(shape.radius, 1.2 / zoom);
+  const fill = look.fill(shape.bubble);
+  context.beginPath();
+  if (kind === "time") {
+    context.moveTo(x, y - radius);
+    context.lineTo(x + radius, y);
+    context.lineTo(x, y + radius);
+    context.lineTo(x - radius, y);
+    context.closePath();
+  } else context.arc(x, y, radius, 0, 2 * Math.PI);
+  if (kind === "magic" || kind === "time") {
+    context.fillStyle = ground;
+    context.strokeStyle = kind === "time" ? quiet : fill;
+    context.lineWidth = Math.min(radius * 0.4, (kind === "time" ? 1.4 : 2.5) / zoom);
+  } else {
+    context.fillStyle = fill;
+    context.strokeStyle = edge;
+    context.lineWidth = 1 / zoom;
+  }
+  context.fill();
+  context.stroke();
+  if (shape.bubble.id !== look.ringed) return;
+  context.beginPath();
+  context.arc(x, y, radius + 4 / zoom, 0, 2 * Math.PI);
+  context.strokeStyle = strong;
+  context.lineWidth = 2.5 / zoom;
+  context.stroke();
+}
+
+/** The texts of a bubble that is `seen` pixels in radius, from top to bottom, and their size in pixels. */
+export function textsOf({ node }: Bubble, sign: string, seen: number): { texts: string[]; size: number } {
+  const size = Math.round(Math.min(13, seen < 26 ? seen * 0.95 : 11.5) * 2) / 2;
+  if (seen < 9 || node.kind === "time" || node.kind === "magic") return { texts: [], size };
+  const label = seen > 34 && node.label ? cut(node.label, Math.floor(seen / 4.2)) : "";
+  return { texts: (seen < 26 ? [sign] : [label, share(node.share), sign]).filter(Boolean), size };
+}
+
+let font = "";
+
+/** Sets the font only if it changed, because parsing a font is slower than drawing a word. */
+function setFont(context: CanvasRenderingContext2D, next: string): void {
+  if (font !== next) context.font = font = next;
+}
+
+/** Resizing a canvas resets its font. */
+export function forgetFont(): void {
+  font = "";
+}
+
+export function paintText(context: CanvasRenderingContext2D, { bubble, x, y, radius }: Shape, look: Look, zoom: number): void {
+  const sign = look.sign(bubble);
+  const { texts, size } = textsOf(bubble, sign, radius * zoom);
+  if (!texts.length) return;
+  context.fillStyle = textOn(look.fill(bubble));
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  const high = size / zoom;
+  texts.forEach((text, at) => {
+    setFont(context, `${text === sign ? 600 : 450} ${high}px system-ui, sans-serif`);
+    context.fillText(text, x, y + (at - (texts.length - 1) / 2) * high * 1.25, radius * 1.8);
+  });
+}
