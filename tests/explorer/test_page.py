@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from datetime import date
 from itertools import combinations
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -115,8 +118,8 @@ def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> No
     box = page.get_by_role("combobox", name="Token")
     for text in ("crowd eth", "tide pool", TIDE[:12], "TIDE"):
         box.fill(text)
-        expect(page.get_by_role("option")).to_have_count(1)
-        expect(page.get_by_role("option")).to_contain_text("Crowd" if "crowd" in text else "Tide Pool")
+        expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
+        expect(page.get_by_role("listbox").get_by_role("option")).to_contain_text("Crowd" if "crowd" in text else "Tide Pool")
     box.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Tide Pool")
     assert f"token={TIDE}" in page.url
@@ -165,7 +168,7 @@ def test_history_plays_to_its_end(open_page: Open) -> None:
 @pytest.mark.long
 def test_two_dates_are_compared(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=compare"))
-    page.get_by_label("Earlier date").select_option(label="1 Jan 2026")
+    page.get_by_label("Compare with").select_option(label="1 Jan 2026")
     panel = page.get_by_role("tabpanel")
     expect(panel.get_by_role("row", name="Score 40 45 +5")).to_be_visible()
     found = {
@@ -178,6 +181,56 @@ def test_two_dates_are_compared(open_page: Open) -> None:
     assert "2.00% → 7.00%" in found["Grew"][0]
     assert "+50M" in found["Grew"][0]
     expect(page.get_by_label("What the colours mean")).to_contain_text("grew")
+
+
+def test_the_earlier_of_two_compared_dates_is_first_whichever_the_map_shows(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=compare&at=20260101T000000Z&with=20260601T000000Z"))
+    panel = page.get_by_role("tabpanel")
+    expect(panel.get_by_role("row", name="Score 40 45 +5")).to_be_visible()
+    expect(panel).to_contain_text("Changes from 1 Jan 2026 to 1 Jun 2026")
+
+
+def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    drawn = set(world(page))
+    for label, query in (("magic nodes", "magic=no"), ("time nodes", "time=no"), ("exchanges", "exchanges=")):
+        page.get_by_label(label, exact=True).click()
+        page.wait_for_function(f"() => location.search.includes('{query}')")
+    other = set(world(open_page(of(TIDE, "&magic=no&time=no&exchanges="))))
+    assert MAGIC in drawn - other
+    assert EXCHANGE in other - drawn
+    assert not any(one.startswith("time") for one in other)
+
+
+def test_the_slider_has_true_time_and_goes_to_the_nearest_date(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    slider = page.get_by_role("slider", name="Date")
+    first, last = (int(slider.get_attribute(name) or 0) for name in ("min", "max"))
+    assert (last - first) / 86_400 == (date(2026, 6, 1) - date(2026, 1, 1)).days
+    slider.fill(str(first + 86_400 * 40))  # nine days into February
+    settled(page, "20260201")
+    slider.press("ArrowRight")
+    settled(page, "20260301")
+    page.get_by_role("button", name="Zoom into the time around this date").click()
+    assert int(slider.get_attribute("max") or 0) < last
+    expect(page.get_by_label("Dates a second").locator("option")).to_have_text(["1/s", "2/s", "5/s", "10/s", "30/s"])
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("Picture", b"\x89PNG"), ("Drawing", b"<svg xmlns="), ("Nodes", b"kind,rank,")]
+)
+def test_a_map_is_saved(open_page: Open, name: str, begins: bytes) -> None:
+    page = open_page(of(TIDE))
+    page.get_by_text("Save", exact=True).click()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=re.compile(name)).click()
+    saved = Path(waiting.value.path()).read_bytes()
+    assert saved.startswith(begins)
+    assert waiting.value.suggested_filename.startswith("TIDE_20260601T000000Z.")
+    if name == "Nodes":
+        assert f"{TEAM},Tide: Team,0.09,123456789.000000000000000001" in saved.decode()
+    if name == "Drawing":
+        assert ElementTree.fromstring(saved).tag == "{http://www.w3.org/2000/svg}svg"
 
 
 @pytest.mark.long
@@ -335,7 +388,7 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
         page.get_by_role("tabpanel").locator("tbody tr").nth(number).get_by_role("button").first.click()
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Holder")
     page.get_by_role("combobox", name="Token").fill("<script>")
-    expect(page.get_by_role("option")).to_have_count(1)
+    expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
     assert page.evaluate("() => [window.harmed ?? null, document.images.length]") == [None, 1]
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 

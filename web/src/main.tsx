@@ -12,10 +12,11 @@ import { Concentration } from "./panels/concentration";
 import { Excluded, Holders } from "./panels/holders";
 import { Links } from "./panels/links";
 import { Picker } from "./panels/picker";
+import { Save } from "./panels/save";
 import { Copy, Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
 import { changeOf, follow, history, instant, spoken, title } from "./state";
-import { show, TABS, view, type Tab } from "./view";
+import { show, TABS, view, type Layer, type Tab } from "./view";
 
 const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
   holders: ["Holders", () => <Holders />],
@@ -32,7 +33,7 @@ function App() {
       <header>
         <a class="brand" href="./"><img src="icon.svg" alt="" width="24" height="24" />Holderlake</a>
         <Picker />
-        <div class="tools"><Share /><Themes /><Help /></div>
+        <div class="tools"><Save /><Share /><Themes /><Help /></div>
       </header>
       <main>
         <section class="stage" aria-labelledby="title">
@@ -96,10 +97,21 @@ function Legend() {
     <ul class="legend map-legend" aria-label="What the map shows">
       <li><Dot colour={PALETTE[0]} />in a cluster, with its number</li>
       <li><Dot colour="var(--lone)" />holder on its own</li>
-      <li><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>magic node</li>
-      <li><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>time node</li>
       <li>area is share of supply</li>
+      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>magic nodes</Toggle>
+      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>time nodes</Toggle>
+      <Toggle layer="exchanges">exchanges</Toggle>
+      <Toggle layer="contracts">contracts</Toggle>
     </ul>
+  );
+}
+
+/** A box that shows or hides a kind of nodes on the map. */
+function Toggle({ layer, children }: { layer: Layer; children: preact.ComponentChildren }) {
+  return (
+    <li>
+      <label><input type="checkbox" checked={view.value[layer]} onChange={() => show({ [layer]: !view.value[layer] })} />{children}</label>
+    </li>
   );
 }
 

@@ -27,7 +27,13 @@ export const cluster = computed(
 export const other = computed(() =>
   view.value.with && instants.value.length ? (instants.value[placeOf(view.value.with)] ?? null) : null,
 );
-/** The change of each holder since the other instant, by address. */
+/** The two compared instants, the earlier one first, whichever of them the map shows. */
+export const span = computed((): [data.Instant, data.Instant] | null => {
+  const [one, two] = [other.value, instant.value];
+  if (!one || !two || one.at === two.at) return null;
+  return one.at < two.at ? [one, two] : [two, one];
+});
+/** The change of each holder from the earlier of the two instants to the later one, by address. */
 export const changeOf = computed(() =>
   view.value.tab === "compare" && other.value && changes.value
     ? new Map(changes.value.map((one) => [one.address, one.change]))
@@ -110,13 +116,13 @@ export function follow(): void {
   });
   effect(() => {
     const of = history.value;
-    const [before, after] = [other.value?.at, wanted.value];
-    if (!of || !before || !after) changes.value = null;
+    const dates = span.value;
+    if (!of || !dates) changes.value = null;
     else {
       data
-        .comparison(of.chain, of.address, before, after)
+        .comparison(of.chain, of.address, dates[0].at, dates[1].at)
         .then((found) => {
-          if (other.peek()?.at === before && wanted.peek() === after) changes.value = found;
+          if (span.peek() === dates) changes.value = found;
         })
         .catch(failed);
     }
@@ -210,7 +216,9 @@ function summary(of: data.History, at: string): string {
   return `${date(at) || NOTHING}: ${parts.join(", ")}.`;
 }
 
-const STEP_MILLISECONDS = 1_100;
+/** Dates a second. */
+export const SPEEDS = [1, 2, 5, 10, 30] as const;
+export const speed = signal<number>(1);
 let timer = 0;
 
 /** Plays the history from here, from the beginning if this is the end; or stops. */
@@ -219,7 +227,7 @@ export function play(): void {
   clearTimeout(timer);
   if (!playing.value) return;
   if (place.value >= instants.value.length - 1) showPlace(0);
-  timer = setTimeout(step, STEP_MILLISECONDS);
+  timer = setTimeout(step, 1_000 / speed.peek());
 }
 
 function step(): void {
@@ -231,5 +239,5 @@ function step(): void {
     }
     showPlace(place.peek() + 1);
   }
-  timer = setTimeout(step, STEP_MILLISECONDS);
+  timer = setTimeout(step, 1_000 / speed.peek());
 }

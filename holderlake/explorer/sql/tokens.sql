@@ -1,4 +1,5 @@
 -- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
+-- Without words, those with the most members of clusters on their newest map come first: there is the most to see.
 WITH known AS (
     SELECT chain, token_address, max_by(name, timestamp) AS name, max_by(symbol, timestamp) AS symbol
     FROM tokens
@@ -21,6 +22,12 @@ counted AS (
         strftime(max(timestamp), '%Y%m%dT%H%M%SZ') AS latest
     FROM instants
     GROUP BY chain, token_address
+),
+clustered AS (
+    SELECT chain, token_address, count(*) AS members
+    FROM latest_cluster_members
+    WHERE $whole = ''
+    GROUP BY chain, token_address
 )
 SELECT
     chain,
@@ -33,12 +40,14 @@ SELECT
     count(*) OVER () AS found
 FROM known
 FULL JOIN counted USING (chain, token_address)
+LEFT JOIN clustered USING (chain, token_address)
 WHERE len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0
 ORDER BY
     coalesce(lower(symbol), '') = $whole OR lower(token_address) = $whole DESC,
     starts_with(lower(coalesce(symbol, '')), $whole) OR starts_with(lower(coalesce(name, '')), $whole) DESC,
     maps > 0 DESC,
     token_address = 'native', -- people rarely search for coins, so they come last
+    coalesce(members, 0) DESC,
     maps DESC,
     latest DESC,
     symbol,

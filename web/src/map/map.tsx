@@ -11,7 +11,8 @@ import { Stage } from "./stage";
 
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
 const tip = signal<Tip | null>(null);
-const scene = signal<Scene | null>(null);
+/** The drawn content of the visible map. */
+export const scene = signal<Scene | null>(null);
 const palette = signal(new Map<number, string>());
 const busy = signal(false);
 

@@ -2,7 +2,7 @@
 import type { Change, Instant } from "../data";
 import { CHANGES } from "../colours";
 import { count, date, number, points, rough, share, signed } from "../format";
-import { changes, instant, instants, other, showPlace } from "../state";
+import { changes, instant, instants, other, showPlace, span } from "../state";
 import { show, view } from "../view";
 import { Find, Holder, matches, Rows } from "./parts";
 
@@ -32,20 +32,18 @@ export function Compare() {
     <div class="compare">
       <div class="dates-row">
         <label>
-          <span>Earlier date</span>
+          <span>Compare with</span>
           <Dates id="before" value={before?.at ?? ""} nothing="Choose a date" onChange={(at) => show({ with: at }, true)} />
         </label>
         <label>
-          <span>Map’s date</span>
+          <span>Date of the map</span>
           <Dates id="after" value={now.at} onChange={(at) => showPlace(instants.value.findIndex((one) => one.at === at))} />
         </label>
       </div>
-      {before && before.at === now.at && <p class="quiet">Both are the same date; choose another one.</p>}
-      {before && before.at !== now.at && changes.value && <Found before={before} now={now} found={changes.value} />}
+      {before && !span.value && <p class="quiet">Both are the same date; choose another one.</p>}
+      {span.value && changes.value && <Found before={span.value[0]} now={span.value[1]} found={changes.value} />}
       {!before && (
-        <p class="quiet">
-          Choose a date to see who came and who left since then, on the map and in a list.
-        </p>
+        <p class="quiet">Choose a date to see who came and who left between the two dates, on the map and in a list.</p>
       )}
     </div>
   );
@@ -84,11 +82,12 @@ function Found({ before, now, found }: { before: Instant; now: Instant; found: C
           })}
         </tbody>
       </table>
+      <p class="quiet">Changes from {date(before.at)} to {date(now.at)}, whichever of the two the map shows.</p>
       <Find what="changes" found={`${moved.length} of ${found.length} holders moved`} onFind={(text) => show({ find: text })} />
       {KINDS.map(([kind, title, sign]) => (
         <Moved key={kind} kind={kind} title={title} sign={sign} rows={moved.filter((one) => one.change === kind)} />
       ))}
-      <p class="quiet">The list is as long as was asked for: who left may have fallen below its end.</p>
+      <p class="quiet">The list of holders has an end: someone who left may only have fallen below it.</p>
     </>
   );
 }

@@ -1,12 +1,45 @@
-/** The time slider over all instants of the token, with a play button. */
-import { date, share } from "../format";
-import { instant, instants, place, play, playing, showPlace } from "../state";
+/** The time slider over all instants of the token, with a line of the score and a play button. */
+import { computed, signal } from "@preact/signals";
+import { date, seconds, share } from "../format";
+import { instant, instants, place, play, playing, showPlace, SPEEDS, speed } from "../state";
+
+/** The instants that the slider covers: all, or those around a chosen place. */
+const zoom = signal<[number, number] | null>(null);
+const covered = computed((): [number, number] => {
+  const last = instants.value.length - 1;
+  const [from, to] = zoom.value ?? [0, last];
+  return place.value < from || place.value > to || to > last ? [0, last] : [from, to];
+});
+const FEWEST = 4;
+
+/** Halves the covered instants around the shown one, or doubles them. */
+function zoomBy(factor: number): void {
+  const last = instants.value.length - 1;
+  const [from, to] = covered.value;
+  const half = Math.max(FEWEST / 2, ((to - from) * factor) / 2);
+  const [start, end] = [Math.floor(place.value - half), Math.ceil(place.value + half)];
+  zoom.value = end - start >= last ? null : [Math.max(0, start), Math.min(last, end)];
+}
 
 export function TimeBar() {
   const { value: listed } = instants;
   const { value: at } = instant;
   if (!at) return null;
   const last = listed.length - 1;
+  const [from, to] = covered.value;
+  const times = listed.map((one) => seconds(one.at));
+  const [begin, end] = [times[from] as number, times[to] as number];
+  const part = (index: number) => (end > begin ? ((times[index] as number) - begin) / (end - begin) : 0.5);
+  const inside = listed.slice(from, to + 1);
+  const go = (step: number) => (event: KeyboardEvent) => {
+    event.preventDefault();
+    playing.value = false;
+    showPlace(place.value + step);
+  };
+  const keys: Record<string, (event: KeyboardEvent) => void> = {
+    ...{ ArrowLeft: go(-1), ArrowDown: go(-1), ArrowRight: go(1), ArrowUp: go(1) },
+    ...{ PageDown: go(-10), PageUp: go(10), Home: go(-last), End: go(last) },
+  };
   return (
     <div class="time" role="group" aria-label="Time">
       <button type="button" class="play" aria-label={playing.value ? "Pause" : "Play the history"} disabled={last === 0} onClick={play}>
@@ -16,33 +49,66 @@ export function TimeBar() {
       </button>
       <Step label="Previous date" path="M10 3 5 8l5 5" disabled={place.value === 0} onClick={() => showPlace(place.value - 1)} />
       <div class="track">
+        <Score points={inside.map((one, index) => [part(from + index), one.service_score])} />
         <div class="marks" aria-hidden="true">
-          {listed.length <= 60 &&
-            listed.map((one, index) => (
-              <span key={one.at} class={one.has_map ? "" : "empty"} style={{ left: last ? `${(index / last) * 100}%` : "50%" }} />
+          {inside.length <= 400 &&
+            inside.map((one, index) => (
+              <span key={one.at} class={one.has_map ? "" : "empty"} style={{ left: `${part(from + index) * 100}%` }} />
             ))}
         </div>
         <input
           type="range"
           id="slider"
           aria-label="Date"
-          min={0}
-          max={last}
+          min={begin}
+          max={end > begin ? end : begin + 1}
           step={1}
-          value={place.value}
+          value={times[place.value]}
           aria-valuetext={`${date(at.at)}, ${place.value + 1} of ${last + 1}${at.top_10 === null ? "" : `, ten largest ${share(at.top_10)}`}`}
           disabled={last === 0}
+          onKeyDown={(event) => keys[event.key]?.(event)}
           onInput={(event) => {
             playing.value = false;
-            showPlace(event.currentTarget.valueAsNumber);
+            showPlace(nearest(times, event.currentTarget.valueAsNumber));
           }}
         />
       </div>
       <Step label="Next date" path="M6 3l5 5-5 5" disabled={place.value === last} onClick={() => showPlace(place.value + 1)} />
+      <div class="pace">
+        <select aria-label="Dates a second" value={speed.value} onChange={(event) => (speed.value = Number(event.currentTarget.value))}>
+          {SPEEDS.map((one) => <option key={one} value={one}>{one}/s</option>)}
+        </select>
+        {last > FEWEST && (
+          <>
+            <Step label="Zoom into the time around this date" path="M3 8h10M8 3v10" disabled={to - from <= FEWEST} onClick={() => zoomBy(0.5)} />
+            <Step label="Zoom out of time" path="M3 8h10" disabled={to - from >= last} onClick={() => zoomBy(2)} />
+          </>
+        )}
+      </div>
       <p class="when">
         <strong>{date(at.at)}</strong> <span>UTC, {place.value + 1} of {last + 1}</span>
       </p>
     </div>
+  );
+}
+
+/** Returns the index of the time that is nearest to a given one. */
+function nearest(times: number[], wanted: number): number {
+  return times.reduce((best, time, index) => (Math.abs(time - wanted) < Math.abs((times[best] as number) - wanted) ? index : best), 0);
+}
+
+/** A line of the score over the slider; a date without a score interrupts it. */
+function Score({ points }: { points: [number, number | null][] }) {
+  const runs = points.reduce<string[]>((made, [x, score], index) => {
+    if (score === null) return made;
+    const isNew = index === 0 || points[index - 1]?.[1] === null;
+    const text = `${(x * 100).toFixed(2)} ${(20 - score / 5).toFixed(2)}`;
+    return isNew ? [...made, `M${text}`] : [...made.slice(0, -1), `${made.at(-1)}L${text}`];
+  }, []);
+  return (
+    <svg class="score-line" viewBox="0 -1 100 22" preserveAspectRatio="none" aria-hidden="true">
+      <path d={runs.join("")} vector-effect="non-scaling-stroke" />
+    </svg>
   );
 }
 
