@@ -25,7 +25,8 @@ MOST_TOKENS: Final = 50
 def tokens(reader: Reader, text: str) -> Columns:
     """Return up to ``MOST_TOKENS`` tokens that contain all words of ``text`` in name, symbol, address or chain.
 
-    The column ``found`` has the number of all matches.
+    If the text is the address of a holder, tokens that it holds match too: ``wallet`` is its address, ``share`` its
+    share. The column ``found`` has the number of all matches.
     """
     whole = text.strip().lower()
     return _query(reader, "tokens", words=whole.split(), whole=whole, most=MOST_TOKENS)

@@ -119,7 +119,9 @@ def test_a_token_is_found_by_name_symbol_address_or_chain(open_page: Open) -> No
     for text in ("crowd eth", "tide pool", TIDE[:12], "TIDE"):
         box.fill(text)
         expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
-        expect(page.get_by_role("listbox").get_by_role("option")).to_contain_text("Crowd" if "crowd" in text else "Tide Pool")
+        expect(page.get_by_role("listbox").get_by_role("option")).to_contain_text(
+            "Crowd" if "crowd" in text else "Tide Pool"
+        )
     box.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Tide Pool")
     assert f"token={TIDE}" in page.url
@@ -214,6 +216,18 @@ def test_the_slider_has_true_time_and_goes_to_the_nearest_date(open_page: Open) 
     page.get_by_role("button", name="Zoom into the time around this date").click()
     assert int(slider.get_attribute("max") or 0) < last
     expect(page.get_by_label("Dates a second").locator("option")).to_have_text(["1/s", "2/s", "5/s", "10/s", "30/s"])
+
+
+def test_a_wallet_is_found_over_all_tokens_and_followed(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    page.get_by_role("combobox", name="Token").fill(WHALE.upper().replace("X", "x"))
+    found = page.get_by_role("listbox").get_by_role("option")
+    expect(found).to_have_count(1)
+    expect(found).to_contain_text("Tide Pool")
+    expect(found).to_contain_text("this wallet holds 7.00%")
+    page.keyboard.press("Enter")
+    settled(page, "20260601")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text(WHALE)
 
 
 @pytest.mark.parametrize(

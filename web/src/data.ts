@@ -10,6 +10,9 @@ export type Token = {
   maps: number;
   instants: number;
   latest: string | null;
+  /** The searched wallet, if it is in the newest list of holders, and its share. */
+  wallet: string | null;
+  share: number | null;
   found: number;
 };
 

@@ -51,9 +51,9 @@ function placeOf(at: string): number {
   return after === -1 ? listed.length - 1 : Math.max(0, after - 1);
 }
 
-export function showToken(chain: string, token: string): void {
+export function showToken(chain: string, token: string, node = ""): void {
   playing.value = false;
-  show({ chain, token, at: "", with: "", node: "", cluster: 0, find: "" }, true);
+  show({ chain, token, at: "", with: "", node, cluster: 0, find: "" }, true);
 }
 
 export function showPlace(to: number): void {

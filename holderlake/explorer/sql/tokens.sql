@@ -1,5 +1,5 @@
 -- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
--- Without words, those with the most members of clusters on their newest map come first: there is the most to see.
+-- The address of a wallet finds the tokens whose newest list of holders it is in, with its share. Without words, those with the most members of clusters on their newest map come first: there is the most to see.
 WITH known AS (
     SELECT chain, token_address, max_by(name, timestamp) AS name, max_by(symbol, timestamp) AS symbol
     FROM tokens
@@ -23,6 +23,16 @@ counted AS (
     FROM instants
     GROUP BY chain, token_address
 ),
+held AS (
+    SELECT chain, token_address, any_value(address) AS wallet, max(share) AS share
+    FROM (
+        SELECT chain, token_address, address, share FROM latest_holders
+        UNION ALL
+        SELECT chain, token_address, address, share FROM latest_map_nodes WHERE kind = 'top_holder'
+    )
+    WHERE lower(address) = $whole
+    GROUP BY chain, token_address
+),
 clustered AS (
     SELECT chain, token_address, count(*) AS members
     FROM latest_cluster_members
@@ -37,17 +47,21 @@ SELECT
     coalesce(maps, 0) AS maps,
     coalesce(instants, 0) AS instants,
     latest,
+    wallet,
+    held.share,
     count(*) OVER () AS found
 FROM known
 FULL JOIN counted USING (chain, token_address)
 LEFT JOIN clustered USING (chain, token_address)
-WHERE len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0
+LEFT JOIN held USING (chain, token_address)
+WHERE wallet IS NOT NULL OR len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0
 ORDER BY
     coalesce(lower(symbol), '') = $whole OR lower(token_address) = $whole DESC,
     starts_with(lower(coalesce(symbol, '')), $whole) OR starts_with(lower(coalesce(name, '')), $whole) DESC,
     maps > 0 DESC,
     token_address = 'native', -- people rarely search for coins, so they come last
     coalesce(members, 0) DESC,
+    held.share DESC NULLS LAST,
     maps DESC,
     latest DESC,
     symbol,

@@ -1,8 +1,8 @@
-/** The token picker: a search box over name, symbol, address and chain, and the list of matches. */
+/** The token picker: a search box over name, symbol, address, chain and holders, and the list of matches. */
 import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { findTokens, type Token } from "../data";
-import { brief, cut } from "../format";
+import { brief, cut, share } from "../format";
 import { history, showToken, title } from "../state";
 
 const open = signal(false);
@@ -18,7 +18,7 @@ export function Picker() {
   const choose = (token: Token) => {
     open.value = false;
     box.current?.blur();
-    showToken(token.chain, token.token_address);
+    showToken(token.chain, token.token_address, token.wallet ?? "");
   };
   const pressed = (event: KeyboardEvent) => {
     const last = found.value.length - 1;
@@ -34,7 +34,7 @@ export function Picker() {
   };
   return (
     <div class="picker" role="search">
-      <label class="sr" for="token">Token, by name, symbol, address or chain</label>
+      <label class="sr" for="token">Token, by name, symbol, address or chain, or by the address of a holder</label>
       <input
         ref={box}
         id="token"
@@ -95,6 +95,7 @@ function TokenLine({ token }: { token: Token }) {
       </span>
       <span class="token-place">
         <bdi>{cut(token.chain, 20)}</bdi> · <bdi class="code">{brief(token.token_address)}</bdi> · {token.maps ? maps : "no map"}
+        {token.share !== null && <> · this wallet holds {share(token.share)}</>}
       </span>
     </>
   );

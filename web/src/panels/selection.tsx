@@ -1,8 +1,9 @@
 /** Details of the selection: a holder and its address, or a cluster and its evidence. */
 import { signal } from "@preact/signals";
-import type { Node } from "../data";
+import { useEffect, useState } from "preact/hooks";
+import { findTokens, type Node, type Token } from "../data";
 import { brief, count, cut, date, exact, share } from "../format";
-import { cluster, say, selected, shown } from "../state";
+import { cluster, say, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
 import { ClusterCard } from "./clusters";
 import { LinkTable, span } from "./links";
@@ -44,6 +45,7 @@ function HolderCard({ node }: { node: Node }) {
         {node.amount !== null && <Fact name="Amount" wide>{exact(node.amount)}</Fact>}
       </dl>
       {node.is_paid_label && <p class="quiet">The label was submitted by the community.</p>}
+      <Elsewhere key={node.address} address={node.address} />
       {links.length > 0 ? (
         <details open>
           <summary>Links <span class="quiet">{span(links)}</span></summary>
@@ -53,6 +55,32 @@ function HolderCard({ node }: { node: Node }) {
         <p class="quiet">No transfers with other nodes of this map.</p>
       )}
     </>
+  );
+}
+
+/** The other tokens whose newest list of holders has the address. Each leads there, with the address selected. */
+function Elsewhere({ address }: { address: string }) {
+  const [tokens, setTokens] = useState<Token[]>([]);
+  useEffect(() => {
+    void findTokens(address).then(setTokens, () => undefined);
+  }, [address]);
+  const { chain, token } = view.value;
+  const others = tokens.filter((one) => one.wallet && (one.chain !== chain || one.token_address !== token));
+  if (!others.length) return null;
+  return (
+    <details>
+      <summary>Holds other tokens too <span class="quiet">{others.length}</span></summary>
+      <ul class="elsewhere">
+        {others.map((one) => (
+          <li key={`${one.chain} ${one.token_address}`}>
+            <button type="button" class="plain" onClick={() => showToken(one.chain, one.token_address, address)}>
+              <bdi>{cut(one.symbol || one.name || brief(one.token_address), 30)}</bdi>
+            </button>{" "}
+            <span class="quiet"><bdi>{cut(one.chain, 20)}</bdi>, {share(one.share)}</span>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
