@@ -145,6 +145,7 @@ async function openToken(chain: string, token: string): Promise<void> {
     }
     const { at } = view.peek();
     if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at).catch(() => undefined); // load it in parallel
+    data.past(chain, token).catch(() => undefined);
     const found = await data.history(chain, token);
     if (mine !== chosen.peek()) return;
     trouble.value = null;

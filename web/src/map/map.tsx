@@ -79,9 +79,13 @@ function followMap(stage: Stage): () => void {
   let anchors: Promise<Anchors> | null = null;
   let laidOut: History | null = null;
   return effect(() => {
+    const of = history.value;
+    if (of && laidOut !== of) {
+      laidOut = of; // while the map is loading
+      anchors = past(of.chain, of.address).then((found) => anchorsOf(found, isNarrow.matches ? 0.85 : 1.6));
+    }
     const map = shown.value;
     const drawing = drawn.value;
-    const of = history.peek();
     if (!map || !of) return;
     const mine = `${of.chain} ${of.address}`;
     const isFirst = mine !== token;
@@ -90,8 +94,6 @@ function followMap(stage: Stage): () => void {
       forgetColours();
       busy.value = true;
     }
-    if (laidOut !== of) anchors = past(of.chain, of.address).then((found) => anchorsOf(found, isNarrow.matches ? 0.85 : 1.6));
-    laidOut = of;
     const found = anchors as Promise<Anchors>;
     void found.then((at) => arrange(map, at, drawing)).then((made) => {
       busy.value = false;
