@@ -66,6 +66,15 @@ def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
     return {"nodes": _query(reader, "drawn", **subject), "links": _packed(reader.query(_sql("ties"), subject))}
 
 
+def transfers(reader: Reader, chain: str, token: str, ends: tuple[str, str], at: datetime) -> Columns:
+    """Return the newest transfers of a token from one address to another up to ``at``; ``found`` is their number.
+
+    Only transfers of an own store are known.
+    """
+    sender, receiver = ends
+    return _query(reader, "transfers", chain=chain, token=token, sender=sender, receiver=receiver, at=at)
+
+
 def comparison(reader: Reader, chain: str, token: str, before: datetime, after: datetime) -> Columns:
     """Return the holders of a token that are in its list at one or both of two instants, with a row for each.
 

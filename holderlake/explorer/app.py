@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -30,13 +30,17 @@ _Text = Annotated[str, _LONGEST]
 _Token = Annotated[str, _LONGEST, AfterValidator(normalise_address)]
 _When = Annotated[datetime, Query(), BeforeValidator(parse_when)]
 
+Links = Mapping[str, Mapping[str, str]]
+_NO_LINKS: Final[Links] = {"address": {}, "transaction": {}}
+
 routes = APIRouter(prefix="/api")
 
 
-def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
+def create_app(warehouse: Warehouse, names: Collection[str] = (), links: Links = _NO_LINKS) -> FastAPI:
     """Return the explorer's app.
 
-    It accepts requests for localhost, for IP addresses and for the host names ``names``.
+    It accepts requests for localhost, for IP addresses and for the host names ``names``. ``links`` has the pages of
+    block explorers by kind (``address``, ``transaction``) and chain, with ``{value}`` in the place of the value.
     """
     published = Published(warehouse)
 
@@ -51,6 +55,7 @@ def create_app(warehouse: Warehouse, names: Collection[str] = ()) -> FastAPI:
         middleware=[Middleware(Guard, names=names)],
     )
     app.state.published = published
+    app.state.links = links
     app.add_exception_handler(WarehouseError, _unavailable)
     app.include_router(routes)
     app.mount("/", StaticFiles(directory=STATIC, html=True))
@@ -79,6 +84,18 @@ def token_map(request: Request, chain: _Text, token: _Token, at: _When) -> Respo
 def past(request: Request, chain: _Text, token: _Token) -> Response:
     """Return the nodes and links of all maps of a token, from which the page computes positions."""
     return _answer(request, lambda reader: answers.past(reader, chain, token))
+
+
+@routes.get("/transfers")
+def transfers(request: Request, chain: _Text, token: _Token, sender: _Token, receiver: _Token, at: _When) -> Response:
+    """Return the newest transfers of a token from ``sender`` to ``receiver`` up to the instant ``at``."""
+    return _answer(request, lambda reader: answers.transfers(reader, chain, token, (sender, receiver), at))
+
+
+@routes.get("/links")
+def links(request: Request) -> Response:
+    """Return the pages of block explorers of the settings: ``address`` and ``transaction``, by chain."""
+    return JSONResponse(request.app.state.links, headers={"Cache-Control": "no-cache"})
 
 
 @routes.get("/compare")

@@ -9,15 +9,16 @@ from contextlib import suppress
 
 import uvicorn
 
-from holderlake.explorer.app import create_app
+from holderlake.explorer.app import Links, create_app
 from holderlake.warehouse.warehouse import Warehouse
 
 
-def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None]) -> None:
+def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None], links: Links) -> None:
     """Serve the explorer's page until Ctrl-C. Port 0 takes a free port.
 
-    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. Raises
-    ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port cannot be used.
+    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``links`` are
+    the pages of block explorers, see ``create_app``. Raises ``WarehouseError`` if there is no warehouse, and
+    ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
     listening = _listen(host, port)
@@ -26,7 +27,9 @@ def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callab
     say(f"The explorer is at {address} (read-only; stop with Ctrl-C)")
     if opening:
         webbrowser.open(address)
-    config = uvicorn.Config(create_app(warehouse, [host]), log_level="warning", access_log=False, server_header=False)
+    config = uvicorn.Config(
+        create_app(warehouse, [host], links), log_level="warning", access_log=False, server_header=False
+    )
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run([listening])
 

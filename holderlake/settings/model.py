@@ -20,7 +20,7 @@ from holderlake.settings.sections.nodes import NodeSettings, SourceSettings
 from holderlake.settings.sections.provider import ProviderSettings
 from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
 from holderlake.settings.sections.schedule import Budget, Healing, Retention, Schedule
-from holderlake.settings.sections.service import ServiceSettings
+from holderlake.settings.sections.service import ExplorerSettings, ServiceSettings
 from holderlake.settings.sections.state import StateSettings
 
 Value = TypeVar("Value")
@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()
+    explorer: ExplorerSettings = ExplorerSettings()
     alerts: AlertSettings = AlertSettings()
 
     @classmethod

@@ -45,7 +45,10 @@ def explore(
     """Serve a read-only web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C."""
     from holderlake.explorer.server import serve as serve_page
 
-    serve_page(shared.reading().warehouse, host, port, opening, partial(console.err.print, soft_wrap=True))
+    workspace = shared.reading()
+    chosen = workspace.settings.explorer
+    links = {"address": chosen.address_links, "transaction": chosen.transaction_links}
+    serve_page(workspace.warehouse, host, port, opening, partial(console.err.print, soft_wrap=True), links)
 
 
 def metrics(

@@ -20,9 +20,12 @@ MODULES: Final = ROOT / "web" / "node_modules"
 
 
 @contextmanager
-def exploring(home: Path) -> Iterator[str]:
-    """Start the explorer of a home and yield its address; it must exit cleanly on an interrupt."""
-    environment = os.environ | {"HOLDERLAKE_HOME": str(home)}
+def exploring(home: Path, **settings: str) -> Iterator[str]:
+    """Start the explorer of a home and yield its address; it must exit cleanly on an interrupt.
+
+    ``settings`` are further variables of its environment.
+    """
+    environment = os.environ | {"HOLDERLAKE_HOME": str(home)} | settings
     with start_holderlake("explore", "--port", "0", env=environment, stderr=PIPE) as process:
         assert process.stderr is not None
         said = process.stderr.readline()

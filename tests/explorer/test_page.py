@@ -39,7 +39,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     chromium()
     home = tmp_path_factory.mktemp("world")
     fill(home)
-    with exploring(home) as address:
+    pages = {"HOLDERLAKE_EXPLORER__TRANSACTION_LINKS": '{"eth": "https://scan.example/tx/{value}"}'}
+    with exploring(home, **pages) as address:
         yield address
 
 
@@ -245,6 +246,16 @@ def test_a_map_is_saved(open_page: Open, name: str, begins: bytes) -> None:
         assert f"{TEAM},Tide: Team,0.09,123456789.000000000000000001" in saved.decode()
     if name == "Drawing":
         assert ElementTree.fromstring(saved).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_a_link_shows_its_transfers_and_leads_to_a_block_explorer(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=links&find=team"))
+    page.get_by_role("tabpanel").get_by_role("button", name="3 transfers").click()
+    listed = page.get_by_label("Transfers of the link, newest first").get_by_role("listitem")
+    expect(listed).to_have_count(3)
+    expect(listed.first).to_contain_text("1 Jun 2026")
+    expect(listed.first).to_contain_text("300")
+    assert listed.first.get_by_role("link").get_attribute("href") == f"https://scan.example/tx/0x{0:064x}"
 
 
 @pytest.mark.long

@@ -13,8 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake.contract.tables import amount_columns
+from holderlake.contract.times import to_unix
+from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
+from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse
+from tests.engine.world import a_token, table
+from tests.engine.world import transfer as raw_transfer
 from tests.lakes import failures, rows, transfer, write
 
 INSTANTS: Final = [datetime(2026, month, 1) for month in range(1, 7)]
@@ -44,12 +49,20 @@ def address(number: int) -> str:
 
 def fill(home: Path) -> Warehouse:
     """A lake and the warehouse loaded from it, as runs leave them in a home."""
-    lake, warehouse = Lake(home / "lake"), Warehouse(home / "warehouse.duckdb")
+    lake = Lake(home / "lake")
+    warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
+    with Store(home / "engine") as store:
+        store.add_tokens([a_token(("eth", TIDE), symbol="TIDE")])
+        sent = [
+            raw_transfer(f"{TEAM} -> {MAGIC}", 300, to_unix(LATEST) - day * 86_400, token=("eth", TIDE))
+            for day in range(3)
+        ]
+        store.add_transfers(table([row | {"tx_hash": f"0x{n:064x}"} for n, row in enumerate(sent)]), "test")
     for number, instant in enumerate(INSTANTS):
         maps: dict[str, list[dict[str, Any]]] = {}
         for token, made in ((TIDE, _tide(number)), (CROWD, _crowd(number)), (HOSTILE, _hostile())):
-            for table, listed in made.items():
-                maps.setdefault(table, []).extend({"token_address": token} | row for row in listed)
+            for name, listed in made.items():
+                maps.setdefault(name, []).extend({"token_address": token} | row for row in listed)
         tables = {name: rows(name, "eth", instant, listed) for name, listed in maps.items()}
         failed = failures("eth", instant, ("maps", MAPLESS))
         write(lake, "maps", "eth", instant, tables, {TIDE, CROWD, HOSTILE}, failed)

@@ -404,3 +404,12 @@ def test_an_invalid_cron_schedule_is_refused(cron: str) -> None:
 )
 def test_interval_of_is_the_longest_gap_between_ticks(cron: str, hours: float) -> None:
     assert interval_of(check_cron(cron)) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("page", ["http://scan.example/{value}", "https://scan.example/", "javascript:{value}"])
+def test_a_block_explorer_without_https_or_a_place_for_the_value_is_refused(
+    page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDERLAKE_EXPLORER__ADDRESS_LINKS", f'{{"eth": "{page}"}}')
+    with pytest.raises(SettingsError, match=r"scan\.example/address"):
+        load_settings()

@@ -150,6 +150,19 @@ export function past(chain: string, token: string): Promise<Past> {
   }));
 }
 
+export type Transfer = { time: number; amount: string | null; token_id: string | null; tx_hash: string | null; found: number };
+
+/** The newest transfers behind a link, if the warehouse has those of an own store. */
+export function transfersOf(link: Link, at: string): Promise<Transfer[]> {
+  const asked = { chain: link.transfer_chain ?? "", token: link.transfer_token ?? "", sender: link.from_address, receiver: link.to_address, at };
+  return once("transfers", asked, (answer: Columns) => rows<Transfer>(answer));
+}
+
+type Pages = Record<"address" | "transaction", Record<string, string>>;
+/** Pages of block explorers from the settings, by kind and chain. */
+export const pages = signal<Pages>({ address: {}, transaction: {} });
+export const findPages = async (): Promise<void> => void (pages.value = await request<Pages>("links", {}));
+
 export function comparison(chain: string, token: string, before: string, after: string): Promise<Change[]> {
   return once("compare", { chain, token, before, after }, (answer: Columns) => rows<Change>(answer));
 }

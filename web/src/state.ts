@@ -127,6 +127,7 @@ export function follow(): void {
         .catch(failed);
     }
   });
+  data.findPages().catch(() => undefined); // the page works without
   addEventListener("focus", () => {
     const of = history.peek();
     if (of) data.refresh(of.chain, of.address).catch(failed);

@@ -1,4 +1,4 @@
-"""The section ``[service]``: the service that ``serve`` runs."""
+"""The sections ``[service]``, the service that ``serve`` runs, and ``[explorer]``, the page that ``explore`` shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from holderlake.contract.models import Scores
+from holderlake.contract.models import ChainId, Scores
 from holderlake.settings.fields import DatabaseUrl, Section, SigningSecret, distinct
 from holderlake.units import parse_duration
 
@@ -110,3 +110,24 @@ class ServiceSettings(Section):
         if self.database is not None and self.secret is None:
             raise ValueError("a database needs the service's secret too; set HOLDERLAKE_SERVICE__SECRET")
         return self
+
+
+def _link(text: str) -> str:
+    if not re.fullmatch(r"https://[^\s{}]+\{value\}[^\s{}]*", text):
+        raise ValueError(f"{text!r} is no address with a place for the value: https://scan.example/address/{{value}}")
+    return text
+
+
+Links = Annotated[dict[ChainId, Annotated[str, AfterValidator(_link)]], Field()]
+"""Addresses of pages by chain, each with ``{value}`` in the place of an address or hash."""
+
+
+class ExplorerSettings(Section):
+    """The page that ``explore`` shows. It makes no request to other hosts; these are links that a person may follow."""
+
+    address_links: Links = Field(
+        default={}, description="Page of a block explorer about an address, by chain: https://…/address/{value}"
+    )
+    transaction_links: Links = Field(
+        default={}, description="Page of a block explorer about a transaction, by chain: https://…/tx/{value}"
+    )

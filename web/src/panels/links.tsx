@@ -1,6 +1,7 @@
 /** Tables of links: of the map, of a holder, or the evidence of a cluster. */
-import type { Link } from "../data";
-import { date } from "../format";
+import { useState } from "preact/hooks";
+import { pages, transfersOf, type Link, type Transfer } from "../data";
+import { brief, cut, date, exact, rough } from "../format";
 import { Amount } from "../map/map";
 import { shown } from "../state";
 import { show, view } from "../view";
@@ -38,23 +39,71 @@ export function LinkTable({ links, caption, first = 20 }: { links: Link[]; capti
       </thead>
       <tbody>
         <Rows of={links} first={first}>
-          {(link, at) => (
-            <tr key={at}>
-              <td><End id={link.from} /></td>
-              <td><End id={link.to} /></td>
-              <td class="num">
-                <Amount link={link} />
-                <small class="quiet">{link.transfers ?? "?"} {link.transfers === 1 ? "transfer" : "transfers"}</small>
-              </td>
-              <td class="dates">
-                {date(link.first_date)}
-                {link.last_date !== link.first_date && <small class="quiet">to {date(link.last_date)}</small>}
-              </td>
-            </tr>
-          )}
+          {(link, at) => <LinkRow key={at} link={link} />}
         </Rows>
       </tbody>
     </table>
+  );
+}
+
+function LinkRow({ link }: { link: Link }) {
+  const [found, setFound] = useState<Transfer[] | string | null>(null);
+  const toggle = () => {
+    if (found) return setFound(null);
+    const at = shown.value?.at ?? "";
+    setFound("…");
+    transfersOf(link, at).then(setFound, (error: unknown) => setFound(String(error)));
+  };
+  return (
+    <>
+      <tr>
+        <td><End id={link.from} /></td>
+        <td><End id={link.to} /></td>
+        <td class="num">
+          <Amount link={link} />
+          <button type="button" class="plain small-text" aria-expanded={found !== null} onClick={toggle}>
+            {link.transfers ?? "?"} {link.transfers === 1 ? "transfer" : "transfers"}
+          </button>
+        </td>
+        <td class="dates">
+          {date(link.first_date)}
+          {link.last_date !== link.first_date && <small class="quiet">to {date(link.last_date)}</small>}
+        </td>
+      </tr>
+      {found !== null && (
+        <tr>
+          <td colSpan={4}>{typeof found === "string" ? found : <Transfers of={found} chain={link.transfer_chain ?? ""} />}</td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function Transfers({ of, chain }: { of: Transfer[]; chain: string }) {
+  if (!of.length) return <span class="quiet">Single transfers are in the warehouse for your own store only.</span>;
+  const more = (of[0]?.found ?? 0) - of.length;
+  return (
+    <ul class="transfers" aria-label="Transfers of the link, newest first">
+      {of.map((one, at) => (
+        <li key={at}>
+          {date(one.time, true)} <b title={exact(one.amount)}>{rough(one.amount)}</b> {one.token_id && <bdi>#{cut(one.token_id, 20)}</bdi>}{" "}
+          {one.tx_hash && <Outside kind="transaction" chain={chain} value={one.tx_hash} />}
+        </li>
+      ))}
+      {more > 0 && <li class="quiet">and {more} earlier ones</li>}
+    </ul>
+  );
+}
+
+/** An address or hash, as a link to the block explorer of the settings if there is one. */
+export function Outside({ kind, chain, value, says }: { kind: "address" | "transaction"; chain: string; value: string; says?: string }) {
+  const page = pages.value[kind][chain];
+  const text = says ?? brief(value);
+  if (!page) return says ? null : <bdi class="code" title={value.slice(0, 200)}>{text}</bdi>;
+  return (
+    <a href={page.replace("{value}", encodeURIComponent(value))} target="_blank" rel="noreferrer noopener" title={value.slice(0, 200)}>
+      <bdi class={says ? "" : "code"}>{text}</bdi>
+    </a>
   );
 }
 

@@ -6,7 +6,7 @@ import { brief, count, cut, date, exact, share } from "../format";
 import { cluster, say, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
 import { ClusterCard } from "./clusters";
-import { LinkTable, span } from "./links";
+import { LinkTable, Outside, span } from "./links";
 import { ClusterMark, Kinds } from "./parts";
 
 export function Selection() {
@@ -34,7 +34,7 @@ function HolderCard({ node }: { node: Node }) {
   return (
     <>
       <h2><bdi class="cut" title={(node.label ?? "").slice(0, 300)}>{node.label ? cut(node.label, 60) : kindOf(node)}</bdi><Kinds node={node} /></h2>
-      <p class="address"><code dir="ltr">{cut(node.address, 120)}</code><Copy text={node.address} what="address" /></p>
+      <p class="address"><code dir="ltr">{cut(node.address, 120)}</code><Copy text={node.address} what="address" /> <Outside kind="address" chain={view.value.chain} value={node.address} says="Block explorer" /></p>
       <dl class="facts">
         {node.rank !== null && <Fact name="Rank">{count(node.rank)}</Fact>}
         {node.kind === "magic" && node.rank === null && <Fact name="Share">not in the list of holders</Fact>}
