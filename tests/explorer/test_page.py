@@ -258,6 +258,23 @@ def test_a_link_shows_its_transfers_and_leads_to_a_block_explorer(open_page: Ope
     assert listed.first.get_by_role("link").get_attribute("href") == f"https://scan.example/tx/0x{0:064x}"
 
 
+def test_a_map_later_than_the_data_has_a_note(open_page: Open) -> None:
+    note = open_page(of(HOSTILE)).get_by_role("note")
+    expect(note).to_contain_text("end on 1 Jan 2026, 151 days before this date")
+    expect(open_page(of(HOSTILE, "&at=20260101T000000Z")).get_by_role("note")).to_have_count(0)
+    expect(open_page(of(TIDE)).get_by_role("note")).to_have_count(0)
+
+
+def test_sample_bubbles_have_the_scale_of_the_map(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    [whale] = [one for one in page.evaluate(BUBBLES) if one["id"] == WHALE]
+    sample = page.locator(".sizes span").first
+    part = float(sample.inner_text().removesuffix("%")) / 100
+    box = sample.locator("svg").bounding_box()
+    assert box
+    assert box["width"] / 2 == pytest.approx(whale["radius"] * math.sqrt(part / 0.07), rel=0.06)
+
+
 @pytest.mark.long
 def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260301T000000Z"))

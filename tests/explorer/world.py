@@ -80,6 +80,7 @@ def fill(home: Path) -> Warehouse:
 def _tokens(named: Mapping[str, tuple[str, str]]) -> pa.Table:
     listed = [
         {"token_address": token, "name": name, "symbol": symbol, "is_indexed": True}
+        | ({"max_date": EARLIEST} if token == HOSTILE else {})
         for token, (name, symbol) in named.items()
     ]
     return rows("tokens", "eth", LATEST, listed)

@@ -19,6 +19,8 @@ export type Token = {
 /** Shares are parts of the supply from 0 to 1; `at` is the text of a partition, 20261101T000000Z. */
 export type Instant = {
   at: string;
+  /** Days since the end of the source's data; null before that end. */
+  days_after_data: number | null;
   has_map: boolean;
   service_score: number | null;
   gini_index: number | null;
@@ -36,7 +38,16 @@ export type Instant = {
   largest_cluster: number | null;
 };
 
-export type History = { chain: string; address: string; name: string; symbol: string; instants: Instant[]; failures: Failure[] };
+/** `dataEnd` is the end of the source's data in unix seconds, if maps are later. */
+export type History = {
+  chain: string;
+  address: string;
+  name: string;
+  symbol: string;
+  dataEnd: number | null;
+  instants: Instant[];
+  failures: Failure[];
+};
 
 type Details = {
   address: string;
@@ -126,10 +137,11 @@ export async function findTokens(text: string): Promise<Token[]> {
 
 export function history(chain: string, token: string): Promise<History> {
   return once("history", { chain, token }, (answer: { token: Columns; instants: Columns; failures: Columns }) => {
-    const known = rows<{ name: string; symbol: string }>(answer.token)[0];
+    const known = rows<{ name: string | null; symbol: string | null; data_end: number | null }>(answer.token)[0];
     const instants = rows<Instant>(answer.instants);
     const failures = rows<Failure>(answer.failures);
-    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", instants, failures };
+    const { name, symbol, data_end: dataEnd } = known ?? { name: "", symbol: "", data_end: null };
+    return { chain, address: token, name: name ?? "", symbol: symbol ?? "", dataEnd, instants, failures };
   });
 }
 

@@ -4,8 +4,9 @@ import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
 import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
-import { brief, count, cut, number, share } from "./format";
-import { BubbleMap } from "./map/map";
+import { brief, count, cut, date, number, share } from "./format";
+import { BubbleMap, zoom } from "./map/map";
+import { samples } from "./map/scene";
 import { Clusters } from "./panels/clusters";
 import { Compare } from "./panels/compare";
 import { Concentration } from "./panels/concentration";
@@ -38,6 +39,7 @@ function App() {
       <main>
         <section class="stage" aria-labelledby="title">
           <Heading />
+          <AfterData />
           <BubbleMap />
           <Legend />
           <TimeBar />
@@ -67,10 +69,10 @@ function Heading() {
       </div>
       {at && (
         <dl class="figures">
-          <Figure name="Score" title="0 concentrated, 100 decentralised">{number(at.service_score)}</Figure>
-          <Figure name="Top 10" title="Held by the ten largest holders">{share(at.top_10)}</Figure>
-          <Figure name="In clusters" title="Held by the ten largest clusters">{share(grouped)}</Figure>
-          <Figure name="Exchanges" title="Held by centralised exchanges">{share(at.cexs)}</Figure>
+          <Figure name="Score" title="0 concentrated, 100 decentralised" part={at.service_score === null ? null : at.service_score / 100}>{number(at.service_score)}</Figure>
+          <Figure name="Top 10" title="Held by the ten largest holders" part={at.top_10}>{share(at.top_10)}</Figure>
+          <Figure name="In clusters" title="Held by the ten largest clusters" part={grouped}>{share(grouped)}</Figure>
+          <Figure name="Exchanges" title="Held by centralised exchanges" part={at.cexs}>{share(at.cexs)}</Figure>
           <Figure name="Nakamoto" title="Fewest entities that hold half">{count(at.nakamoto_coefficient)}</Figure>
         </dl>
       )}
@@ -78,8 +80,48 @@ function Heading() {
   );
 }
 
-function Figure({ name, title: about, children }: { name: string; title: string; children: string }) {
-  return <div title={about}><dt>{name}</dt><dd>{children}</dd></div>;
+/** A figure with a bar that is filled to `part` (0 to 1). */
+function Figure({ name, title: about, part, children }: { name: string; title: string; part?: number | null | undefined; children: string }) {
+  const filled = part === null || part === undefined ? null : Math.min(1, Math.max(0, part));
+  return (
+    <div title={about}>
+      <dt>{name}</dt>
+      <dd>
+        {children}
+        {filled !== null && <span class="bar" aria-hidden="true"><span style={{ width: `${filled * 100}%` }} /></span>}
+      </dd>
+    </div>
+  );
+}
+
+/** A note on a map that is later than the source's data. */
+function AfterData() {
+  const late = instant.value?.days_after_data;
+  const end = history.value?.dataEnd;
+  if (!late || !end) return null;
+  const days = Math.floor(late);
+  return (
+    <p class="after-data" role="note">
+      The source’s data of this token end on {date(end)}, {count(days)} {days === 1 ? "day" : "days"} before this date: the map shows
+      the holders of that day. A token that is no longer used looks the same.
+    </p>
+  );
+}
+
+/** Sample bubbles of round shares in the scale of the map. */
+function Sizes() {
+  const listed = samples(zoom.value);
+  if (!listed.length) return null;
+  return (
+    <li class="sizes">
+      {listed.map(({ share: part, radius }) => (
+        <span key={part}>
+          <svg style={{ width: `${2 * radius}px`, height: `${2 * radius}px` }} aria-hidden="true"><circle cx={radius} cy={radius} r={radius} style={{ fill: "var(--lone)" }} /></svg>
+          {share(part)}
+        </span>
+      ))}
+    </li>
+  );
 }
 
 function Legend() {
@@ -98,6 +140,7 @@ function Legend() {
       <li><Dot colour={PALETTE[0]} />in a cluster, with its number</li>
       <li><Dot colour="var(--lone)" />holder on its own</li>
       <li>area is share of supply</li>
+      <Sizes />
       <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>magic nodes</Toggle>
       <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>time nodes</Toggle>
       <Toggle layer="exchanges">exchanges</Toggle>

@@ -15,6 +15,8 @@ const tip = signal<Tip | null>(null);
 export const scene = signal<Scene | null>(null);
 const palette = signal(new Map<number, string>());
 const busy = signal(false);
+/** Pixels per unit of the map, rounded. */
+export const zoom = signal(1);
 
 /** Returns the colour of a cluster on the visible map. */
 export const colourOf = (cluster: number | null) => (cluster === null ? null : (palette.value.get(cluster) ?? null));
@@ -27,7 +29,10 @@ export function BubbleMap() {
   const stage = useRef<Stage | null>(null);
   useEffect(() => {
     const made = new Stage(below.current as HTMLCanvasElement, above.current as HTMLCanvasElement);
-    made.onZoom = () => (tip.value = null);
+    made.onZoom = () => {
+      tip.value = null;
+      zoom.value = Number(made.zoom.toPrecision(2));
+    };
     stage.current = made;
     const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
     return () => stops.forEach((stop) => stop());

@@ -16,6 +16,8 @@ export type Drawing = Record<Layer, boolean> & { added: ReadonlySet<string> };
 export const WHOLE = 120;
 export const SMALLEST = 2.2;
 const MAGIC = 3.8;
+/** Radius in pixels. */
+const LARGEST_SAMPLE = 16;
 const TIME = 4.4;
 
 export const isExcluded = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
@@ -25,6 +27,17 @@ type Sized = { kind: Node["kind"]; share: number | null };
 export function radiusOf({ kind, share }: Sized): number {
   if (kind === "time") return TIME;
   return Math.max(kind === "magic" ? MAGIC : SMALLEST, WHOLE * Math.sqrt(Math.max(0, share ?? 0)));
+}
+
+/** Returns up to three round shares, largest first, with the pixels of their bubbles' radii. */
+export function samples(zoom: number): { share: number; radius: number }[] {
+  const found: { share: number; radius: number }[] = [];
+  for (const share of [0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005]) {
+    const radius = radiusOf({ kind: "holder", share }) * zoom;
+    const last = found.at(-1);
+    if (radius <= LARGEST_SAMPLE && radius >= 1.5 && found.length < 3 && (!last || share <= last.share / 4)) found.push({ share, radius });
+  }
+  return found;
 }
 
 const worker = new Worker("layout.js", { type: "module" });
