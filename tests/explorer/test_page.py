@@ -478,6 +478,30 @@ def test_phone_shows_one_column_and_accepts_touch(open_page: Open) -> None:
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
 
 
+def test_phone_shows_cards_complete_and_in_view_next_to_the_map(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=clusters"), **PHONE)
+    page.get_by_role("button", name="Cluster 1").tap()
+    card = page.get_by_role("region", name="Selection", exact=True)
+    box = card.bounding_box()
+    assert box
+    assert (box["x"], box["width"], box["y"] + box["height"]) == (0, 390, 844)
+    assert box["y"] > 844 * 0.4
+    last = card.get_by_role("row").last
+    last.scroll_into_view_if_needed()
+    expect(last).to_be_in_viewport(ratio=1)
+    assert card.evaluate("card => card.scrollWidth <= card.clientWidth")
+    card.get_by_role("button", name="End the selection").tap()
+    expect(card).to_have_count(0)
+
+
+def test_phone_has_all_controls(open_page: Open) -> None:
+    page = open_page(of(TIDE), **PHONE)
+    for name in ("Previous date", "Zoom into the time around this date", "Copy link", "Help and keys"):
+        expect(page.get_by_role("button", name=name)).to_be_visible()
+    expect(page.get_by_text("Save", exact=True)).to_be_in_viewport(ratio=1)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
 @pytest.mark.long
 def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     page = open_page(of(TIDE), color_scheme="dark")
