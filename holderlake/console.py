@@ -74,13 +74,19 @@ class _TextFormatter(logging.Formatter):
         return printable(super().format(record), kept="\n")
 
 
-def as_json(value: Any) -> None:
-    """Print a value as JSON. Decimals, NaN and infinity become text, times are in ISO 8601."""
+def as_json(value: Any, one_line: bool = False) -> None:
+    """Print a value as JSON. Decimals, NaN and infinity become text, times are in ISO 8601.
+
+    ``one_line`` is for a command that prints a value after the other; each is written at once.
+    """
+    indent = None if one_line else 2
     try:
-        text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, default=_plain, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(value), default=_plain, indent=2, ensure_ascii=False)
+        text = json.dumps(_finite(value), default=_plain, indent=indent, ensure_ascii=False)
     out.file.write(_escaped(text) + "\n")
+    if one_line:
+        out.file.flush()
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:

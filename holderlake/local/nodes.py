@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from pydantic import SecretStr
 
@@ -14,7 +16,14 @@ from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.contract.times import to_unix
 from holderlake.engine.sources.rpc.client.blocks import first_block_from
-from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
+from holderlake.engine.sources.rpc.client.errors import (
+    ChainMoved,
+    Diverged,
+    InvalidAnswer,
+    Refused,
+    Unavailable,
+    WrongChain,
+)
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.run import (
     ChainImport,
@@ -29,6 +38,9 @@ from holderlake.local.store import open_own_store
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import Settings, SettingsError
 from holderlake.settings.sections.nodes import NodeSettings
+
+_LOOK_SECONDS: Final = 0.5
+_LONGEST_PAUSE: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,60 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOpti
         console.as_json(report.plain())
     else:
         _print_report(report)
+
+
+def follow_nodes(settings: Settings, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
+    """Import transfers as soon as the nodes have new blocks, until Ctrl-C, and print a line for each import.
+
+    Blocks that the chain reorganised are rolled back and read again. Without ``confirmations``, the newest block counts
+    at once. A failure that a retry may solve is printed, and the next look follows after a pause of up to a minute.
+    Raises ``SettingsError`` and ``RpcError`` as ``import_from_nodes``, but the latter for permanent failures only.
+    """
+
+    def on_report(report: NodeReport) -> None:
+        if as_json:
+            console.as_json(report.plain(), one_line=True)
+        elif report.added or report.removed:
+            undone = f", {report.removed:,} undone by a reorganisation" if report.removed else ""
+            console.out.print(f"block {report.last_block:,}: {report.added:,} rows{undone}")
+
+    def on_failure(error: Exception, pause: float) -> None:
+        console.err.print(f"{error}; trying again in {pause:.0f} s", soft_wrap=True)
+
+    newest = replace(asked, confirmations=asked.confirmations or 0, to_block=None)
+    with open_own_store(settings) as store, suppress(KeyboardInterrupt):
+        asyncio.run(_follow(settings, store, urls, newest, on_report, on_failure))
+
+
+async def _follow(
+    settings: Settings,
+    store: Store,
+    urls: Sequence[str],
+    asked: ImportOptions,
+    on_report: Callable[[NodeReport], None],
+    on_failure: Callable[[Exception, float], None],
+) -> None:
+    addresses = [SecretStr(url) for url in urls] or _endpoints(settings, asked.chain)
+    async with _node(settings, addresses, settings.node(asked.chain or ""), asked.chain) as node:
+        chain = await chain_named(node, asked.chain)
+        selection, options = (
+            _selection(settings, chain, asked),
+            _read_options(settings.node(chain), asked.confirmations),
+        )
+        seen, failures = None, 0
+        while True:
+            try:
+                head = await node.head()
+                newest = head, (await node.headers([head]))[head].hash
+                if newest != seen:
+                    on_report(await ChainImport(store, node, chain, selection, options).run())
+                seen, failures = newest, 0
+                await asyncio.sleep(_LOOK_SECONDS)
+            except (Unavailable, InvalidAnswer, ChainMoved) as error:
+                pause = min(_LONGEST_PAUSE, 2.0**failures)
+                failures += 1
+                on_failure(error, pause)
+                await asyncio.sleep(pause)
 
 
 def import_day(settings: Settings, chain: str, day: str) -> DayReport:

@@ -92,15 +92,21 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
         int | None,
         typer.Option(min=0, help="Blocks that must follow a block before it is imported; default: the settings'."),
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Go on with each new block until Ctrl-C; answers of 'serve' follow at once."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Import transfers from an EVM chain's node. Repeat it after an interruption; reorgs are rolled back."""
-    from holderlake.local.nodes import ImportOptions, import_from_nodes
+    from holderlake.local.nodes import ImportOptions, follow_nodes, import_from_nodes
 
     options = ImportOptions(
         chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations
     )
-    import_from_nodes(shared.settings(), urls or [], options, json)
+    if follow and to_block is not None:
+        raise typer.BadParameter("--follow has no last block; leave out --to-block", param_hint="--to-block")
+    (follow_nodes if follow else import_from_nodes)(shared.settings(), urls or [], options, json)
     _load()
 
 

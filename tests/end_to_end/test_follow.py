@@ -1,0 +1,86 @@
+"""``holderlake import-rpc --follow`` keeps a store at the head of a real chain, reorganisations included."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holderlake.contract.times import from_unix
+from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.store.store import Store
+from tests.chain.anvil import Anvil, call
+from tests.chain.scripted import ScriptedNode, way_to
+from tests.end_to_end.test_real_chain import Trade, balances_of, environment
+from tests.processes import PIPE, start_holderlake
+
+BLOCKS = 12
+PATIENCE = 60.0
+
+
+def wait_for(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < deadline, "it did not follow"
+        time.sleep(0.05)
+
+
+def test_the_store_follows_new_blocks_and_reorganisations(anvil: Anvil, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    people = [f"0x{rng.getrandbits(160):040x}" for _ in range(6)]
+    coin = anvil.deploy("Coin")
+    trade = Trade(coin, rng, people=people)
+    anvil.mine([call("Coin", coin, "mint", people[0], 10**6)])
+    trade.owned[people[0]] = 10**6
+    arguments = ["import-rpc", anvil.url, "--chain", "test", "--token", coin, "--follow", "--json"]
+    process = start_holderlake(*arguments, env=environment(tmp_path), stdout=PIPE, stderr=PIPE)
+    assert process.stdout is not None
+    reports: list[dict[str, Any]] = [json.loads(process.stdout.readline())]
+    assert reports[0]["added"] == 1
+
+    def equal() -> bool:
+        with Store(tmp_path / "engine") as store:
+            found = balances_as_of(store, "test", coin, from_unix(2**32))
+        return dict(found.holders) == balances_of(anvil, coin, anvil.head(), people)
+
+    for number in range(BLOCKS):
+        snapshot = anvil.rpc("evm_snapshot")
+        if number % 4 == 3:
+            anvil.mine([call("Coin", coin, "mint", people[1], 1 + number)] * 3)
+            wait_for(equal)
+            assert anvil.rpc("evm_revert", snapshot)
+        anvil.mine_many(trade.blocks(2, 100))
+        wait_for(equal)
+
+    while sum(report["reorgs"] for report in reports) < BLOCKS // 4:  # it prints after it has stored
+        reports.append(json.loads(process.stdout.readline()))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+    assert sum(report["removed"] for report in reports) == 3 * BLOCKS // 4
+
+
+def test_a_node_that_fails_is_asked_again(anvil: Anvil, tmp_path: Path) -> None:
+    coin = anvil.deploy("Coin")
+    with way_to(anvil.url) as honest, ScriptedNode(honest) as node:
+        arguments = ["import-rpc", node.url, "--chain", "test", "--token", coin, "--follow", "--json"]
+        process = start_holderlake(*arguments, env=environment(tmp_path), stdout=PIPE, stderr=PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        def failing(method: str, params: list[Any]) -> Any:
+            raise ConnectionError
+
+        node.answer = failing
+        assert process.stderr is not None
+        assert "trying again in 1 s" in process.stderr.readline()
+        node.answer = honest
+        anvil.mine([call("Coin", coin, "mint", f"0x{5:040x}", 9)])
+        assert json.loads(process.stdout.readline())["added"] == 1
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
