@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -45,15 +46,21 @@ def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
     }
 
 
-def token_map(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
+def token_map(reader: Reader, chain: str, token: str, at: datetime, added: Sequence[str] = ()) -> dict[str, Any]:
     """Return a token's map as of the instant ``at``: nodes, links, clusters and failures, by name.
+
+    The addresses ``added`` become nodes, with links from the transfers of the own store.
 
     ``failures`` has the requests for the map that failed. ``links`` is packed to make the JSON smaller: a text column
     has two lists. ``values`` are the distinct texts, ``at`` is the index of each row's text.
     """
     subject = {"chain": chain, "token": token, "at": at}
-    parts = {part: _query(reader, part, **subject) for part in ("nodes", "clusters", "failures")}
-    return parts | {"links": _packed(reader.query(_sql("links"), subject))}
+    parts = {part: _query(reader, part, **subject) for part in ("clusters", "failures")}
+    links = reader.query(_sql("links"), subject)
+    if added:
+        more = reader.query(_sql("added_links"), subject | {"added": list(added)})
+        links = pa.concat_tables([links, more.cast(links.schema)])
+    return parts | {"nodes": _query(reader, "nodes", **subject, added=list(added)), "links": _packed(links)}
 
 
 def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ STATIC: Final = Path(__file__).with_name("static")
 _LONGEST: Final = Query(max_length=1_000)
 _Text = Annotated[str, _LONGEST]
 _Token = Annotated[str, _LONGEST, AfterValidator(normalise_address)]
+_Addresses = Annotated[str, Query(max_length=10_000)]
 _When = Annotated[datetime, Query(), BeforeValidator(parse_when)]
 
 Links = Mapping[str, Mapping[str, str]]
@@ -75,9 +76,10 @@ def history(request: Request, chain: _Text, token: _Token) -> Response:
 
 
 @routes.get("/map")
-def token_map(request: Request, chain: _Text, token: _Token, at: _When) -> Response:
-    """Return a token's map as of the instant ``at``."""
-    return _answer(request, lambda reader: answers.token_map(reader, chain, token, at))
+def token_map(request: Request, chain: _Text, token: _Token, at: _When, add: _Addresses = "") -> Response:
+    """Return a token's map as of the instant ``at``. ``add`` names more addresses, with commas between them."""
+    added = [normalise_address(one) for one in add.split(",") if one.strip()]
+    return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, added))
 
 
 @routes.get("/past")

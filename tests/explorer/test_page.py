@@ -25,6 +25,7 @@ from tests.explorer.world import (
     MAGIC,
     MAPLESS,
     NEWCOMER,
+    STRANGER,
     TEAM,
     TIDE,
     WHALE,
@@ -275,6 +276,29 @@ def test_sample_bubbles_have_the_scale_of_the_map(open_page: Open) -> None:
     assert box["width"] / 2 == pytest.approx(whale["radius"] * math.sqrt(part / 0.07), rel=0.06)
 
 
+def test_addresses_are_added_to_the_map_with_their_transfers(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    before = world(page)
+    form = page.get_by_role("form", name="Added addresses")
+    form.get_by_role("textbox").fill(f"{STRANGER}, {EXCHANGE.upper().replace('X', 'x')}")
+    form.get_by_role("textbox").press("Enter")
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before) + 2}")
+    assert set(world(page)) - set(before) == {STRANGER, EXCHANGE}
+    form.get_by_title(STRANGER).click()
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card).to_contain_text("not in the list of holders")
+    expect(card.get_by_role("table", name="Links of the selected node")).to_contain_text("7 TIDE")
+    expect(page.get_by_role("region", name="Not drawn: exchanges and contracts")).not_to_contain_text("Bourse")
+    assert world(open_page(page.url.partition("/?")[2].join(["?", ""]))) == world(page)
+    form.get_by_role("button", name=f"Remove {STRANGER} from the map").click()
+    card.get_by_role("button", name="End the selection").click()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before) + 1}")
+    page.get_by_role("tabpanel").get_by_role("button", name="Bourse").click()
+    card.get_by_role("button", name="Remove from the map").click()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before)}")
+    assert world(page) == before
+
+
 @pytest.mark.long
 def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260301T000000Z"))
@@ -293,7 +317,7 @@ def test_copied_link_shows_the_same_view(open_page: Open) -> None:
 def test_keyboard_controls_everything(open_page: Open) -> None:
     page = open_page(of(TIDE))
     reached = []
-    for _ in range(24):
+    for _ in range(32):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("() => document.activeElement.id || document.activeElement.ariaLabel"))
     assert [one for one in reached if one in ("token", "map", "slider", "tab-holders")] == [

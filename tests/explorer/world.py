@@ -40,6 +40,8 @@ TEAM, WHALE, NEWCOMER, LEAVER = ("0x" + digit * 40 for digit in "1234")
 MAGIC: Final = "0x" + "5" * 40
 EXCHANGE: Final = "0x" + "6" * 40
 POOL: Final = "0x" + "7" * 40
+STRANGER: Final = "0x" + "9" * 40
+"""It holds nothing, but has sent tokens to the whale."""
 EXACT: Final = Decimal("123456789.000000000000000001")
 
 
@@ -57,6 +59,7 @@ def fill(home: Path) -> Warehouse:
             raw_transfer(f"{TEAM} -> {MAGIC}", 300, to_unix(LATEST) - day * 86_400, token=("eth", TIDE))
             for day in range(3)
         ]
+        sent.append(raw_transfer(f"{STRANGER} -> {WHALE}", 7, to_unix(EARLIEST), token=("eth", TIDE)))
         store.add_transfers(table([row | {"tx_hash": f"0x{n:064x}"} for n, row in enumerate(sent)]), "test")
     for number, instant in enumerate(INSTANTS):
         maps: dict[str, list[dict[str, Any]]] = {}

@@ -145,8 +145,9 @@ export function history(chain: string, token: string): Promise<History> {
   });
 }
 
-export function tokenMap(chain: string, token: string, at: string): Promise<TokenMap> {
-  return once("map", { chain, token, at }, (answer: Record<string, Columns>) => toMap(at, answer));
+/** Requests a map; `add` names more addresses for it, with commas between them. */
+export function tokenMap(chain: string, token: string, at: string, add: string): Promise<TokenMap> {
+  return once("map", { chain, token, at, ...(add && { add }) }, (answer: Record<string, Columns>) => toMap(at, answer));
 }
 
 /** Nodes and linked pairs of all maps of a token. */

@@ -7,6 +7,7 @@ import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
 import { brief, count, cut, date, number, share } from "./format";
 import { BubbleMap, zoom } from "./map/map";
 import { samples } from "./map/scene";
+import { Added } from "./panels/added";
 import { Clusters } from "./panels/clusters";
 import { Compare } from "./panels/compare";
 import { Concentration } from "./panels/concentration";
@@ -44,6 +45,7 @@ function App() {
           <Legend />
           <TimeBar />
           <Excluded />
+          <Added />
         </section>
         <section class="side" aria-label="Tables" id="panel" tabIndex={-1}>
           <Selection />

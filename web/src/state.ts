@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { cut, date, NOTHING, number, share } from "./format";
-import { show, view } from "./view";
+import { added, show, view } from "./view";
 
 export type Trouble = { title: string; advice: string };
 
@@ -53,7 +53,7 @@ function placeOf(at: string): number {
 
 export function showToken(chain: string, token: string, node = ""): void {
   playing.value = false;
-  show({ chain, token, at: "", with: "", node, cluster: 0, find: "" }, true);
+  show({ chain, token, at: "", with: "", node, cluster: 0, find: "", add: "" }, true);
 }
 
 export function showPlace(to: number): void {
@@ -112,7 +112,7 @@ export function follow(): void {
   effect(() => {
     const { value: of } = history;
     const at = wanted.value;
-    if (of && at) void openMap(of, at);
+    if (of && at) void openMap(of, at, added.value.join());
   });
   effect(() => {
     const of = history.value;
@@ -145,7 +145,7 @@ async function openToken(chain: string, token: string): Promise<void> {
       return;
     }
     const { at } = view.peek();
-    if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at).catch(() => undefined); // load it in parallel
+    if (/^\d{8}T\d{6}Z$/.test(at)) data.tokenMap(chain, token, at, view.peek().add).catch(() => undefined); // load it in parallel
     data.past(chain, token).catch(() => undefined);
     const found = await data.history(chain, token);
     if (mine !== chosen.peek()) return;
@@ -164,16 +164,16 @@ async function openToken(chain: string, token: string): Promise<void> {
   }
 }
 
-async function openMap(of: data.History, at: string): Promise<void> {
+async function openMap(of: data.History, at: string, add: string): Promise<void> {
   try {
-    const found = await data.tokenMap(of.chain, of.address, at);
-    if (history.peek() !== of || wanted.peek() !== at) return;
+    const found = await data.tokenMap(of.chain, of.address, at, add);
+    if (history.peek() !== of || wanted.peek() !== at || added.peek().join() !== add) return;
     trouble.value = found.nodes.some((node) => node.kind !== "holder") ? null : missing(found);
     if (moving) followCluster(shown.peek(), found);
     moving = false;
     shown.value = found;
     say(summary(of, at));
-    for (const next of ahead(of, at)) data.tokenMap(of.chain, of.address, next.at).catch(() => undefined);
+    for (const next of ahead(of, at)) data.tokenMap(of.chain, of.address, next.at, add).catch(() => undefined);
   } catch (error) {
     if (history.peek() === of && wanted.peek() === at) failed(error);
   }

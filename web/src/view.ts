@@ -1,5 +1,5 @@
 /** The current view and its URL, so that a view can be reloaded, bookmarked and shared. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 
 export const TABS = ["holders", "clusters", "links", "concentration", "compare"] as const;
 export type Tab = (typeof TABS)[number];
@@ -31,6 +31,8 @@ export type View = {
   time: boolean;
   exchanges: boolean;
   contracts: boolean;
+  /** Addresses that were added to the map, with commas between them. */
+  add: string;
 };
 
 const START: View = {
@@ -48,9 +50,20 @@ const START: View = {
   time: true,
   exchanges: false,
   contracts: false,
+  add: "",
 };
 
+/** Returns the addresses in a text, each once. Hexadecimal ones have lower case, as in the warehouse. */
+export function addresses(text: string): string[] {
+  const found = text.split(/[\s,;]+/).filter(Boolean);
+  return [...new Set(found.map((one) => (/^0x[0-9a-f]+$/i.test(one) ? one.toLowerCase() : one)))].slice(0, 50);
+}
+
 export const view = signal<View>(read(location.search));
+
+const adding = computed(() => view.value.add);
+/** The addresses that were added to the map. */
+export const added = computed(() => addresses(adding.value));
 
 /** Changes the view. A `step` is an entry of the browser's history; other changes only update the URL. */
 export function show(change: Partial<View>, step = false): void {
@@ -66,7 +79,7 @@ addEventListener("popstate", () => {
 
 function read(search: string): View {
   const given = new URLSearchParams(search);
-  const text = (name: string) => (given.get(name) ?? "").slice(0, 1_000);
+  const text = (name: string, most = 1_000) => (given.get(name) ?? "").slice(0, most);
   const one = <T extends string>(name: string, known: readonly T[], usual: T) =>
     known.find((value) => value === given.get(name)) ?? usual;
   const is = (name: "turned" | Layer) => (given.has(name) ? given.get(name) !== "no" : START[name]);
@@ -85,6 +98,7 @@ function read(search: string): View {
     time: is("time"),
     exchanges: is("exchanges"),
     contracts: is("contracts"),
+    add: addresses(text("add", 5_000)).join(),
   };
 }
 

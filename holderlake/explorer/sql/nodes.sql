@@ -1,5 +1,5 @@
 -- The nodes of a map, each with its cluster. A magic node has its rank and share of the list of holders, if it is there.
--- Holders that are listed then, but are not on the map, have kind holder.
+-- Holders that are listed then, but are not on the map, have kind holder, and so have the addresses $added.
 WITH members AS (
     SELECT address, cluster_id
     FROM cluster_members
@@ -24,6 +24,13 @@ listed AS (
     SELECT 'holder' AS kind, * EXCLUDE (chain, timestamp, token_address, fetched_at)
     FROM held
     WHERE address NOT IN (SELECT address FROM nodes WHERE kind IN ('top_holder', 'magic'))
+),
+added AS (
+    SELECT DISTINCT 'holder' AS kind, address
+    FROM (SELECT unnest(CAST($added AS VARCHAR[])) AS address)
+    WHERE
+        address NOT IN (SELECT address FROM nodes WHERE kind IN ('top_holder', 'magic'))
+        AND address NOT IN (SELECT address FROM held)
 )
 SELECT
     kind,
@@ -44,6 +51,6 @@ SELECT
     outward_relations,
     epoch(first_activity_date)::BIGINT AS first_activity,
     cluster_id
-FROM (FROM nodes UNION ALL BY NAME FROM listed)
+FROM (FROM nodes UNION ALL BY NAME FROM listed UNION ALL BY NAME FROM added)
 LEFT JOIN members USING (address)
 ORDER BY rank, kind, address, time_node

@@ -5,7 +5,7 @@ import { CHANGES, clusterColours, colours, forgetColours, isDark } from "../colo
 import { past, type History, type Link } from "../data";
 import { date, exact, name, rough, share } from "../format";
 import { changeOf, failed, history, place, play, say, select, shown, showPlace, trouble } from "../state";
-import { LAYERS, show, view } from "../view";
+import { added, LAYERS, show, view } from "../view";
 import { anchorsOf, arrange, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { Stage } from "./stage";
 
@@ -118,7 +118,7 @@ const layers = computed(() => LAYERS.filter((one) => view.value[one]).join());
 /** The nodes to draw. It changes only with the part of the view that it depends on. */
 const drawn = computed((): Drawing => {
   const on = new Set(layers.value.split(","));
-  return { magic: on.has("magic"), time: on.has("time"), exchanges: on.has("exchanges"), contracts: on.has("contracts"), added: new Set() };
+  return { magic: on.has("magic"), time: on.has("time"), exchanges: on.has("exchanges"), contracts: on.has("contracts"), added: new Set(added.value) };
 });
 
 /** Colours bubbles by cluster or by change, and highlights the selection. */

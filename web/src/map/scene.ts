@@ -22,11 +22,15 @@ const TIME = 4.4;
 
 export const isExcluded = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
 
+/** Returns whether a map leaves an exchange or contract out. */
+export const isLeftOut = (node: Node, { exchanges, contracts, added }: Drawing) =>
+  isExcluded(node) && !added.has(node.id) && !(node.is_cex ? exchanges : contracts);
+
 type Sized = { kind: Node["kind"]; share: number | null };
 
 export function radiusOf({ kind, share }: Sized): number {
   if (kind === "time") return TIME;
-  return Math.max(kind === "magic" ? MAGIC : SMALLEST, WHOLE * Math.sqrt(Math.max(0, share ?? 0)));
+  return Math.max(kind === "magic" || share === null ? MAGIC : SMALLEST, WHOLE * Math.sqrt(Math.max(0, share ?? 0)));
 }
 
 /** Returns up to three round shares, largest first, with the pixels of their bubbles' radii. */
@@ -118,12 +122,11 @@ function pairsOf(map: TokenMap, nodes: Node[]): Pair[] {
 }
 
 /** Returns the shown holders, the magic nodes, the time nodes that connect at least two of them, and what is added. */
-function placedNodes(map: TokenMap, { exchanges, contracts, added }: Drawing): Node[] {
+function placedNodes(map: TokenMap, drawing: Drawing): Node[] {
   const isPlaced = (node: Node) => {
     if (node.kind === "time") return false;
-    if (node.kind === "magic" || added.has(node.id)) return true;
-    if (isExcluded(node)) return node.is_cex ? exchanges : contracts;
-    return node.kind === "top_holder";
+    if (node.kind === "magic" || drawing.added.has(node.id)) return true;
+    return node.kind === "top_holder" && !isLeftOut(node, drawing);
   };
   const holders = new Set(map.nodes.filter((node) => isPlaced(node)).map((node) => node.id));
   const neighbours = (node: Node) => (map.linksOf.get(node.id) ?? []).flatMap((link) => [link.from, link.to]).filter((id) => holders.has(id));

@@ -2,9 +2,9 @@
 import { computed } from "@preact/signals";
 import type { Node } from "../data";
 import { brief, cut, date, exact, rough, share } from "../format";
-import { isExcluded } from "../map/scene";
+import { isLeftOut } from "../map/scene";
 import { instant, select, shown } from "../state";
-import { show, view, type Sort } from "../view";
+import { added, show, view, type Sort } from "../view";
 import { ClusterMark, Find, Holder, matches, Rows } from "./parts";
 
 const listed = computed(() => (shown.value?.nodes ?? []).filter((node) => node.rank !== null && node.kind !== "time"));
@@ -78,7 +78,10 @@ function Head({ sort, children, ...rest }: { sort: Sort; children: string; class
   );
 }
 
-const excluded = computed(() => (shown.value?.nodes ?? []).filter(isExcluded));
+const excluded = computed(() => {
+  const drawing = { ...view.value, added: new Set(added.value) };
+  return (shown.value?.nodes ?? []).filter((node) => isLeftOut(node, drawing));
+});
 
 /** Exchanges and contracts, which the map does not draw. */
 export function Excluded() {

@@ -5,6 +5,8 @@ import { findTokens, type Node, type Token } from "../data";
 import { brief, count, cut, date, exact, share } from "../format";
 import { cluster, say, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
+import { isExcluded } from "../map/scene";
+import { OnMap } from "./added";
 import { ClusterCard } from "./clusters";
 import { LinkTable, Outside, span } from "./links";
 import { ClusterMark, Kinds } from "./parts";
@@ -37,7 +39,7 @@ function HolderCard({ node }: { node: Node }) {
       <p class="address"><code dir="ltr">{cut(node.address, 120)}</code><Copy text={node.address} what="address" /> <Outside kind="address" chain={view.value.chain} value={node.address} says="Block explorer" /></p>
       <dl class="facts">
         {node.rank !== null && <Fact name="Rank">{count(node.rank)}</Fact>}
-        {node.kind === "magic" && node.rank === null && <Fact name="Share">not in the list of holders</Fact>}
+        {node.kind !== "time" && node.rank === null && <Fact name="Share">not in the list of holders</Fact>}
         {node.share !== null && <Fact name="Share">{share(node.share)}</Fact>}
         {node.cluster_id !== null && <Fact name="Cluster"><ClusterMark number={node.cluster_id} /></Fact>}
         {node.degree !== null && <Fact name="Counterparties">{count(node.degree)}</Fact>}
@@ -45,6 +47,7 @@ function HolderCard({ node }: { node: Node }) {
         {node.amount !== null && <Fact name="Amount" wide>{exact(node.amount)}</Fact>}
       </dl>
       {node.is_paid_label && <p class="quiet">The label was submitted by the community.</p>}
+      {(node.kind === "holder" || isExcluded(node)) && <OnMap address={node.address} />}
       <Elsewhere key={node.address} address={node.address} />
       {links.length > 0 ? (
         <details open>
@@ -84,7 +87,7 @@ function Elsewhere({ address }: { address: string }) {
   );
 }
 
-const kindOf = (node: Node) => (node.kind === "magic" ? "Magic node" : node.kind === "time" ? `Time node ${node.time_node}` : "Holder");
+const kindOf = (node: Node) => (node.kind === "magic" ? "Magic node" : node.kind === "time" ? `Time node ${node.time_node}` : node.rank === null ? "Address" : "Holder");
 
 function Fact({ name, wide = false, children }: { name: string; wide?: boolean; children: preact.ComponentChildren }) {
   return <div class={wide ? "wide" : ""}><dt>{name}</dt><dd>{children}</dd></div>;
