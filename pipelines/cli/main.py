@@ -26,6 +26,7 @@ from pipelines.cli.own_data.entities import entities
 from pipelines.cli.own_data.imports import import_files, import_rpc, labels
 from pipelines.cli.own_data.index import index
 from pipelines.cli.own_data.negatives import negative_balances
+from pipelines.cli.own_data.verify import verify
 from pipelines.cli.shared import Json
 
 _HELP = (
@@ -66,6 +67,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
     "Use your own transfers": {
         "import": import_files,
         "import-rpc": import_rpc,
+        "verify": verify,
         "import-balances": import_balances,
         "labels": labels,
         "index": index,

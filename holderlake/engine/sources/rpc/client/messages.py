@@ -183,13 +183,13 @@ def traces(block: int) -> Call:
     return Call("trace_block", [hex(block)], list[Trace] | None)
 
 
-def eth_call(to: str, data: str) -> Call:
-    """Return the call that executes a contract's function on the newest block. Its result is None if the function
-    fails.
+def eth_call(to: str, data: str, at: int | None = None) -> Call:
+    """Return the call that executes a contract's function at block ``at``, by default the newest one. Its result is
+    None if the function fails.
 
     ``data`` is the encoded function with its arguments, in hexadecimal.
     """
-    return Call("eth_call", [{"to": to, "data": data}, "latest"], str, may_fail=True)
+    return Call("eth_call", [{"to": to, "data": data}, "latest" if at is None else hex(at)], str, may_fail=True)
 
 
 def code(address: str) -> Call:

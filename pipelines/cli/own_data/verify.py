@@ -1,0 +1,31 @@
+"""``holderlake verify``: compare imported transfers with a node."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holderlake.contract.chains import chain_typed
+from pipelines.cli import shared
+from pipelines.cli.shared import Json, Tokens
+
+
+def verify(
+    urls: Annotated[
+        list[str] | None, typer.Argument(metavar="[URL]...", help="Nodes' addresses; default: the settings'.")
+    ] = None,
+    chain: Annotated[str | None, typer.Option(help="Chain; default: from the node's chain id.")] = None,
+    token: Tokens = None,
+    from_block: Annotated[int | None, typer.Option(min=0, help="First block; default: the first imported one.")] = None,
+    to_block: Annotated[int | None, typer.Option(min=0, help="Last block; default: the last imported one.")] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Ask again for all blocks from the first that differs on.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Compare imported transfers with a node: events, missing blocks, supplies and sampled balances."""
+    from holderlake.local.nodes import ImportOptions, verify_with_nodes
+
+    options = ImportOptions(chain_typed(chain), token or [], from_block=from_block, to_block=to_block)
+    verify_with_nodes(shared.settings(), urls or [], options, repair, json)

@@ -1,0 +1,120 @@
+"""``holderlake verify`` finds every row that a store lacks, changed or has twice, names its block, and repairs it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
+from pipelines.cli.main import app
+from tests.chain.anvil import Anvil, call
+
+PEOPLE = [f"0x{number:040x}" for number in range(1, 6)]
+Row = dict[str, Any]
+Verify = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def coin(anvil: Anvil) -> str:
+    """A token with three transfers in each of 20 blocks."""
+    address = anvil.deploy("Coin")
+    for block in range(20):
+        anvil.mine([call("Coin", address, "mint", PEOPLE[(block + one) % 5], 100 + one) for one in range(3)])
+    return address
+
+
+@pytest.fixture
+def verify(anvil: Anvil, coin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
+    """Import the token, and return the command that compares: its exit code and report."""
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    common = [anvil.url, "--chain", "test", "--token", coin]
+    imported = CliRunner().invoke(app, ["import-rpc", *common, "--confirmations", "0"])
+    assert imported.exit_code == 0, imported.output
+
+    def run(*more: str) -> tuple[int, dict[str, Any]]:
+        ended = CliRunner().invoke(app, ["verify", *common, *more, "--json"])
+        return ended.exit_code, json.loads(ended.stdout)
+
+    return run
+
+
+def tamper(home: Path, block: int, change: Callable[[list[Row]], list[Row]]) -> None:
+    """Replace the stored rows of a block."""
+    with Store(home / "engine") as store:
+        rows = store.query("FROM read_parquet($files) WHERE chain = 'test' ORDER BY block_number, log_index")
+        later = [row for row in rows.select(TRANSFERS.names).to_pylist() if row["block_number"] >= block]
+        own = [row for row in later if row["block_number"] == block]
+        store.roll_back("test", block - 1)
+        kept = [row for row in later if row["block_number"] > block]
+        store.add_transfers(pa.Table.from_pylist([*change(own), *kept], TRANSFERS), "rpc")
+
+
+CHANGES: dict[str, Callable[[list[Row]], list[Row]]] = {
+    "removed": lambda rows: rows[:-1],
+    "changed": lambda rows: [rows[0] | {"value": str(int(rows[0]["value"]) + 1)}, *rows[1:]],
+    "doubled": lambda rows: [*rows, rows[0] | {"log_index": 99}],
+}
+
+
+def test_a_complete_import_is_confirmed(verify: Verify, coin: str) -> None:
+    code, found = verify()
+    assert (code, found["is_complete"], found["events"]) == (0, True, 60)
+    assert found["differences"] == found["unread"] == found["drifts"] == found["unasked"] == []
+    assert found["tokens"] == [coin]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_wrong_row_is_found_and_repaired(verify: Verify, tmp_path: Path, coin: str, change: str) -> None:
+    block = random.Random(change).randrange(3, 20)
+    tamper(tmp_path, block, CHANGES[change])
+    code, found = verify()
+    assert code != 0
+    (one,) = found["differences"]
+    assert (one["token"], one["first"], one["last"]) == (coin, block, block)
+    assert (one["missing"], one["extra"]) == {"removed": (1, 0), "changed": (1, 1), "doubled": (0, 1)}[change]
+    code, found = verify("--repair")
+    assert (code, found["is_complete"]) == (0, True)
+
+
+@pytest.mark.long
+def test_of_a_hundred_wrong_rows_all_are_found_and_repaired(verify: Verify, tmp_path: Path) -> None:
+    chance = random.Random(1)
+    for _ in range(100):
+        block, change = chance.randrange(3, 22), chance.choice(list(CHANGES))
+        tamper(tmp_path, block, CHANGES[change])
+        code, found = verify()
+        assert code != 0
+        assert [(one["first"], one["last"]) for one in found["differences"]] == [(block, block)]
+        assert verify("--repair")[0] == 0
+
+
+def test_blocks_that_were_never_imported_are_named_and_read(verify: Verify, anvil: Anvil, coin: str) -> None:
+    anvil.mine([call("Coin", coin, "mint", PEOPLE[0], 5)])
+    head = anvil.head()
+    code, found = verify("--to-block", str(head))
+    assert code != 0
+    assert found["unread"] == [{"first": head, "last": head}]
+    code, found = verify("--to-block", str(head), "--repair")
+    assert (code, found["events"]) == (0, 61)
+
+
+def test_rows_of_files_are_never_removed_by_a_repair(verify: Verify, tmp_path: Path) -> None:
+    tamper(tmp_path, 5, CHANGES["removed"])
+    with Store(tmp_path / "engine") as store:
+        rows = store.query("FROM read_parquet($files) LIMIT 1").select(TRANSFERS.names).to_pylist()
+        own = rows[0] | {"token_address": PEOPLE[0], "block_number": 9, "source": "file"}
+        store.add_transfers(pa.Table.from_pylist([own], TRANSFERS), "file")
+        before = store.query("SELECT count(*) AS rows FROM read_parquet($files)").to_pylist()
+    with pytest.raises(json.JSONDecodeError):
+        verify("--repair")
+    with Store(tmp_path / "engine") as store:
+        assert store.query("SELECT count(*) AS rows FROM read_parquet($files)").to_pylist() == before
