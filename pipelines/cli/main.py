@@ -18,6 +18,7 @@ from pipelines.cli.exit_codes import EXIT_CODES, ExitCode
 from pipelines.cli.ingest import commands as ingest
 from pipelines.cli.lake import lake, maintenance, upkeep, warehouse
 from pipelines.cli.lake.alerts import alerts
+from pipelines.cli.lake.compare import compare
 from pipelines.cli.lake.export import export
 from pipelines.cli.lake.report import report
 from pipelines.cli.own_data import cluster, keys, store
@@ -61,6 +62,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
         "explore": servers.explore,
         "export": export,
         "report": report,
+        "compare": compare,
         "alerts": alerts,
         "lake-views": warehouse.lake_views,
     },

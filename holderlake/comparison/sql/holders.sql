@@ -1,0 +1,57 @@
+-- Differences of lists of holders: who is in one list only, and amounts, ranks and labels that differ.
+CREATE TABLE holder_differences AS
+WITH pairs AS (
+    SELECT
+        chain, token_address, timestamp, address,
+        held_a.rank AS rank_a, held_b.rank AS rank_b, held_a.exact AS exact_a, held_b.exact AS exact_b,
+        {label: held_a.label, cex: held_a.is_cex, dex: held_a.is_dex, contract: held_a.is_contract} AS label_a,
+        {label: held_b.label, cex: held_b.is_cex, dex: held_b.is_dex, contract: held_b.is_contract} AS label_b
+    FROM held_a
+    FULL JOIN held_b USING (chain, token_address, timestamp, address)
+    SEMI JOIN scope USING (chain, token_address, timestamp)
+),
+ties AS (
+    SELECT chain, token_address, timestamp, exact
+    FROM held_a
+    GROUP BY ALL
+    HAVING count(*) > 1
+),
+explained AS (
+    SELECT
+        pairs.*,
+        scope.* EXCLUDE (chain, token_address, timestamp),
+        ties.exact IS NOT NULL AS is_tie
+    FROM pairs
+    JOIN scope USING (chain, token_address, timestamp)
+    LEFT JOIN ties
+        ON ties.chain = pairs.chain AND ties.token_address = pairs.token_address AND ties.timestamp = pairs.timestamp
+        AND ties.exact = coalesce(pairs.exact_a, pairs.exact_b)
+)
+SELECT
+    chain, token_address, timestamp, 'holder' AS what, address AS subject, exact_a AS a, exact_b AS b,
+    CASE
+        WHEN is_late THEN 'lateness'
+        WHEN (rank_a IS NULL AND rank_b > last_a) OR (rank_b IS NULL AND rank_a > last_b) THEN 'other limits'
+        WHEN is_tie THEN 'ties'
+        ELSE 'transfers'
+    END AS cause
+FROM explained
+WHERE rank_a IS NULL OR rank_b IS NULL
+UNION ALL
+SELECT
+    chain, token_address, timestamp, 'amount', address, exact_a, exact_b,
+    CASE WHEN decimals IS NOT NULL THEN 'other decimals' WHEN is_late THEN 'lateness' ELSE 'transfers' END
+FROM explained
+WHERE CAST(exact_a AS DOUBLE) <> CAST(exact_b AS DOUBLE)
+    OR (CAST(exact_a AS DOUBLE) = CAST(exact_b AS DOUBLE) AND rtrim(rtrim(exact_a, '0'), '.') <> rtrim(rtrim(exact_b, '0'), '.'))
+UNION ALL
+SELECT
+    chain, token_address, timestamp, 'rank', address, CAST(rank_a AS VARCHAR), CAST(rank_b AS VARCHAR),
+    CASE WHEN is_tie THEN 'ties' WHEN is_late THEN 'lateness' ELSE 'transfers' END
+FROM explained
+WHERE rank_a <> rank_b AND exact_a = exact_b
+UNION ALL
+SELECT
+    chain, token_address, timestamp, 'label', address, CAST(to_json(label_a) AS VARCHAR), CAST(to_json(label_b) AS VARCHAR), 'other labels'
+FROM explained
+WHERE rank_a IS NOT NULL AND rank_b IS NOT NULL AND label_a IS DISTINCT FROM label_b;

@@ -1,0 +1,49 @@
+"""``holderlake compare``: differences between two warehouses, with their causes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.shared import Json
+
+_FILE = "warehouse.duckdb"
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A home, or its file warehouse.duckdb.", exists=True)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another one, such as that of another provider.", exists=True)],
+    out: Annotated[
+        Path | None, typer.Option(help="Write all differences to this file: .parquet or .csv.", dir_okay=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compare two homes over the tokens and instants of both: holders, relationships, clusters, scores, and why.
+
+    Fill each home with its provider first, over the same tokens and instants; 'holderlake plan' says what that costs.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    from holderlake import console
+    from holderlake.comparison.compare import compare as compared
+    from holderlake.comparison.compare import counts
+
+    paths = [path / _FILE if path.is_dir() else path for path in (a, b)]
+    for path in paths:
+        if not path.exists():
+            raise ValueError(f"there is no warehouse at {path}: run 'holderlake ingest' in that home")
+    if out and out.suffix not in {".parquet", ".csv"}:
+        raise ValueError(f"{out} must end in .parquet or .csv")
+    with console.progress("comparing", None):
+        found = compared(*paths)
+    if out:
+        (pq.write_table if out.suffix == ".parquet" else csv.write_csv)(found, out)
+    if json:
+        console.as_json({"differences": found.num_rows, "counts": counts(found).to_pylist(), "file": out and str(out)})
+        return
+    if found.num_rows:
+        console.arrow("Differences", counts(found))
+    console.out.print(f"{found.num_rows:,} differences{f', all in {out}' if out else ''}.", soft_wrap=True)

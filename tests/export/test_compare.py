@@ -1,0 +1,108 @@
+"""Two homes are compared: equal ones have no difference, and planted ones are found with their cause."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
+from pipelines.cli.main import app
+from tests.lakes import DAYS, map_tables, rows, write
+
+TOKEN = "0x7"
+HELD = {f"0x{number:040x}": 1_000 - 10 * (number // 2) for number in range(1, 21)}
+LATER = {address: amount + 5 * (place < 3) for place, (address, amount) in enumerate(HELD.items())}
+Compare = Callable[..., set[tuple[str, str, str]]]
+
+
+def listed(held: dict[str, int]) -> list[dict[str, Any]]:
+    return [
+        {"token_address": TOKEN, "rank": rank, "address": address, "amount": amount, "share": amount / 20_000}
+        for rank, (address, amount) in enumerate(held.items(), 1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with three instants of a token; the list changes after the first one."""
+    folder = tmp_path_factory.mktemp("a")
+    lake = Lake(folder / "lake")
+    for place, day in enumerate(DAYS[:3]):
+        held = listed(HELD if place == 0 else LATER)
+        write(lake, "holders", "eth", day, {"holders": rows("holders", "eth", day, held)}, {TOKEN})
+        write(lake, "maps", "eth", day, map_tables("eth", day, {TOKEN: [list(HELD)[:3]]}), {TOKEN})
+    Warehouse(folder / "warehouse.duckdb").load(lake)
+    return folder
+
+
+@pytest.fixture
+def compare(home: Path, tmp_path: Path) -> Compare:
+    """Change a copy of the home by SQL, and compare both: what differs, its subject and the cause."""
+
+    def run(*changes: str) -> set[tuple[str, str, str]]:
+        other = tmp_path / "warehouse.duckdb"
+        shutil.copyfile(home / "warehouse.duckdb", other)
+        with duckdb.connect(str(other)) as database:
+            for change in changes:
+                database.execute(change)
+        ended = CliRunner().invoke(
+            app, ["compare", str(home), str(tmp_path), "--out", str(tmp_path / "d.parquet"), "--json"]
+        )
+        assert ended.exit_code == 0, ended.output
+        found = pq.read_table(tmp_path / "d.parquet").to_pylist()
+        assert json.loads(ended.stdout)["differences"] == len(found)
+        return {(row["what"], row["subject"], row["cause"]) for row in found}
+
+    return run
+
+
+SECOND = f"timestamp = TIMESTAMP '{DAYS[1]}'"
+ONE, TWO, THREE, *_ = HELD
+
+
+def test_equal_homes_have_no_difference(compare: Compare) -> None:
+    assert compare() == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            [f"UPDATE holders SET amount = amount - 1 WHERE {SECOND} AND address = '{TWO}'"],
+            ("amount", TWO, "transfers"),
+        ),
+        (
+            [f"UPDATE holders SET label = 'Bourse', is_cex = true WHERE {SECOND} AND address = '{ONE}'"],
+            ("label", ONE, "other labels"),
+        ),
+        ([f"DELETE FROM holders WHERE {SECOND} AND rank > 19"], ("holder", list(HELD)[-1], "other limits")),
+        ([f"UPDATE holders SET rank = 21 - rank WHERE {SECOND} AND rank IN (1, 20)"], ("rank", ONE, "transfers")),
+        ([f"UPDATE holders SET rank = 9 - rank WHERE {SECOND} AND rank IN (4, 5)"], ("rank", list(HELD)[3], "ties")),
+        ([f"UPDATE holders SET amount = amount / 1000 WHERE {SECOND}"], ("amount", ONE, "other decimals")),
+        ([f"UPDATE holders SET amount = amount - 5 WHERE {SECOND} AND rank <= 3"], ("amount", ONE, "lateness")),
+        (
+            [f"UPDATE grouped_transfers SET total_transfers = 9 WHERE {SECOND}"],
+            ("relationship", f"{ONE} to {TWO}", "transfers"),
+        ),
+        (["UPDATE maps SET rules = 'other', service_score = 1"], ("score", "", "unknown")),
+    ],
+)
+def test_a_difference_is_found_with_its_cause(
+    compare: Compare, changes: list[str], expected: tuple[str, str, str]
+) -> None:
+    assert expected in compare(*changes)
+
+
+def test_a_home_without_a_warehouse_is_named(home: Path, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["compare", str(home), str(tmp_path)])
+    assert ended.exit_code
+    assert "there is no warehouse" in str(ended.exception)
