@@ -30,6 +30,7 @@ TABLE_OF: Final = {
     "exchange_transfer": "grouped_transfers",
     "new_top_holder": "holders",
     "data_late": "warehouse",
+    "incomplete_source": "warehouse",
 }
 """The Dagster asset that each kind of rule examines."""
 
@@ -40,6 +41,7 @@ _SENTENCES: Final = {
     "exchange_transfer": "the top holder {subject} sent to an exchange, {measured:.0f} times",
     "new_top_holder": "{subject} is new among the first {threshold:.0f} holders, at rank {measured:.0f}",
     "data_late": "no data for {measured:.1f} intervals of the schedule (more than {threshold:g})",
+    "incomplete_source": "transfers differ from the node's in {measured:.0f} rows or blocks ({threshold:g} or more)",
 }
 
 

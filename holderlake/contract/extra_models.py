@@ -237,6 +237,37 @@ class AddressItems(Model):
     next_offset: int | None = None
 
 
+class VerifiedToken(Model):
+    """The last comparison of a token's stored transfers with a node, over the blocks ``first_block`` to ``last_block``.
+
+    ``as_of`` is the time of the last block, and both times are unix seconds. ``balances`` says whether the supply and
+    sampled balances are those of the token's contract.
+    """
+
+    chain: str
+    token_address: str
+    is_complete: bool
+    balances: Literal["equal", "different", "unknown"]
+    first_block: int
+    last_block: int
+    as_of: int
+    checked_at: int
+    source: str = Field(description="Host of the node.")
+    blocks: int = Field(ge=0, description="Blocks whose events were compared.")
+    events: int = Field(ge=0, description="Events compared, of all tokens of the check.")
+    missing_rows: int = Field(ge=0)
+    extra_rows: int = Field(ge=0)
+    unread_blocks: int = Field(ge=0, description="Blocks of the range that were never imported.")
+    first_difference: int | None = None
+    last_difference: int | None = None
+
+
+class VerifiedTokens(Model):
+    """The tokens whose transfers were compared with a node."""
+
+    tokens: list[VerifiedToken]
+
+
 class MapRules(Model):
     """The thresholds by which maps are computed. Two maps can be compared if their rules and options are equal."""
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -34,7 +34,8 @@ from holderlake.engine.sources.rpc.importing.run import (
     Selection,
     chain_named,
 )
-from holderlake.engine.sources.rpc.importing.verify import Verified, undo_from, verify
+from holderlake.engine.sources.rpc.importing.verified import record
+from holderlake.engine.sources.rpc.importing.verify import Scope, Verified, undo_from, verify
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.local.store import open_own_store
@@ -48,9 +49,10 @@ _LONGEST_PAUSE: Final = 60.0
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options of ``holderlake import-rpc``. An option that is None is taken from the settings.
+    """Options of ``holderlake import-rpc`` and ``verify``. An option that is None is taken from the settings.
 
-    ``traces`` also imports transfers of the chain's coin inside contract calls.
+    ``traces`` also imports transfers of the chain's coin inside contract calls. ``sample`` is the number of ranges of
+    blocks that a check compares; None means all blocks.
     """
 
     chain: str | None = None
@@ -61,6 +63,7 @@ class ImportOptions:
     from_block: int | None = None
     to_block: int | None = None
     confirmations: int | None = None
+    sample: int | None = None
 
 
 def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
@@ -179,7 +182,8 @@ async def _verify(
         )
         tokens = selection.contracts or [one.token_address for one in store.histories() if one.chain == chain]
         tokens = [token for token in tokens if token != NATIVE]
-        check = partial(verify, store, node, chain, tokens, options, selection.first, selection.last, on_blocks)
+        scope = Scope(selection.first, selection.last, asked.sample)
+        check = partial(verify, store, node, chain, tokens, options, scope, on_blocks)
         found = await check()
         if repair and not found.is_complete:
             if found.differences:
@@ -187,6 +191,7 @@ async def _verify(
             until = replace(selection, last=found.last)
             await ChainImport(store, node, chain, until, replace(options, confirmations=0)).run()
             found = await check()
+        record(store.root, found, datetime.now(UTC).replace(tzinfo=None))
         return found
 
 
@@ -209,7 +214,8 @@ def _print_verified(found: Verified) -> None:
             f"{token} was not asked for balances: the node keeps no state of block {found.last:,}.", soft_wrap=True
         )
     console.out.print(
-        f"Compared {found.events:,} events of {len(found.tokens):,} tokens, blocks {found.first:,} to {found.last:,}: "
+        f"Compared {found.events:,} events of {len(found.tokens):,} tokens, {found.blocks:,} of "
+        f"the blocks {found.first:,} to {found.last:,}: "
         + ("all are stored." if found.is_complete else "not all are stored as they are."),
         soft_wrap=True,
     )

@@ -97,10 +97,10 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     }
     present = {key: paths for key, paths in files.items() if paths}
     names = sorted(path.name for paths in present.values() for path in paths)
-    entities = sorted((root / "entities").glob("[!.]*.parquet"))
-    names += [f"{path.name} {path.stat().st_mtime_ns}" for path in entities]
+    findings = sorted([*(root / "entities").glob("[!.]*.parquet"), *root.glob("verified.parquet")])
+    names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
     version = hashlib.sha256(repr((str(root.resolve()), generation, names)).encode()).hexdigest()[:16]
-    return StoredTransfers(version, present, lambda: _tables(root), entities)
+    return StoredTransfers(version, present, lambda: _tables(root), findings)
 
 
 def _tables(root: Path) -> dict[str, pa.Table]:

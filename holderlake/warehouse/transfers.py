@@ -3,8 +3,8 @@
 The store replaces its Parquet files when it imports. So a load makes a folder of hard links to the present files, and
 the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
 by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. The files ``tokens.parquet`` and
-``labels.parquet`` beside it have what the store knows of tokens and addresses, and ``cluster_links.parquet`` and
-``entities.parquet`` the wallets of one owner.
+``labels.parquet`` beside it have what the store knows of tokens and addresses. ``cluster_links.parquet`` and
+``entities.parquet`` have the wallets of one owner, ``verified.parquet`` the checks against nodes.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ LABELS: Final = pa.schema(
 """
 
 
+_FILES: Final = ("tokens", "labels", "cluster_links", "entities", "verified")
 _ATTEMPTS: Final = 10
 _KEPT: Final = 2
 _NO_TRANSFERS: Final = """
@@ -87,6 +88,18 @@ _ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.stored_entities AS FROM read_parquet({entities}, hive_partitioning = false);
 """
+_CHECKS: Final = """
+CREATE OR REPLACE VIEW _internal.stored_checks AS FROM read_parquet({verified}, hive_partitioning = false);
+"""
+_NO_CHECKS: Final = """
+CREATE OR REPLACE VIEW _internal.stored_checks AS
+SELECT
+    '' AS chain, '' AS token_address, false AS is_complete, '' AS balances, 0::BIGINT AS first_block,
+    0::BIGINT AS last_block, NULL::TIMESTAMP AS as_of, NULL::TIMESTAMP AS checked_at, '' AS source, 0::BIGINT AS blocks,
+    0::BIGINT AS events, 0::BIGINT AS missing_rows, 0::BIGINT AS extra_rows, 0::BIGINT AS unread_blocks,
+    0::BIGINT AS first_difference, 0::BIGINT AS last_difference
+WHERE false;
+"""
 _NO_ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS
 SELECT
@@ -106,14 +119,15 @@ class StoredTransfers:
     """The transfers of a store at one moment.
 
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address.
-    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``). ``entities`` has
-    the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), if there are any.
+    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``). ``findings`` has
+    the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``) and ``verified.parquet``, as
+    far as they exist.
     """
 
     version: str
     files: Mapping[tuple[str, str], Sequence[Path]]
     tables: Callable[[], Mapping[str, pa.Table]]
-    entities: Sequence[Path] = ()
+    findings: Sequence[Path] = ()
 
 
 ReadTransfers = Callable[[], StoredTransfers | None]
@@ -123,12 +137,13 @@ ReadTransfers = Callable[[], StoredTransfers | None]
 def views(folder: Path | None) -> str:
     """Return SQL that creates the views of a folder's files; views without rows if it is None."""
     if folder is None:
-        return _NO_TRANSFERS + _NO_STORE + _NO_ENTITIES
-    paths = {name: folder / f"{name}.parquet" for name in ("tokens", "labels", "cluster_links", "entities")}
+        return _NO_TRANSFERS + _NO_STORE + _NO_ENTITIES + _NO_CHECKS
+    paths = {name: folder / f"{name}.parquet" for name in _FILES}
     has_entities = paths["cluster_links"].exists() and paths["entities"].exists()
     paths["transfers"] = folder / "transfers" / "*" / "*" / "*.parquet"
     sql = (_TRANSFERS if (folder / "transfers").exists() else _NO_TRANSFERS) + _STORE
     sql += _ENTITIES if has_entities else _NO_ENTITIES
+    sql += _CHECKS if paths["verified"].exists() else _NO_CHECKS
     return sql.format(**{name: "'" + str(path).replace("'", "''") + "'" for name, path in paths.items()})
 
 
@@ -166,7 +181,7 @@ def _make(root: Path, stored: StoredTransfers) -> None:
         target.mkdir(parents=True)
         for path in paths:
             _link(linked.get(path.name, path), target / path.name)
-    for path in stored.entities:
+    for path in stored.findings:
         _link(path, building / path.name)
     for name, table in stored.tables().items():
         pq.write_table(table, building / f"{name}.parquet")

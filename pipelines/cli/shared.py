@@ -67,6 +67,13 @@ def reading() -> Workspace:
     return _closed_at_end(reading_workspace(settings()))
 
 
+def load() -> None:
+    """Load the warehouse, if there is one: its views of the own store then show the store as it is."""
+    workspace = reading()
+    if workspace.warehouse.version is not None:
+        workspace.warehouse.load(workspace.lake)
+
+
 def close() -> None:
     """Close all workspaces that the command opened."""
     _open.close()

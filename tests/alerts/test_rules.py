@@ -6,13 +6,18 @@ import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from holderlake.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
+from holderlake.engine.sources.rpc.importing.intervals import Interval
+from holderlake.engine.sources.rpc.importing.verified import record
+from holderlake.engine.sources.rpc.importing.verify import Verified
+from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
-from holderlake.settings.sections.alerts import AlertRule
+from holderlake.local.store import stored_transfers
+from holderlake.settings.sections.alerts import AlertRule, RuleKind
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
 
@@ -198,7 +203,28 @@ def test_the_first_list_of_a_token_has_nobody_new(lake: Lake) -> None:
     assert found(lake, AlertRule(rule="new_top_holder")) == []
 
 
+# Stored transfers that differ from a node's
+
+
+def test_an_incomplete_source_is_told_once_for_each_check(lake: Lake) -> None:
+    found_blocks = Verified(CHAIN, [TOKEN], "node", first=1, last=50, as_of=DAYS[0], unread=[Interval(3, 7)])
+    store = lake.root.parent / "engine"
+    Store(store).close()
+    record(store, found_blocks, DAYS[1])
+    warehouse = Warehouse(lake.root.parent / "warehouse.duckdb", transfers=lambda: stored_transfers(store))
+    warehouse.load(lake)
+    with warehouse.connect() as connection:
+        tokens = {CHAIN: [TOKEN]}
+        rule = AlertRule(rule="incomplete_source")
+        (alert,) = evaluate(connection, "mine", rule, tokens, Span(DAYS[0], DAYS[2], DAY))
+        (again,) = evaluate(connection, "mine", rule, tokens, Span(DAYS[0], DAYS[3], DAY))
+        assert evaluate(connection, "mine", rule, tokens, Span(DAYS[2], DAYS[3], DAY)) == []
+    assert (alert.subject, alert.measured, alert.evidence["unread_blocks"]) == (TOKEN, 5, 5)
+    assert alert.fingerprint == again.fingerprint
+
+
 # Late data
+
 
 LATE = AlertRule(rule="data_late")
 
@@ -229,7 +255,7 @@ def test_no_holders_count_as_data_and_an_outage_does_not(lake: Lake) -> None:
 # All rules
 
 
-@pytest.mark.parametrize("kind", ["cluster_share", "score_fall", "exchange_transfer", "new_top_holder", "data_late"])
+@pytest.mark.parametrize("kind", get_args(RuleKind))
 def test_a_rule_examines_its_tokens_and_describes_itself(lake: Lake, kind: str) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.5})
     rule = AlertRule.model_validate({"rule": kind, "tokens": {CHAIN: ["0x000000000000000000000000000000000000000b"]}})

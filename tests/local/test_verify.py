@@ -13,7 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.rpc.importing.verified import read_verified
 from holderlake.engine.store.store import Store
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
 from pipelines.cli.main import app
 from tests.chain.anvil import Anvil, call
 
@@ -95,6 +98,48 @@ def test_of_a_hundred_wrong_rows_all_are_found_and_repaired(verify: Verify, tmp_
         assert code != 0
         assert [(one["first"], one["last"]) for one in found["differences"]] == [(block, block)]
         assert verify("--repair")[0] == 0
+
+
+def test_the_last_check_is_a_row_of_the_warehouse(verify: Verify, tmp_path: Path, coin: str) -> None:
+    Warehouse(tmp_path / "warehouse.duckdb").load(Lake(tmp_path / "lake"))
+    tamper(tmp_path, 9, CHANGES["removed"])
+    verify()
+    assert stored_check(tmp_path) == (coin, False, "unknown", 1, 9, 9)
+    assert problems(tmp_path) == [("incomplete_source", coin)]
+    assert verify("--repair")[0] == 0
+    assert stored_check(tmp_path) == (coin, True, "equal", 0, None, None)
+    assert problems(tmp_path) == []
+
+
+def stored_check(home: Path) -> tuple[Any, ...]:
+    with Warehouse(home / "warehouse.duckdb").connect() as warehouse:
+        (row,) = warehouse.execute(
+            "SELECT token_address, is_complete, balances, missing_rows, first_difference, last_difference FROM verified"
+        ).fetchall()
+        return tuple(row)
+
+
+def problems(home: Path) -> list[tuple[str, str]]:
+    with Warehouse(home / "warehouse.duckdb").connect() as warehouse:
+        return warehouse.execute("SELECT issue, subject FROM data_quality WHERE severity = 'error'").fetchall()
+
+
+def test_a_sample_compares_some_ranges_only(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__TEST__BLOCKS", "5")
+    code, found = verify("--sample", "2")
+    assert code == 0
+    assert found["events"] < 60
+    assert 0 < found["blocks"] <= 10
+
+
+def test_an_import_verifies_itself_when_asked(verify: Verify, anvil: Anvil, coin: str, tmp_path: Path) -> None:
+    assert verify()[0] == 0
+    (tmp_path / "engine" / "verified.parquet").unlink()
+    command = ["import-rpc", anvil.url, "--chain", "test", "--token", coin, "--confirmations", "0", "--verify"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "all are stored" in " ".join(done.output.split())
+    assert read_verified(tmp_path / "engine")["token_address"].to_pylist() == [coin]
 
 
 def test_blocks_that_were_never_imported_are_named_and_read(verify: Verify, anvil: Anvil, coin: str) -> None:

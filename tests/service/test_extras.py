@@ -17,11 +17,14 @@ from holderlake.contract.extra_models import (
     MapRules,
     OwnerClusters,
     Usage,
+    VerifiedTokens,
 )
 from holderlake.contract.models import Holder, Map
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.sources.rpc.importing.verified import record
+from holderlake.engine.sources.rpc.importing.verify import Verified
 from tests.service.conftest import DAY, UNIT, Caller, World
 
 
@@ -286,6 +289,21 @@ def test_items_of_an_address_as_of_an_instant(caller, world):
     assert exact_json.decode(past.content, AddressItems).total == 1
     assert _get(caller, path + second, offset=1).json()["items"] == []
     assert _get(caller, path + second, token_address=world.token).json()["items"] == []
+
+
+def test_checks_against_a_node_are_free(caller, world):
+    spent = caller.spent
+    assert _get(caller, "/v0/x/verified").json() == {"tokens": []}
+    found = Verified("eth", [world.token], "node.example", first=1, last=9, as_of=from_unix(100), blocks=9, events=3)
+    record(world.store.root, found, from_unix(200))
+    try:
+        answer = _get(caller, "/v0/x/verified")
+    finally:
+        (world.store.root / "verified.parquet").unlink()
+    (check,) = exact_json.decode(answer.content, VerifiedTokens).tokens
+    assert (check.token_address, check.is_complete, check.balances) == (world.token, True, "unknown")
+    assert (check.as_of, check.checked_at, check.source) == (100, 200, "node.example")
+    assert caller.spent == spent
 
 
 def test_rules_are_free(caller, world):

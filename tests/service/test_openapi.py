@@ -22,6 +22,7 @@ from holderlake.contract.extra_models import (
     MapRules,
     OwnerClusters,
     Usage,
+    VerifiedTokens,
 )
 from holderlake.contract.requests import ENDPOINTS
 from holderlake.engine.records import TokenInfo
@@ -190,6 +191,7 @@ def test_examples_are_valid_answers():
         "x_labels": AddressLabels,
         "x_usage": Usage,
         "x_rules": MapRules,
+        "x_verified": VerifiedTokens,
         "x_item": ItemHolders,
         "x_address_items": AddressItems,
     }

@@ -38,6 +38,9 @@ export type Instant = {
   largest_cluster: number | null;
 };
 
+/** The last comparison of a token's transfers with a node: its result, and the last block with its time (unix). */
+export type Verified = { isComplete: boolean; block: number; asOf: number };
+
 /** `dataEnd` is the end of the source's data in unix seconds, if maps are later. */
 export type History = {
   chain: string;
@@ -45,6 +48,7 @@ export type History = {
   name: string;
   symbol: string;
   dataEnd: number | null;
+  verified: Verified | null;
   instants: Instant[];
   failures: Failure[];
 };
@@ -128,6 +132,8 @@ type Columns = Record<string, unknown[] | Packed>;
 /** The version of the warehouse that answered last. */
 export const version = signal("");
 
+type Known = { name: string | null; symbol: string | null; data_end: number | null; verified: boolean | null; verified_block: number; verified_as_of: number };
+
 const cached = new Map<string, Promise<unknown>>();
 const MAX_CACHED = 64;
 
@@ -137,11 +143,11 @@ export async function findTokens(text: string): Promise<Token[]> {
 
 export function history(chain: string, token: string): Promise<History> {
   return once("history", { chain, token }, (answer: { token: Columns; instants: Columns; failures: Columns }) => {
-    const known = rows<{ name: string | null; symbol: string | null; data_end: number | null }>(answer.token)[0];
+    const known = rows<Known>(answer.token)[0];
     const instants = rows<Instant>(answer.instants);
     const failures = rows<Failure>(answer.failures);
-    const { name, symbol, data_end: dataEnd } = known ?? { name: "", symbol: "", data_end: null };
-    return { chain, address: token, name: name ?? "", symbol: symbol ?? "", dataEnd, instants, failures };
+    const verified = !known || known.verified === null ? null : { isComplete: known.verified, block: known.verified_block, asOf: known.verified_as_of };
+    return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", dataEnd: known?.data_end ?? null, verified, instants, failures };
   });
 }
 

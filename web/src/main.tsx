@@ -66,7 +66,7 @@ function Heading() {
       <div class="what">
         <h1 id="title"><bdi class="cut" title={(of?.name ?? "").slice(0, 300)}>{title.value || "Holderlake explorer"}</bdi> {of?.name && <bdi class="symbol">{cut(of.symbol, 16)}</bdi>}</h1>
         {of && (
-          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi> <Copy text={of.address} what="token’s address" /></p>
+          <p class="quiet"><bdi>{cut(of.chain, 24)}</bdi> · <bdi class="code" title={of.address.slice(0, 200)}>{brief(of.address)}</bdi> <Copy text={of.address} what="token’s address" /> <Badge /></p>
         )}
       </div>
       {at && (
@@ -94,6 +94,16 @@ function Figure({ name, title: about, part, children }: { name: string; title: s
       </dd>
     </div>
   );
+}
+
+/** Whether the token's transfers are those of a node, if they were compared. */
+function Badge() {
+  const check = history.value?.verified;
+  if (!check) return null;
+  const until = `block ${count(check.block)}, ${date(check.asOf)}`;
+  return check.isComplete
+    ? <span class="badge" title={`All transfers up to ${until} are those of a node`}>verified to {date(check.asOf)}</span>
+    : <span class="badge wrong" title={`Transfers up to ${until} differ from those of a node: run ‘holderlake verify’`}>incomplete</span>;
 }
 
 /** A note on a map that is later than the source's data. */

@@ -1,4 +1,5 @@
--- What the newest row about a token says, and the second (unix) at which the source's data end if maps are later.
+-- What the newest row about a token says, the second (unix) at which the source's data end if maps are later, and the
+-- result of the last comparison of its transfers with a node.
 SELECT
     chain,
     token_address,
@@ -8,8 +9,12 @@ SELECT
         SELECT CAST(epoch(max(last_transfer)) AS BIGINT)
         FROM after_source_end
         WHERE chain = $chain AND token_address = $token
-    ) AS data_end
+    ) AS data_end,
+    verified.is_complete AS verified,
+    verified.last_block AS verified_block,
+    CAST(epoch(verified.as_of) AS BIGINT) AS verified_as_of
 FROM tokens
+LEFT JOIN verified USING (chain, token_address)
 WHERE chain = $chain AND token_address = $token
 ORDER BY timestamp DESC
 LIMIT 1

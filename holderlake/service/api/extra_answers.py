@@ -33,6 +33,7 @@ from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.queries.holders import HolderPosition, holders_page
 from holderlake.engine.queries.items import holders_of_item, items_of_address
 from holderlake.engine.records import Label
+from holderlake.engine.sources.rpc.importing.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.entities import clusters
 from holderlake.service.api.answers import Answer, instant_of, raw_units
@@ -194,6 +195,12 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
         }
 
     return Answer(plain, links, as_of, is_past)
+
+
+def verified(store: Store) -> dict[str, Any]:
+    """Return the answer to GET /v0/x/verified: the last check of each token against a node."""
+    rows = read_verified(store.root).to_pylist()
+    return {"tokens": [row | {name: to_unix(row[name]) for name in ("as_of", "checked_at")} for row in rows]}
 
 
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:

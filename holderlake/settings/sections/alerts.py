@@ -11,13 +11,16 @@ from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_
 
 from holderlake.settings.fields import Duration, Folder, Section, SigningSecret, TypedTokens
 
-RuleKind = Literal["cluster_share", "score_fall", "exchange_transfer", "new_top_holder", "data_late"]
+RuleKind = Literal[
+    "cluster_share", "score_fall", "exchange_transfer", "new_top_holder", "data_late", "incomplete_source"
+]
 
 _THRESHOLDS: Final[dict[str, float]] = {
     "cluster_share": 0.1,
     "score_fall": 5,
     "exchange_transfer": 1,
     "data_late": 2,
+    "incomplete_source": 1,
 }
 _OPTIONS: Final = {
     "cluster_share": {"threshold"},
@@ -25,6 +28,7 @@ _OPTIONS: Final = {
     "exchange_transfer": {"threshold", "top"},
     "new_top_holder": {"top"},
     "data_late": {"threshold"},
+    "incomplete_source": {"threshold"},
 }
 
 
@@ -42,17 +46,19 @@ PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
 
 
 class AlertRule(Section):
-    """A rule under a name that you choose. If you write any rule, the five default ones no longer apply."""
+    """A rule under a name that you choose. If you write any rule, the six default ones no longer apply."""
 
     rule: RuleKind = Field(
-        description="`cluster_share`, `score_fall`, `exchange_transfer`, `new_top_holder` or `data_late`"
+        description=(
+            "`cluster_share`, `score_fall`, `exchange_transfer`, `new_top_holder`, `data_late` or `incomplete_source`"
+        )
     )
     threshold: float | None = Field(
         default=None,
         gt=0,
         description=(
-            "Value above which the rule alerts: share of the supply (0.1), points (5), transfers (1) or intervals of "
-            "the schedule (2)"
+            "Value above which the rule alerts: share of the supply (0.1), points (5), transfers (1), intervals of the "
+            "schedule (2) or wrong rows and blocks (1)"
         ),
     )
     within: PositiveDuration = Field(
@@ -89,7 +95,7 @@ class AlertSettings(Section):
     only, or from files that are named here."""
 
     rules: dict[RuleName, AlertRule] = Field(
-        default={}, description="Rules by name; by default the five built-in ones, no rule if you leave it empty"
+        default={}, description="Rules by name; by default the six built-in ones, no rule if you leave it empty"
     )
     webhook: WebhookUrl | None = Field(default=None, description="Address that alerts are sent to; environment only")
     webhook_file: Folder | None = Field(default=None, description="A file that contains the webhook's address")

@@ -30,7 +30,9 @@ END;
 -- token's newest map, and what names the first map with it ('holderlake negative-balances' names the second).
 -- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
 -- out, or a value is null, because it could not be read; what names the place. contradiction (error): rows contradict
--- each other or themselves, see the view contradictions. The view odd_rows lists its own issues.
+-- each other or themselves, see the view contradictions. incomplete_source (error): stored transfers differ from those
+-- of a node, and drifting_balances (warning): the token changes balances without transfers, see the view verified. The
+-- view odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -209,6 +211,19 @@ SELECT
     || any_value(last_transfer)
 FROM after_source_end
 GROUP BY chain, family, token_address
+UNION ALL
+SELECT
+    CASE WHEN is_complete THEN 'drifting_balances' ELSE 'incomplete_source' END,
+    CASE WHEN is_complete THEN 'warning' ELSE 'error' END,
+    chain, as_of, 'maps', token_address,
+    missing_rows + extra_rows + unread_blocks,
+    CASE
+        WHEN is_complete THEN 'supply or balances differ from those of the contract, and all transfers are stored'
+        ELSE missing_rows || ' rows missing, ' || extra_rows || ' that are not on the chain, ' || unread_blocks
+            || ' blocks never imported, of blocks ' || first_block || ' to ' || last_block
+    END
+FROM verified
+WHERE NOT is_complete OR balances = 'different'
 UNION ALL
 SELECT 'unknown_relationship', 'info', chain, timestamp, 'maps', token_address, count(*), 'rows of type ' || rel_type
 FROM grouped_transfers

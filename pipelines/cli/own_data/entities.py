@@ -58,6 +58,8 @@ def entities(
             folder = out or settings.engine_store / FOLDER
             with open_own_store(settings) as store:
                 found = find_entities(store_files(store), store_marks(store), chosen, folder, until, advance=advance)
+    if not files and out is None:
+        shared.load()
     if json:
         console.as_json({**vars(found), "preset": preset, "folder": str(folder)})
         return

@@ -66,7 +66,7 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
         empty_is_zero=empty_is_zero,
     )
     import_paths(shared.settings(), files, Reading(options, blocks or (), rejected), json)
-    _load()
+    shared.load()
 
 
 def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
@@ -96,18 +96,27 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
         bool,
         typer.Option("--follow", help="Go on with each new block until Ctrl-C; answers of 'serve' follow at once."),
     ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Then compare what is stored with the node, as 'holderlake verify' does.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Import transfers from an EVM chain's node. Repeat it after an interruption; reorgs are rolled back."""
-    from holderlake.local.nodes import ImportOptions, follow_nodes, import_from_nodes
+    from holderlake.local.nodes import ImportOptions, follow_nodes, import_from_nodes, verify_with_nodes
 
     options = ImportOptions(
         chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations
     )
     if follow and to_block is not None:
         raise typer.BadParameter("--follow has no last block; leave out --to-block", param_hint="--to-block")
+    if follow and verify:
+        raise typer.BadParameter("--follow does not end; use 'holderlake verify' besides it", param_hint="--verify")
     (follow_nodes if follow else import_from_nodes)(shared.settings(), urls or [], options, json)
-    _load()
+    try:
+        if verify:
+            verify_with_nodes(shared.settings(), urls or [], options, repair=False, as_json=json)
+    finally:
+        shared.load()
 
 
 def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], json: Json = False) -> None:
@@ -115,11 +124,4 @@ def labels(files: Annotated[list[Path], typer.Argument(help="Label files.")], js
     from holderlake.local.imports import label_paths
 
     label_paths(shared.settings(), files, json)
-    _load()
-
-
-def _load() -> None:
-    """Load the warehouse, if there is one: its view ``transfers`` then has the new transfers."""
-    workspace = shared.reading()
-    if workspace.warehouse.version is not None:
-        workspace.warehouse.load(workspace.lake)
+    shared.load()

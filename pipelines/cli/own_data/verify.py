@@ -19,13 +19,22 @@ def verify(
     token: Tokens = None,
     from_block: Annotated[int | None, typer.Option(min=0, help="First block; default: the first imported one.")] = None,
     to_block: Annotated[int | None, typer.Option(min=0, help="Last block; default: the last imported one.")] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Compare so many ranges of blocks, chosen at random, instead of all.")
+    ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Ask again for all blocks from the first that differs on.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Compare imported transfers with a node: events, missing blocks, supplies and sampled balances."""
+    """Compare imported transfers with a node: events, missing blocks, supplies and sampled balances.
+
+    The result is a row for each token of the view 'verified' of 'holderlake sql'.
+    """
     from holderlake.local.nodes import ImportOptions, verify_with_nodes
 
-    options = ImportOptions(chain_typed(chain), token or [], from_block=from_block, to_block=to_block)
-    verify_with_nodes(shared.settings(), urls or [], options, repair, json)
+    options = ImportOptions(chain_typed(chain), token or [], from_block=from_block, to_block=to_block, sample=sample)
+    try:
+        verify_with_nodes(shared.settings(), urls or [], options, repair, json)
+    finally:
+        shared.load()

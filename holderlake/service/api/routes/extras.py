@@ -19,6 +19,7 @@ from holderlake.contract.extra_models import (
     MapRules,
     OwnerClusters,
     Usage,
+    VerifiedTokens,
 )
 from holderlake.contract.extra_requests import (
     AddressItemsOptions,
@@ -143,6 +144,13 @@ async def x_usage(meter: MeterDependency) -> Response:
 async def x_rules(meter: MeterDependency) -> Response:
     """The rules of classification that all maps of this service follow. Free."""
     return Response(exact_json.encode(rules_in_force(meter.backend.store.rules)), media_type="application/json")
+
+
+@router.get("/verified", response_model=VerifiedTokens, responses=described("x_verified", metered=False))
+async def x_verified(meter: MeterDependency) -> Response:
+    """The tokens whose transfers were compared with a node, and the result. Free."""
+    plain = await run_in_threadpool(answers.verified, meter.backend.store)
+    return Response(exact_json.encode(plain), media_type="application/json")
 
 
 def _usage(backend: Backend, key: Key) -> dict[str, Any]:

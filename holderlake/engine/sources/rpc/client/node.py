@@ -84,6 +84,11 @@ class Node:
         return sum(endpoint.requests for endpoint in self._endpoints)
 
     @property
+    def hosts(self) -> list[str]:
+        """Return the hosts of the endpoints in use."""
+        return [endpoint.host for endpoint in self._endpoints if endpoint not in self._rejected]
+
+    @property
     def rejected(self) -> list[str]:
         """The errors of the endpoints that are no longer used, because they have another chain id."""
         return [str(error) for error in self._rejected.values()]

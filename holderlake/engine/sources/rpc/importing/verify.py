@@ -11,9 +11,10 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
-from holderlake.contract.times import from_unix
+from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.sources.rpc.client.errors import InvalidAnswer, Refused, Unavailable
@@ -21,7 +22,7 @@ from holderlake.engine.sources.rpc.client.messages import eth_call, number
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merged
-from holderlake.engine.sources.rpc.importing.reading import EventReader, in_order
+from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, in_order
 from holderlake.engine.sources.rpc.importing.run import ALL_TOKENS, ReadOptions
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
@@ -51,6 +52,18 @@ SELECT count(*) AS rows
 FROM read_parquet($files)
 WHERE chain = $chain AND block_number >= $block AND source <> 'rpc'
 """
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The blocks to check: from ``first`` to ``last``, which is by default the newest imported one.
+
+    With ``sample``, only the events of so many ranges of ``ReadOptions.blocks`` blocks, chosen at random, are compared.
+    """
+
+    first: int = 0
+    last: int | None = None
+    sample: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,21 +98,26 @@ class Drift:
 
 @dataclass
 class Verified:
-    """Result of a check of the blocks from ``first`` to ``last``.
+    """Result of a check of the blocks from ``first`` to ``last``, of which ``blocks`` were compared.
 
-    ``unread`` are blocks between them that were never imported. ``unasked`` are tokens whose contract did not answer at
-    the last block, because the node keeps no state of the past or the token has no such function.
+    ``as_of`` is the time (UTC) of the last block, ``source`` the hosts of the nodes. ``unread`` are blocks between them
+    that were never imported. ``equal`` are tokens whose supply and balances are those of their contracts. ``unasked``
+    are tokens whose contract did not answer at the last block, because the node keeps no state of the past or the token
+    has no such function.
     """
 
     chain: str
     tokens: list[str]
+    source: str
     first: int = 0
     last: int = -1
+    as_of: datetime | None = None
     blocks: int = 0
     events: int = 0
     unread: list[Interval] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     drifts: list[Drift] = field(default_factory=list)
+    equal: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
 
     @property
@@ -110,7 +128,8 @@ class Verified:
     def plain(self) -> dict[str, Any]:
         """Return the result as plain data."""
         unread = [own._asdict() for own in self.unread]
-        return asdict(self) | {"unread": unread, "is_complete": self.is_complete}
+        as_of = None if self.as_of is None else to_unix(self.as_of)
+        return asdict(self) | {"unread": unread, "as_of": as_of, "is_complete": self.is_complete}
 
 
 async def verify(
@@ -119,38 +138,53 @@ async def verify(
     chain: str,
     tokens: Sequence[str],
     options: ReadOptions,
-    first: int,
-    last: int | None,
+    scope: Scope,
     on_blocks: Callable[[int, int], None] = lambda done, wished: None,
 ) -> Verified:
-    """Compare the stored transfers of tokens (addresses) with the node's, from the block ``first`` to ``last``.
+    """Compare the stored transfers of tokens (addresses) with the node's.
 
-    ``last`` is by default the newest imported block. ``on_blocks`` is called with the number of checked blocks and of
-    all. Raises ``RpcError``.
+    ``on_blocks`` is called with the number of checked blocks and of all. Raises ``RpcError``.
     """
-    found = Verified(chain, sorted(tokens))
+    found = Verified(chain, sorted(tokens), ", ".join(node.hosts))
     with Checkpoints(store.root, chain) as checkpoints:
         every = checkpoints.covered(ALL_TOKENS)
         covered = {token: merged([*every, *checkpoints.covered(token)]) for token in tokens}
-    known = [interval for own in covered.values() for interval in own if interval.last >= first]
+    known = [interval for own in covered.values() for interval in own if interval.last >= scope.first]
     if not known:
         return found
-    found.first = max(first, min(interval.first for interval in known))
-    found.last = max(interval.last for interval in known) if last is None else last
+    found.first = max(scope.first, min(interval.first for interval in known))
+    found.last = max(interval.last for interval in known) if scope.last is None else scope.last
     found.unread = merged(gap for own in covered.values() for gap in gaps(own, found.first, found.last))
     width = Width(options.blocks, options.most_blocks)
     reader = EventReader(node, chain, sorted(tokens), found.last + 1, width)
-    async with aclosing(in_order(reader, found.first, found.last, options.concurrency)) as pieces:
-        async for some in pieces:
-            for piece in some:
-                parameters = {"chain": chain, "tokens": found.tokens, "first": piece.first, "last": piece.last}
-                rows = store.query(_DIFFERENCES, parameters, {"asked": piece.rows})
-                found.differences += [Difference(*row.values()) for row in rows.to_pylist()]
-                found.blocks += piece.last - piece.first + 1
-                found.events += piece.rows.num_rows
-                on_blocks(found.blocks, found.last - found.first + 1)
+    ranges = _ranges(found.first, found.last, options.blocks, scope.sample)
+    wished = sum(own.last - own.first + 1 for own in ranges)
+    for own in ranges:
+        async with aclosing(in_order(reader, own.first, own.last, options.concurrency)) as pieces:
+            async for some in pieces:
+                for piece in some:
+                    _compare(store, found, piece)
+                    on_blocks(found.blocks, wished)
     await _ask_contracts(store, node, found)
     return found
+
+
+def _ranges(first: int, last: int, blocks: int, sample: int | None) -> list[Interval]:
+    """Return the blocks to compare: all, or ``sample`` ranges chosen at random, without those that overlap."""
+    whole = (last - first) // blocks + 1
+    if sample is None or sample >= whole:
+        return [Interval(first, last)]
+    chosen = random.sample(range(whole), sample)
+    return [Interval(first + blocks * one, min(last, first + blocks * (one + 1) - 1)) for one in sorted(chosen)]
+
+
+def _compare(store: Store, found: Verified, piece: Piece) -> None:
+    """Add the differences between the events of some blocks and the stored rows to ``found``."""
+    parameters = {"chain": found.chain, "tokens": found.tokens, "first": piece.first, "last": piece.last}
+    rows = store.query(_DIFFERENCES, parameters, {"asked": piece.rows})
+    found.differences += [Difference(*row.values()) for row in rows.to_pylist()]
+    found.blocks += piece.last - piece.first + 1
+    found.events += piece.rows.num_rows
 
 
 def undo_from(store: Store, chain: str, block: int) -> None:
@@ -173,7 +207,7 @@ def undo_from(store: Store, chain: str, block: int) -> None:
 async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
     """Compare supplies and sampled balances of tokens whose events are complete with those of their contracts."""
     header = (await node.headers([found.last]))[found.last]
-    as_of = from_unix(number(header.timestamp))
+    found.as_of = as_of = from_unix(number(header.timestamp))
     chance = random.Random(found.last)  # noqa: S311 - a sample, the same each time
     different = {one.token for one in found.differences}
     for token in found.tokens:
@@ -194,3 +228,5 @@ async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
         wrong = sum(own != answer for (_, own), answer in zip(sample, balances, strict=True))
         if wrong or supply not in (None, ours.supply):
             found.drifts.append(Drift(token, found.last, ours.supply, supply, wrong, len(sample)))
+        else:
+            found.equal.append(token)
