@@ -33,7 +33,7 @@ LIBRARY = {
         *("contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"),
         *("ingest", "backfill"),
     },
-    "comparison": set(),
+    "comparison": {"storage", "export"},
     "alerts": {"contract", "storage", "http", "settings", "warehouse", "workspace"},
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},

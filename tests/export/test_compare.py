@@ -106,3 +106,23 @@ def test_a_home_without_a_warehouse_is_named(home: Path, tmp_path: Path) -> None
     ended = CliRunner().invoke(app, ["compare", str(home), str(tmp_path)])
     assert ended.exit_code
     assert "there is no warehouse" in str(ended.exception)
+
+
+def test_the_page_shows_causes_and_escapes_texts(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "warehouse.duckdb"
+    shutil.copyfile(home / "warehouse.duckdb", other)
+    with duckdb.connect(str(other)) as database:
+        database.execute("UPDATE holders SET label = '<b>&' WHERE rank = 1")
+    page = tmp_path / "page.html"
+    ended = CliRunner().invoke(app, ["compare", str(home), str(tmp_path), "--report", str(page)])
+    assert ended.exit_code == 0, ended.output
+    text = page.read_text()
+    assert "other labels" in text
+    assert "<b>" not in text
+    assert "&lt;b&gt;&amp;" in text
+
+
+def test_the_page_of_equal_homes_says_so(home: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(app, ["compare", str(home), str(home), "--report", str(page)]).exit_code == 0
+    assert "<h1>0 differences</h1>" in page.read_text()

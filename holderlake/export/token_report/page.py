@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from holderlake.contract.text import printable
-from holderlake.export.token_report import text_format
+from holderlake.export import text_format
+from holderlake.export.html import html_page
 from holderlake.export.token_report.content import Content, gather
 from holderlake.export.token_report.pictures import maps_of, plots_of
 from holderlake.storage.atomic_files import whole_file
 from holderlake.warehouse.token_history import Period
 from holderlake.warehouse.warehouse import Warehouse
 
-_POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 _FIGURES: Final = (
     ("service_score", "Score, 0 concentrated to 100 decentralised", 1.0, 1),
     ("top_10_share", "10 largest holders", 100.0, 2),
@@ -88,28 +80,21 @@ def write_report(warehouse: Warehouse, period: Period, path: Path, made_at: date
 
 def report_page(content: Content, made_at: datetime) -> str:
     """Return the HTML of a report. ``made_at`` (UTC) is shown as the time of the report."""
-    style = files("holderlake.export.token_report").joinpath("style.css").read_text()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     events = [row for row in content.rows("clusters") if row["event"] != "same"]
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            style=Markup(style),  # noqa: S704 - our own file, without foreign text
-            policy=_POLICY.format(digest),
-            content=content,
-            token=content.token,
-            period=content.period,
-            name=content.token["name"] or content.token["symbol"] or text_format.short(content.period.token_address),
-            summary=_summary(content),
-            figures=_figures(content.rows("concentration")),
-            quality=content.rows("quality")[0],
-            events=events[-_MOST_EVENTS:],
-            events_of_all=len(events),
-            plots=plots_of(content),
-            maps=maps_of(content),
-            made_at=made_at,
-        )
+    return html_page(
+        "holderlake.export.token_report",
+        content=content,
+        token=content.token,
+        period=content.period,
+        name=content.token["name"] or content.token["symbol"] or text_format.short(content.period.token_address),
+        summary=_summary(content),
+        figures=_figures(content.rows("concentration")),
+        quality=content.rows("quality")[0],
+        events=events[-_MOST_EVENTS:],
+        events_of_all=len(events),
+        plots=plots_of(content),
+        maps=maps_of(content),
+        made_at=made_at,
     )
 
 
@@ -153,28 +138,3 @@ def _change(first: float | None, last: float | None, scale: float, digits: int) 
     if first is None or last is None:
         return text_format.number(None)
     return f"{(last - first) * scale:+,.{digits}f}".replace("-", "\u2212")
-
-
-def _plain_text(value: Any) -> Any:
-    """Return a text with unprintable characters as escapes. Other values (``Markup``) are returned unchanged."""
-    return printable(value, kept="\n\t\u00a0") if type(value) is str else value
-
-
-@cache
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("holderlake.export.token_report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_plain_text,
-    )
-    made.trim_blocks = made.lstrip_blocks = True
-    made.filters |= {
-        "percent": text_format.percent,
-        "points": text_format.points,
-        "number": text_format.number,
-        "amount": text_format.amount,
-        "instant": text_format.instant,
-        "short": text_format.short,
-    }
-    return made

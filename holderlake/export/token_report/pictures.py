@@ -11,8 +11,8 @@ from datetime import datetime
 
 from holderlake.contract.text import printable
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, TITLES, plot
+from holderlake.export.text_format import percent
 from holderlake.export.token_report.content import Content
-from holderlake.export.token_report.text_format import percent
 
 _log = logging.getLogger(__name__)
 _MAP_WIDTH = 600

@@ -18,18 +18,24 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Write all differences to this file: .parquet or .csv.", dir_okay=False)
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page of HTML about the differences to this file.", dir_okay=False)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare two homes over the tokens and instants of both: holders, relationships, clusters, scores, and why.
 
     Fill each home with its provider first, over the same tokens and instants; 'holderlake plan' says what that costs.
     """
+    from datetime import UTC, datetime
+
     import pyarrow.parquet as pq
     from pyarrow import csv
 
     from holderlake import console
     from holderlake.comparison.compare import compare as compared
     from holderlake.comparison.compare import counts
+    from holderlake.comparison.report import write_page
 
     paths = [path / _FILE if path.is_dir() else path for path in (a, b)]
     for path in paths:
@@ -41,9 +47,13 @@ def compare(
         found = compared(*paths)
     if out:
         (pq.write_table if out.suffix == ".parquet" else csv.write_csv)(found, out)
+    if report:
+        write_page(found, (str(a), str(b)), report, datetime.now(UTC))
+    written = [str(path) for path in (out, report) if path]
+    where = f", written to {' and '.join(written)}" if written else ""
     if json:
-        console.as_json({"differences": found.num_rows, "counts": counts(found).to_pylist(), "file": out and str(out)})
+        console.as_json({"differences": found.num_rows, "counts": counts(found).to_pylist(), "files": written})
         return
     if found.num_rows:
         console.arrow("Differences", counts(found))
-    console.out.print(f"{found.num_rows:,} differences{f', all in {out}' if out else ''}.", soft_wrap=True)
+    console.out.print(f"{found.num_rows:,} differences{where}.", soft_wrap=True)
