@@ -60,6 +60,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
         "sql": warehouse.sql,
         "tables": warehouse.tables,
         "explore": servers.explore,
+        "mcp": servers.mcp,
         "export": export,
         "report": report,
         "compare": compare,

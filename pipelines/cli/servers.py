@@ -77,3 +77,21 @@ def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machin
     dagster = str(Path(sys.executable).with_name("dagster"))
     where = ["--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
     os.execv(dagster, [dagster, "dev", *where])  # noqa: S606 - replace this process by Dagster's command
+
+
+def mcp(
+    http: Annotated[bool, typer.Option("--http", help="Listen on this machine, instead of standard input.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on, with --http; 0: a free one.")] = 8017,
+    allow_spending: Annotated[
+        bool,
+        typer.Option("--allow-spending", help="Offer a tool that fetches planned data within its credits."),
+    ] = False,
+) -> None:
+    """Serve the warehouse to assistants (Model Context Protocol), read-only. With --http, a token is printed."""
+    try:
+        from holderlake.mcp.serve import serve as serve_mcp
+    except ModuleNotFoundError as error:
+        raise ValueError("the server needs the extra 'mcp': pip install 'holderlake[mcp]'") from error
+
+    workspace = shared.reading()
+    serve_mcp(workspace.warehouse, http, port, allow_spending, partial(console.err.print, soft_wrap=True))

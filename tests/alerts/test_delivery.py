@@ -296,7 +296,7 @@ def test_the_doctor_reports_alerts_that_wait_for_the_webhook(
         return dict(alerts)
 
     monkeypatch.setenv("HOLDERLAKE_ALERTS__WEBHOOK", receiver.url)
-    assert (finding()["fine"], finding()["found"]) == (True, "5 rules, delivered to log and webhook, not signed")
+    assert (finding()["fine"], finding()["found"]) == (True, "6 rules, delivered to log and webhook, not signed")
     workspace = home(receiver)
     begin(workspace)
     load(workspace, DAYS[1], "0x1", "0x2")

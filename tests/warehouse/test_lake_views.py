@@ -21,6 +21,8 @@ import pytest
 import holderlake
 from holderlake.contract.tables import TABLES
 from holderlake.engine.records import TRANSFERS, TokenInfo
+from holderlake.engine.sources.rpc.importing.verified import record
+from holderlake.engine.sources.rpc.importing.verify import Verified
 from holderlake.engine.store.store import Store
 from holderlake.entities.links import MARKED, find_entities
 from holderlake.entities.presets import PRESETS
@@ -117,6 +119,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.add_transfers(pa.Table.from_pylist([own_transfer(*one) for one in moved], TRANSFERS), "test")
         lenient = replace(PRESETS["one-kind"], confidence=0.3)
         find_entities(store_files(store), MARKED.empty_table(), lenient, folder / "engine" / "entities")
+    checked = Verified("eth", [OTHER], "node", first=1, last=9, as_of=datetime(2026, 6, 1))
+    record(store.root, checked, datetime(2026, 6, 2))
     Warehouse(folder / "warehouse.duckdb", lambda: stored_transfers(store.root)).load(lake)
     write_holders(lake, "eth", datetime(2026, 7, 1), {OTHER: {"0xf": 1}})
     lake.root.joinpath("_manifests", "chain=eth", "timestamp=20260701T000000Z", "holders.json").unlink()
