@@ -44,7 +44,7 @@ from holderlake.dagster.metadata.tables import log_materialisations, newest_days
 from holderlake.dagster.metadata.versions import code_version, provenance
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
-from holderlake.dagster.warehouse import history_plots, load_text, stored_rows
+from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import SettingsError
@@ -220,6 +220,7 @@ class _Backfill:
         filled = sorted(set().union(*self._filled.values()))
         report = workspace.warehouse.load(workspace.lake)
         context.log.info(load_text(report))
+        publish_if_chosen(workspace, context.log.info)
         known = context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
         stored, plotted = stored_rows(workspace, filled), newest_days(filled)
         for chain, day in filled:

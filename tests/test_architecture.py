@@ -42,6 +42,7 @@ LIBRARY = {
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
     "explorer": {"contract", "warehouse"},
+    "iceberg": {"contract", "lake", "storage"},
     "mcp": {"contract", "warehouse", "service"},
     "maintenance": {
         *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),

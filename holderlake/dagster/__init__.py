@@ -6,6 +6,7 @@ This is the only package of the library that imports Dagster. Jobs, schedules an
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import freshness_checks, stream_checks
 from holderlake.dagster.checks.alerts import alert_checks
+from holderlake.dagster.component import HolderlakeComponent
 from holderlake.dagster.partitions import chain_by_day, days_of, partition_key
 from holderlake.dagster.resources import (
     EngineResource,
@@ -19,6 +20,7 @@ from holderlake.dagster.warehouse import warehouse_asset
 
 __all__ = [
     "EngineResource",
+    "HolderlakeComponent",
     "LakeResource",
     "ProviderResource",
     "WarehouseResource",

@@ -17,7 +17,6 @@ from dagster import (
     Config,
     MaterializeResult,
     MultiPartitionsDefinition,
-    ResourceParam,
     multi_asset,
 )
 from pydantic import Field
@@ -36,6 +35,7 @@ from holderlake.dagster.metadata.tables import (
 )
 from holderlake.dagster.metadata.versions import chosen_version, code_version, provenance
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.healing.parked import parking
 from holderlake.ingest.stream import PartitionResult, Stream
@@ -64,8 +64,9 @@ def stream_asset(
     key_prefix: Sequence[str] = (),
     partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
     pool: str = POOL,
+    resource: str = WORKSPACE,
 ) -> AssetsDefinition:
-    """Return the assets of a stream's tables. They need the resource ``workspace``.
+    """Return the assets of a stream's tables. They need a workspace as the resource ``resource``.
 
     ``deps`` are the names of tables to fetch before, ``key_prefix`` is the first part of each asset key. ``pool`` is
     Dagster's concurrency pool of the steps; with one pool for each API key, ``dagster.yaml`` can limit a key's steps.
@@ -77,10 +78,10 @@ def stream_asset(
         partitions_def=partitions_def,
         backfill_policy=BackfillPolicy.single_run(),
         pool=pool,
+        required_resource_keys={resource},
     )
-    def materialise(
-        context: AssetExecutionContext, config: IngestConfig, workspace: ResourceParam[Workspace]
-    ) -> Iterator[MaterializeResult[Any]]:
+    def materialise(context: AssetExecutionContext, config: IngestConfig) -> Iterator[MaterializeResult[Any]]:
+        workspace: Workspace = getattr(context.resources, resource)
         with step_errors(context.op_execution_context, explain=parking(workspace)):
             results = by_day(_ingest(context, stream, config, workspace, key_prefix))
         partitions = context.partition_keys

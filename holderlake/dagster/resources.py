@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
 from dagster import ConfigurableResource, InitResourceContext
 from pydantic import Field, SecretStr
@@ -19,6 +19,9 @@ from holderlake.local.embedded import make_workspace
 from holderlake.settings import Settings, load_settings
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace, open_lake
+
+WORKSPACE: Final = "workspace"
+"""Name of the resource that assets use by default."""
 
 
 class ProviderResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
@@ -81,6 +84,11 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
         description="The settings file; by default that of HOLDERLAKE_CONFIG, or holderlake.toml in the current folder",
     )
 
+    home: str | None = Field(default=None, description="Folder of ledger, archive and runs; default: the settings'")
+    watchlist: dict[str, list[str]] | None = Field(
+        default=None, description="Token addresses by chain; default: the settings'"
+    )
+
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator[Workspace]:
         """Open the workspace for a run or a tick, and close it afterwards."""
@@ -105,6 +113,9 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
         store = Path(self.engine.store)
         # the store of the home keeps its name as the source of answers
         engine = {} if store == settings.engine_store else {"store": store}
+        chosen: dict[str, Any] = {"home": Path(self.home)} if self.home else {}
+        chosen |= {} if self.watchlist is None else {"watchlist": Settings(watchlist=self.watchlist).watchlist}
+        settings = settings.model_copy(update=chosen)
         key = {"api_key": SecretStr(self.provider.api_key), "api_key_file": None} if self.provider.api_key else {}
         return settings.model_copy(
             update={

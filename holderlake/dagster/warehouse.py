@@ -1,6 +1,6 @@
 """The warehouse as an asset: each run loads all partitions of the lake that changed since the last load."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -13,7 +13,6 @@ from dagster import (
     MaterializeResult,
     MetadataValue,
     MultiPartitionsDefinition,
-    ResourceParam,
     multi_asset,
 )
 
@@ -21,6 +20,7 @@ from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.warehouse.warehouse import LoadReport
 from holderlake.workspace import Workspace
 
@@ -53,8 +53,9 @@ def warehouse_asset(
     *,
     key_prefix: Sequence[str] = (),
     partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
+    resource: str = WORKSPACE,
 ) -> AssetsDefinition:
-    """Return the asset ``warehouse``, downstream of these tables. It needs the resource ``workspace``."""
+    """Return the asset ``warehouse``, downstream of these tables. It needs a workspace as the resource ``resource``."""
 
     spec = AssetSpec(
         asset_key("warehouse", key_prefix),
@@ -71,13 +72,16 @@ def warehouse_asset(
         specs=[spec],
         partitions_def=partitions_def,
         backfill_policy=BackfillPolicy.single_run(),
+        required_resource_keys={resource},
     )
-    def warehouse(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
+    def warehouse(context: AssetExecutionContext) -> MaterializeResult[Any]:
+        workspace: Workspace = getattr(context.resources, resource)
         if workspace.warehouse.is_postponed:
             return MaterializeResult(metadata={"loaded": "with the last chain of this command"})
         with step_errors(context.op_execution_context, retries=0):
             report = workspace.warehouse.load(workspace.lake)
         context.log.info(load_text(report))
+        publish_if_chosen(workspace, context.log.info)
         partitions = context.partition_keys
         days = days_of(partitions)
         stored, plotted = stored_rows(workspace, days), newest_days(days)
@@ -87,6 +91,16 @@ def warehouse_asset(
         return MaterializeResult()
 
     return warehouse
+
+
+def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
+    """Publish the lake as Iceberg tables if the settings say so."""
+    chosen = workspace.settings.lake.iceberg
+    if chosen.publish:
+        from holderlake.iceberg.publish import publish  # noqa: PLC0415 - an extra
+
+        found = publish(workspace.lake, workspace.settings.iceberg_folder, chosen.catalog)
+        say(f"iceberg: {sum(found.added.values()):,} files added, {sum(found.removed.values()):,} removed")
 
 
 def load_text(report: LoadReport) -> str:

@@ -108,6 +108,10 @@ class Settings(BaseSettings):
         return self.home / "warehouse.duckdb"
 
     @property
+    def iceberg_folder(self) -> Path:
+        return self.home / "iceberg"
+
+    @property
     def ledger(self) -> Path:
         return self.home / "ledger.sqlite"
 

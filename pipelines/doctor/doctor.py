@@ -86,6 +86,7 @@ def _checks_with_settings() -> list[Finding]:
         *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
         lambda: _alerts(settings),
+        *([lambda: _iceberg(workspace)] if settings.iceberg_folder.exists() else []),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
     ]
     return [*(_safely(check) for check in checks), *check_files(workspace)]
@@ -108,6 +109,20 @@ def _safely(check: Callable[[], Finding]) -> Finding:
         return check()
     except Exception as error:
         return Finding("doctor", False, f"{type(error).__name__}: {error}", "see the other lines; then report this one")
+
+
+def _iceberg(workspace: Workspace) -> Finding:
+    try:
+        from holderlake.iceberg.publish import compare
+    except ModuleNotFoundError:
+        return Finding("iceberg", True, "not checked: pyiceberg is not installed")
+    settings = workspace.settings
+    found = compare(workspace.lake, settings.iceberg_folder, settings.lake.iceberg.catalog)
+    if found.is_current:
+        return Finding("iceberg", True, f"commit {found.commit} has all partitions of the lake")
+    lacking, extra = sum(found.added.values()), sum(found.removed.values())
+    text = f"{lacking:,} files of the lake are not published, {extra:,} published ones were replaced"
+    return Finding("iceberg", False, text, "'holderlake lake publish' brings the tables up to date")
 
 
 def _disk(home: Path) -> Finding:

@@ -21,13 +21,13 @@ from dagster import (
     AssetChecksDefinition,
     AssetCheckSpec,
     MetadataValue,
-    ResourceParam,
     multi_asset_check,
 )
 
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.metadata.tables import asset_key
 from holderlake.dagster.partitions import days_of
+from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import Lake, Manifest
 from holderlake.warehouse.schema import files_sql
@@ -62,16 +62,22 @@ RULES: Final = tuple(
 )
 
 
-def stream_checks(stream: Stream, *, key_prefix: Sequence[str] = ()) -> AssetChecksDefinition:
-    """Return the checks of a stream's assets: rules and row counts.
+def stream_checks(
+    stream: Stream, *, key_prefix: Sequence[str] = (), resource: str = WORKSPACE
+) -> AssetChecksDefinition:
+    """Return the checks of a stream's assets: rules and row counts. They need a workspace as the resource ``resource``.
 
     They examine the partitions of their run, or the whole lake in a run without partitions.
     """
 
     @multi_asset_check(
-        name="__".join([*key_prefix, f"{stream.name}_checks"]), specs=_specs(stream, key_prefix), can_subset=True
+        name="__".join([*key_prefix, f"{stream.name}_checks"]),
+        specs=_specs(stream, key_prefix),
+        can_subset=True,
+        required_resource_keys={resource},
     )
-    def check(context: AssetCheckExecutionContext, workspace: ResourceParam[Workspace]) -> Iterator[AssetCheckResult]:
+    def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
+        workspace: Workspace = getattr(context.resources, resource)
         yield from selected(context, as_results(evaluate(workspace.lake, stream, days_of_run(context), key_prefix)))
 
     return check

@@ -1,11 +1,32 @@
-"""The section ``[lake]``: a bucket in which lake and archive lie, instead of in the home folder."""
+"""The section ``[lake]``: a bucket in which lake and archive lie, instead of in the home folder, and Iceberg tables."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
 
 from holderlake.settings.fields import MemoryLimit, Section
 from holderlake.units import parse_memory_limit
+
+
+class IcebergSettings(Section):
+    """The lake as Apache Iceberg tables. Passwords of a catalogue come from the environment, under the names that its
+    driver uses itself, such as PGPASSWORD or PYICEBERG_CATALOG__HOLDERLAKE__TOKEN."""
+
+    publish: bool = Field(default=False, description="Publish after each load of the warehouse")
+    catalog: str | None = Field(
+        default=None,
+        pattern=r"^(https?|sqlite|postgresql\+psycopg)://[^\s]*$",
+        description="REST address or database of the catalogue; default: a SQLite file in `home`/iceberg",
+    )
+
+    @field_validator("catalog")
+    @classmethod
+    def _without_password(cls, catalog: str | None) -> str | None:
+        if catalog and urlsplit(catalog).password:
+            raise ValueError("the address has a password: leave it out, and set PGPASSWORD in the environment")
+        return catalog
 
 
 class LakeSettings(Section):
@@ -24,6 +45,8 @@ class LakeSettings(Section):
     cache: MemoryLimit = Field(
         default="2GB", description="Most bytes of Parquet files of the bucket to keep on this host"
     )
+
+    iceberg: IcebergSettings = IcebergSettings()
 
     @property
     def cache_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""``holderlake lake``: copy the lake to and from object storage, and delete its unused files there."""
+"""``holderlake lake``: publish the lake as Iceberg tables, and copy it to and from object storage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.cli import shared
 from pipelines.cli.exit_codes import ExitCode
 from pipelines.cli.shared import Json
 
-app = typer.Typer(help="Copy the lake to and from object storage.", no_args_is_help=True)
+app = typer.Typer(help="Publish the lake as Iceberg tables; copy it to and from object storage.", no_args_is_help=True)
 
 
 Ours = Annotated[bool, typer.Option("--ours", help="Of partitions that changed on both sides, keep this lake's.")]
@@ -54,3 +54,20 @@ def lake_clean(
     from pipelines.cli.lake.object_storage import clean_lake
 
     clean_lake(shared.reading(), parse_duration(older_than), json)
+
+
+@app.command("publish")
+def lake_publish(
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Also drop earlier snapshots, and the links to files that only they have.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Bring the lake's Iceberg tables to its committed partitions. Repeat the command after an interruption.
+
+    No row is written again: the catalogue lists links to the lake's Parquet files.
+    """
+    from pipelines.cli.lake.iceberg import publish_lake
+
+    if not publish_lake(shared.reading(), clean, json):
+        raise typer.Exit(ExitCode.SOME_FAILED)

@@ -1,0 +1,140 @@
+"""A Dagster component: the assets of a watchlist in a project of your own, from a few lines of YAML."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import dagster as dg
+from pydantic import Field, field_validator
+
+from holderlake.dagster.assets import POOL, stream_asset
+from holderlake.dagster.checks import stream_checks
+from holderlake.dagster.partitions import chain_by_day, partition_key
+from holderlake.dagster.resources import (
+    WORKSPACE,
+    EngineResource,
+    LakeResource,
+    ProviderResource,
+    WarehouseResource,
+    WorkspaceResource,
+)
+from holderlake.dagster.warehouse import warehouse_asset
+from holderlake.ingest.stream import Stream
+from holderlake.ingest.streams.holders import HOLDERS
+from holderlake.ingest.streams.maps import MAPS
+from holderlake.ingest.streams.tokens import TOKENS
+
+Family = Literal["tokens", "holders", "maps"]
+_STREAMS: Final[Mapping[Family, Stream]] = {"tokens": TOKENS, "holders": HOLDERS, "maps": MAPS}
+_SAMPLE: Final = {"eth": ["0xcfe4ed94e22467bac6fd2206d478183d57f82197"]}
+
+
+class Provider(dg.Model, dg.Resolvable):
+    """The provider of a component. Without a URL it runs in the process of a run, and needs no key."""
+
+    url: str | None = Field(default=None, description="Base URL of the API")
+    api_key: str | None = Field(default=None, description="Name of the environment variable with the API key")
+    local: Literal["sample", "store"] = Field(
+        default="sample", description="Without a URL: the built-in sample world, or the transfers that you imported"
+    )
+
+
+class _Scaffolder(dg.Scaffolder):
+    """Writes a file ``defs.yaml`` that works at once: a token of the sample world."""
+
+    def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
+        attributes = {"key_prefix": [request.target_path.name], "watchlist": _SAMPLE, "start": "2026-01-01"}
+        dg.scaffold_component(request, attributes)
+
+
+@dg.scaffold_with(_Scaffolder)
+class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
+    """Token holders, maps and clusters of a watchlist: Parquet partitioned by chain and day, and a DuckDB warehouse.
+
+    Two components with different prefixes and homes fetch from two providers side by side. All other settings come from
+    ``holderlake.toml`` and the environment.
+    """
+
+    watchlist: Annotated[dict[str, list[str]], Field(min_length=1, description="Token addresses by chain")]
+    key_prefix: list[str] = Field(default=[], description="First parts of all asset keys")
+    provider: Provider = Field(default_factory=Provider, description="The provider of the data")
+    home: str | None = Field(
+        default=None, description="Folder of lake, warehouse and ledger, in the project; default: data/<key_prefix>"
+    )
+    families: list[Family] = Field(default=["tokens", "holders", "maps"], description="Tables to fetch")
+    start: str = Field(default="2025-01-01", description="First day of the partitions")
+    schedule: str | None = Field(default="30 0 * * *", description="Cron schedule (UTC) of a run per chain; or null")
+
+    @field_validator("watchlist", mode="before")
+    @classmethod
+    def _as_texts(cls, watchlist: Any) -> Any:
+        """Dagster reads an address, quoted or not, as a number: make it a text again."""
+        if not isinstance(watchlist, Mapping):
+            return watchlist
+        return {
+            chain: [f"0x{one:040x}" if isinstance(one, int) else one for one in tokens]
+            if isinstance(tokens, list)
+            else tokens
+            for chain, tokens in watchlist.items()
+        }
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return assets, checks, the job and schedule, and the resource of the component."""
+        name = "__".join(self.key_prefix) or "holderlake"
+        resource = f"{name}_{WORKSPACE}"
+        days = chain_by_day(sorted(self.watchlist), start=date.fromisoformat(self.start))
+        streams = [_STREAMS[family] for family in self.families]
+        shared: dict[str, Any] = {"key_prefix": self.key_prefix, "resource": resource}
+        assets = [
+            stream_asset(
+                stream,
+                deps=["tokens"] if stream is not TOKENS and TOKENS in streams else [],
+                partitions_def=days,
+                pool=f"{name}_{POOL}",
+                **shared,
+            )
+            for stream in streams
+        ]
+        tables = [table for stream in streams for table in stream.tables]
+        assets.append(warehouse_asset(tables, partitions_def=days, **shared))
+        job = dg.define_asset_job(
+            f"{name}_ingest",
+            selection=dg.AssetSelection.assets(*(key for one in assets for key in one.keys)),
+            partitions_def=days,
+        )
+        return dg.Definitions(
+            assets=assets,
+            asset_checks=[stream_checks(stream, **shared) for stream in streams],
+            jobs=[job],
+            schedules=[_daily(job, self.schedule, sorted(self.watchlist))] if self.schedule else [],
+            resources={resource: self._workspace(context.project_root)},
+        )
+
+    def _workspace(self, project: Path) -> WorkspaceResource:
+        home = project / (self.home or Path("data", *self.key_prefix))
+        return WorkspaceResource(
+            provider=ProviderResource(
+                url=self.provider.url,
+                local=self.provider.local,
+                api_key=dg.EnvVar(self.provider.api_key) if self.provider.api_key else None,
+            ),
+            lake=LakeResource(path=str(home / "lake")),
+            warehouse=WarehouseResource(path=str(home / "warehouse.duckdb")),
+            engine=EngineResource(store=str(home / "engine")),
+            home=str(home),
+            watchlist=self.watchlist,
+        )
+
+
+def _daily(job: Any, cron: str, chains: Sequence[str]) -> dg.ScheduleDefinition:
+    """Return a schedule that runs a job for the day of each tick, once for each chain."""
+
+    @dg.schedule(name=f"{job.name}_daily", job=job, cron_schedule=cron, execution_timezone="UTC")
+    def daily(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
+        day = context.scheduled_execution_time.replace(tzinfo=None)
+        for chain in chains:
+            key = partition_key(chain, day)
+            yield dg.RunRequest(run_key=f"{job.name} {key}", partition_key=key)
+
+    return daily

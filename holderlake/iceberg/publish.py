@@ -1,0 +1,209 @@
+"""Publish the lake's committed partitions as snapshots of Iceberg tables.
+
+A publication has an id. Each table that changed gets one snapshot whose summary has the id (``holderlake.commit``).
+When all are written, the namespace's properties get the id and the snapshot of every table: readers of several tables
+take these snapshots together. A publication that was killed leaves the properties as they were, and the next one
+completes it.
+
+Files are hard links to the lake's, under names with the commit of their partition: the lake replaces its files, and
+snapshots must not change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote, urlsplit
+from uuid import uuid4
+
+from holderlake.contract.tables import TABLES
+from holderlake.iceberg.tables import NAMESPACE, commit, data_file, data_files, open_catalog, open_table
+from holderlake.lake.lake import Lake
+from holderlake.lake.manifests import Manifest
+from holderlake.storage.locks import locked
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+COMMIT: Final = "holderlake.commit"
+SNAPSHOTS: Final = "holderlake.snapshots"
+_FILES: Final = "files"
+_ATTEMPTS: Final = 3
+
+
+@dataclass
+class Publication:
+    """Result of a publication, or of a comparison: files by table that are, or are to be, added and removed.
+
+    ``commit`` is the id in the namespace's properties; None if nothing was ever published. ``unreadable`` are
+    partitions whose files do not match their manifest; they stay as they were published.
+    """
+
+    commit: str | None
+    added: dict[str, int] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def is_current(self) -> bool:
+        """True if nothing was, or is, to be changed."""
+        return not (any(self.added.values()) or any(self.removed.values()))
+
+
+def publish(
+    lake: Lake, folder: Path, address: str | None, on_table: Callable[[str], None] = lambda _: None
+) -> Publication:
+    """Bring the tables of the catalogue ``address`` to the lake's partitions. Links and metadata are below ``folder``.
+
+    ``on_table`` is called with the name of each finished table. Raises ``OSError``, and the errors of pyiceberg.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".publish.lock"):
+        catalog = open_catalog(folder, address)
+        known = catalog.load_namespace_properties(NAMESPACE)
+        found, written = Publication(known.get(COMMIT)), uuid4().hex
+        snapshots: dict[str, int | None] = {}
+        wanted, kept = _linked(lake, folder, found)
+        for name in TABLES:
+            table = open_table(catalog, name)
+            _publish_table(table, name, wanted[name], kept, written, found)
+            snapshots[name] = _present(table)
+            on_table(name)
+        if known.get(SNAPSHOTS) != json.dumps(snapshots):
+            found.commit = written
+            catalog.update_namespace_properties(NAMESPACE, updates={COMMIT: written, SNAPSHOTS: json.dumps(snapshots)})
+        return found
+
+
+def _publish_table(
+    table: Table, name: str, wanted: Mapping[str, Manifest], kept: Collection[str], written: str, found: Publication
+) -> None:
+    """Write a snapshot of one table that has the files in ``wanted`` (manifests by address), if it differs.
+
+    Published files of the partitions ``kept`` stay.
+    """
+    present = data_files(table)
+    added = {
+        path: data_file(path, manifest.tables[name], manifest.chain, manifest.timestamp)
+        for path, manifest in wanted.items()
+        if path not in present
+    }
+    removed = {path: file for path, file in present.items() if path not in wanted and _partition(path) not in kept}
+    if added or removed:
+        commit(table, added, removed, {COMMIT: written})
+    found.added[name], found.removed[name] = len(added), len(removed)
+
+
+def compare(lake: Lake, folder: Path, address: str | None) -> Publication:
+    """Return what ``publish`` would add and remove. Nothing is written, but for an empty catalogue."""
+    catalog = open_catalog(folder, address)
+    properties = catalog.load_namespace_properties(NAMESPACE)
+    found = Publication(properties.get(COMMIT))
+    published = json.loads(properties.get(SNAPSHOTS, "{}"))
+    wanted = _empty()
+    for manifest in lake.manifests():
+        for name, path in _paths(folder, manifest).items():
+            wanted[name][path] = manifest
+    for name in TABLES:
+        present = data_files(open_table(catalog, name)).keys() if published.get(name) is not None else set()
+        found.added[name] = len(wanted[name].keys() - present)
+        found.removed[name] = len(present - wanted[name].keys())
+    return found
+
+
+def snapshots_of(catalog: Catalog) -> dict[str, int | None]:
+    """Return the snapshot of every table in the last complete publication; empty if there is none."""
+    found: dict[str, int | None] = json.loads(catalog.load_namespace_properties(NAMESPACE).get(SNAPSHOTS, "{}"))
+    return found
+
+
+Wanted = dict[str, dict[str, Manifest]]
+"""The manifests of files, by table and by address of the file."""
+
+
+def _linked(lake: Lake, folder: Path, found: Publication) -> tuple[Wanted, set[str]]:
+    """Link the files of all partitions. Return the linked files, and the partitions that cannot be linked.
+
+    All files of a partition are of one manifest, also if the lake replaces the partition meanwhile.
+    """
+    (folder / _FILES).mkdir(exist_ok=True)
+    wanted, kept = _empty(), set()
+    for manifest in lake.manifests():
+        current: Manifest | None = manifest
+        for _ in range(_ATTEMPTS):
+            if current is None or _is_linked(lake, folder, current):
+                break
+            current = lake.manifest(manifest.family, manifest.chain, manifest.as_of)
+        else:
+            found.unreadable.append(f"{manifest.family} of {manifest.chain} at {manifest.timestamp}")
+            kept.add(_partition(_file_name(manifest)))
+            continue
+        if current is not None:
+            for name, path in _paths(folder, current).items():
+                wanted[name][path] = current
+    return wanted, kept
+
+
+def _is_linked(lake: Lake, folder: Path, manifest: Manifest) -> bool:
+    """Link the files of a partition to their addresses. False if a file does not match the manifest."""
+    paths = {name: _path_of(address) for name, address in _paths(folder, manifest).items()}
+    lacking = [name for name, path in paths.items() if not path.exists()]
+    if not lacking:
+        return True
+    links = lake.link_files(manifest, folder / _FILES, lacking)
+    for name, link in (links or {}).items():
+        paths[name].parent.mkdir(parents=True, exist_ok=True)
+        link.rename(paths[name])
+    return links is not None
+
+
+def _empty() -> Wanted:
+    return {name: {} for name in TABLES}
+
+
+def _paths(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """Return the addresses of a partition's files with rows, by table."""
+    root = (folder / _FILES).resolve().as_uri()
+    return {name: f"{root}/{name}/{_file_name(manifest)}" for name, file in manifest.tables.items() if file.rows}
+
+
+def _file_name(manifest: Manifest) -> str:
+    return f"chain={quote(manifest.chain, safe='')}/{manifest.timestamp}/{manifest.family}-{manifest.commit}.parquet"
+
+
+def _partition(path: str) -> str:
+    """Return the part of a file's address that names its partition and family."""
+    return "/".join(path.rpartition("-")[0].split("/")[-3:])
+
+
+def clean_up(folder: Path, address: str | None) -> int:
+    """Drop all snapshots but those of the last complete publication, and the links that only they have.
+
+    Returns the number of links. A reader of an earlier snapshot then fails. Raises the errors of pyiceberg.
+    """
+    with locked(folder / ".publish.lock"):
+        catalog = open_catalog(folder, address)
+        used: set[Path] = set()
+        for name in snapshots_of(catalog):
+            table = open_table(catalog, name)
+            used |= {_path_of(path) for path in data_files(table)}
+            old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != _present(table)]
+            if old:
+                table.maintenance.expire_snapshots().by_ids(old).commit()
+        unused = [path for path in (folder / _FILES).resolve().rglob("*.parquet") if path not in used]
+        for path in unused if used else ():
+            path.unlink(missing_ok=True)
+        return len(unused) if used else 0
+
+
+def _present(table: Table) -> int | None:
+    snapshot = table.current_snapshot()
+    return snapshot.snapshot_id if snapshot else None
+
+
+def _path_of(address: str) -> Path:
+    return Path(unquote(urlsplit(address).path))

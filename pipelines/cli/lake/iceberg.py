@@ -1,0 +1,38 @@
+"""Publish the lake as Iceberg tables, and report it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from holderlake import console
+from holderlake.contract.tables import TABLES
+from holderlake.workspace import Workspace
+
+
+def publish_lake(workspace: Workspace, clean: bool, as_json: bool) -> bool:
+    """Publish all committed partitions, and print a report. Return whether all files could be read.
+
+    ``clean`` also drops earlier snapshots. Raises ``ValueError`` if pyiceberg is not installed.
+    """
+    try:
+        from holderlake.iceberg.publish import clean_up, publish
+    except ModuleNotFoundError as error:
+        raise ValueError("Iceberg tables need the extra 'iceberg': pip install 'holderlake[iceberg]'") from error
+    chosen, folder = workspace.settings.lake.iceberg, workspace.settings.iceberg_folder
+    with console.progress("publishing", len(TABLES)) as bar:
+        found = publish(workspace.lake, folder, chosen.catalog, lambda _: bar.advance(bar.task_ids[0]))
+    dropped = clean_up(folder, chosen.catalog) if clean else 0
+    if as_json:
+        console.as_json(asdict(found) | {"is_current": found.is_current, "dropped": dropped, "folder": str(folder)})
+    else:
+        changed = [name for name in TABLES if found.added[name] or found.removed[name]]
+        lines = [(name, found.added[name], found.removed[name]) for name in changed]
+        if lines:
+            console.rows("Published", ("table", "files added", "files removed"), lines)
+        console.out.print(f"The Iceberg tables in {folder} have commit {found.commit}.", soft_wrap=True)
+        if dropped:
+            console.out.print(f"{dropped:,} links to replaced files were dropped.")
+        for path in found.unreadable:
+            text = f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it"
+            console.err.print(text, soft_wrap=True)
+    return not found.unreadable
