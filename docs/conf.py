@@ -29,7 +29,7 @@ pygments_dark_style = "monokai"
 
 _NAVIGATION: Final = {
     "index": {
-        "Ask": ["questions", "connect", "explorer", "assistants", "entities", "reports", "alerts"],
+        "Ask": ["questions", "connect", "iceberg", "explorer", "assistants", "entities", "reports", "alerts"],
         "Fill": ["backfills", "sources"],
         "Run": ["running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
         "Look up": ["tables", "sql", "commands", "settings", "engine", "contract", "glossary"],

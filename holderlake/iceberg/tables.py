@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ from holderlake.contract.times import parse_partition, to_unix
 from holderlake.lake.manifests import TableFile
 
 NAMESPACE: Final = "holderlake"
+_CATALOG: Final = "catalog.sqlite"
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -32,7 +35,10 @@ def open_catalog(folder: Path, address: str | None) -> Catalog:
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
-    uri = address or f"sqlite:///{folder / 'catalog.sqlite'}"
+    if address is None:
+        with closing(sqlite3.connect(folder / _CATALOG)) as database:
+            database.execute("PRAGMA journal_mode = WAL")  # so that readers never hold up the writer
+    uri = address or f"sqlite:///{folder / _CATALOG}"
     kind = "rest" if uri.startswith("http") else "sql"
     catalog = load_catalog(NAMESPACE, type=kind, uri=uri, warehouse=folder.as_uri())
     catalog.create_namespace_if_not_exists(NAMESPACE)

@@ -1,0 +1,136 @@
+"""The component in a project of a user's own: what the page says, from an empty folder to a materialised lake."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from holderlake.dagster import HolderlakeComponent
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
+from tests.real import missing
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "0xcfe4ed94e22467bac6fd2206d478183d57f82197"
+YAML = re.compile(r"```yaml\n(type: holderlake\.dagster.*?)```", re.DOTALL)
+MODULE = """\
+from pathlib import Path
+
+import dagster as dg
+
+
+@dg.definitions
+def defs():
+    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
+PROJECT = """\
+[project]
+name = "research"
+version = "0.1.0"
+
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "research"
+"""
+SECOND = """\
+type: holderlake.dagster.HolderlakeComponent
+
+attributes:
+  key_prefix: [second]
+  watchlist:
+    eth: [native]
+    solana: [CkFUmWmBtRxc7tGz8EhLWD7CuCVTkVN4C4ASoyrDTAcB]
+  families: [tokens, holders]
+  schedule: null
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with two components."""
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (first,) = YAML.findall((ROOT / "docs" / "dagster.md").read_text())
+    for name, text in (("onchain", first), ("second", SECOND)):
+        folder = tmp_path / "research" / "defs" / name
+        folder.mkdir(parents=True)
+        (folder / "defs.yaml").write_text(text)
+    (tmp_path / "research" / "__init__.py").touch()
+    (tmp_path / "research" / "defs" / "__init__.py").touch()
+    (tmp_path / "research" / "definitions.py").write_text(MODULE)
+    return tmp_path
+
+
+def run(project: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDERLAKE_", "DAGSTER_"))}
+    environment = own | {
+        "PYTHONPATH": os.pathsep.join([str(project), str(ROOT)]),
+        "HOME": str(project),
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+    }
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=project, env=environment, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.long
+def test_two_components_are_side_by_side_in_one_project(project: Path) -> None:
+    found = run(
+        project,
+        "from research.definitions import defs; found = defs().get_repository_def();"
+        "print(*sorted(key.to_user_string() for key in found.assets_defs_by_key));"
+        "print(*sorted(one.name for one in found.schedule_defs))",
+    )
+    assert found.returncode == 0, found.stderr
+    assets, schedules = found.stdout.splitlines()
+    maps = {"cluster_members", "clusters", "grouped_transfers", "map_nodes", "maps"}
+    expected = {f"onchain/{name}" for name in {*maps, "tokens", "holders", "warehouse"}}
+    assert set(assets.split()) == expected | {f"second/{name}" for name in ("tokens", "holders", "warehouse")}
+    assert schedules == "onchain_ingest_daily"
+
+
+@pytest.mark.long
+def test_the_page_leads_to_a_materialised_lake(project: Path) -> None:
+    ended = run(
+        project,
+        "from dagster._cli import main; main()",
+        *("asset", "materialize", "-m", "research.definitions", "--select", 'key:"onchain/*"'),
+        *("--partition", "eth|2026-05-01"),
+    )
+    assert ended.returncode == 0, ended.stderr[-3_000:]
+    home = project / "data" / "onchain"
+    holders = Lake(home / "lake").read("holders", "eth", datetime(2026, 5, 1))
+    assert set(holders["token_address"].to_pylist()) == {TOKEN}
+    assert Warehouse(home / "warehouse.duckdb").query("FROM maps").num_rows == 1
+    assert (home / "ledger.sqlite").exists()
+
+
+@pytest.mark.long
+def test_the_tool_of_dagster_scaffolds_and_checks_the_component(project: Path) -> None:
+    if importlib.util.find_spec("dagster_dg_cli") is None:
+        missing("dagster-dg-cli is not installed; 'make extras' installs it")
+    dg_command = "from dagster_dg_cli.cli import main; main()"
+    made = run(project, dg_command, "scaffold", "defs", "holderlake.dagster.HolderlakeComponent", "third")
+    assert made.returncode == 0, made.stderr
+    text = (project / "research" / "defs" / "third" / "defs.yaml").read_text()
+    assert "key_prefix:\n    - third" in text
+    checked = run(project, dg_command, "check", "defs")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "All definitions loaded successfully." in checked.stdout + checked.stderr
+
+
+def test_an_address_that_yaml_reads_as_a_number_is_a_text_again() -> None:
+    component = HolderlakeComponent(watchlist={"eth": [int(TOKEN, 16), "native"]})
+    assert component.watchlist == {"eth": [TOKEN, "native"]}
+
+
+def test_a_component_without_tokens_is_refused() -> None:
+    with pytest.raises(ValueError, match="watchlist"):
+        HolderlakeComponent(watchlist={})
