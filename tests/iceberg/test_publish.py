@@ -26,7 +26,7 @@ from tests.lakes import DAYS, failures, write, write_holders, write_maps
 from tests.real import missing
 
 if importlib.util.find_spec("pyiceberg") is None:
-    missing("pyiceberg is not installed: run 'make extras'")
+    missing("the package pyiceberg is not installed: run 'make extras'")
 
 import polars as pl
 

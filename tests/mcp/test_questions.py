@@ -9,7 +9,7 @@ import pytest
 
 from tests.explorer.world import CROWD, EXCHANGE, HOSTILE, INSTANTS, LEAVER, MAGIC, NEWCOMER, POOL, TEAM, TIDE, WHALE
 from tests.explorer.world import address as numbered
-from tests.mcp.conftest import Assistant
+from tests.mcp.client import Assistant
 
 JUNE = "2026-06-15"
 

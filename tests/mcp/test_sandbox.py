@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.explorer.world import HOSTILE
-from tests.mcp.conftest import Assistant
+from tests.mcp.client import Assistant
 
 OUTSIDE = [
     "SELECT * FROM read_text('{path}')",

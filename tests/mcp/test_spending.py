@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from holderlake.mcp.spending import Spending
 from holderlake.warehouse.warehouse import Warehouse
-from tests.mcp.conftest import COMMAND, Assistant, assisting
+from tests.mcp.client import COMMAND, Assistant, Spending, assisting
 from tests.sample import the_world
 
 HISTORY = {"chain": "eth", "since": "2026-01-01", "until": "2026-01-08", "every": "1w"}

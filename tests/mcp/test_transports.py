@@ -12,11 +12,12 @@ from typing import Any
 
 import httpx
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.explorer.world import TIDE
-from tests.mcp.conftest import COMMAND
+from tests.mcp.client import COMMAND  # it skips the module if the SDK is missing
 from tests.processes import PIPE, start_holderlake
+
+from mcp import Client, StdioServerParameters, stdio_client  # isort: skip
 
 
 async def asked(transport: Any) -> Any:
