@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -62,8 +63,7 @@ def publish(
     ``on_table`` is called with the name of each finished table. Raises ``OSError``, and the errors of pyiceberg.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / ".publish.lock"):
-        catalog = open_catalog(folder, address)
+    with locked(folder / ".publish.lock"), closing(open_catalog(folder, address)) as catalog:
         known = catalog.load_namespace_properties(NAMESPACE)
         found, written = Publication(known.get(COMMIT)), uuid4().hex
         snapshots: dict[str, int | None] = {}
@@ -100,18 +100,18 @@ def _publish_table(
 
 def compare(lake: Lake, folder: Path, address: str | None) -> Publication:
     """Return what ``publish`` would add and remove. Nothing is written, but for an empty catalogue."""
-    catalog = open_catalog(folder, address)
-    properties = catalog.load_namespace_properties(NAMESPACE)
-    found = Publication(properties.get(COMMIT))
-    published = json.loads(properties.get(SNAPSHOTS, "{}"))
-    wanted = _empty()
-    for manifest in lake.manifests():
-        for name, path in _paths(folder, manifest).items():
-            wanted[name][path] = manifest
-    for name in TABLES:
-        present = data_files(open_table(catalog, name)).keys() if published.get(name) is not None else set()
-        found.added[name] = len(wanted[name].keys() - present)
-        found.removed[name] = len(present - wanted[name].keys())
+    with closing(open_catalog(folder, address)) as catalog:
+        properties = catalog.load_namespace_properties(NAMESPACE)
+        found = Publication(properties.get(COMMIT))
+        published = json.loads(properties.get(SNAPSHOTS, "{}"))
+        wanted = _empty()
+        for manifest in lake.manifests():
+            for name, path in _paths(folder, manifest).items():
+                wanted[name][path] = manifest
+        for name in TABLES:
+            present = data_files(open_table(catalog, name)).keys() if published.get(name) is not None else set()
+            found.added[name] = len(wanted[name].keys() - present)
+            found.removed[name] = len(present - wanted[name].keys())
     return found
 
 
@@ -185,8 +185,7 @@ def clean_up(folder: Path, address: str | None) -> int:
 
     Returns the number of links. A reader of an earlier snapshot then fails. Raises the errors of pyiceberg.
     """
-    with locked(folder / ".publish.lock"):
-        catalog = open_catalog(folder, address)
+    with locked(folder / ".publish.lock"), closing(open_catalog(folder, address)) as catalog:
         used: set[Path] = set()
         for name in snapshots_of(catalog):
             table = open_table(catalog, name)

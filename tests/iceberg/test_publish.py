@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -146,6 +147,17 @@ def test_a_damaged_file_leaves_its_partition_as_it_was_published(lake: Lake, tmp
     assert rows(published(folder, "holders")) == before
 
 
+def test_a_catalogue_in_postgresql_has_the_same_rows(lake: Lake, tmp_path: Path, postgres_url: str) -> None:
+    address = postgres_url.replace("postgresql://", "postgresql+psycopg://")
+    publish(lake, tmp_path / "iceberg", address)
+    write_holders(lake, "eth", DAYS[0], {TOKEN: {"0xc": 5}})
+    publish(lake, tmp_path / "iceberg", address)
+    with closing(open_catalog(tmp_path / "iceberg", address)) as catalog:
+        read = catalog.load_table((NAMESPACE, "holders")).scan(snapshot_id=snapshots_of(catalog)["holders"]).to_arrow()
+    assert rows(read) == rows(lake.read("holders"))
+    assert not (tmp_path / "iceberg" / "catalog.sqlite").exists()
+
+
 # Killed in the middle
 
 
@@ -194,7 +206,7 @@ def read_until(folder: Path, engine: str, stop: Any, faults: Any) -> None:
             faults.put(f"{engine}: {scores} {members}")
 
 
-def replace_under_readers(lake: Lake, folder: Path, replacements: int, readers: int) -> list[str]:
+def replace_under_readers(lake: Lake, folder: Path, rounds: int, replacements: int, readers: int) -> list[str]:
     publish(lake, folder, None)
     context = multiprocessing.get_context("spawn")
     stop, faults = context.Event(), context.Queue()
@@ -205,8 +217,9 @@ def replace_under_readers(lake: Lake, folder: Path, replacements: int, readers: 
     for process in processes:
         process.start()
     chance = random.Random(1)
-    for _ in range(replacements):
-        fill(lake, chance.choice(["eth", "bsc"]), chance.choice(DAYS[:3]), chance.randrange(10))
+    for _ in range(rounds):
+        for _ in range(replacements):
+            fill(lake, chance.choice(["eth", "bsc"]), chance.choice(DAYS[:20]), chance.randrange(10))
         publish(lake, folder, None)
     stop.set()
     for process in processes:
@@ -216,12 +229,12 @@ def replace_under_readers(lake: Lake, folder: Path, replacements: int, readers: 
 
 
 def test_readers_see_all_tables_of_a_publication_or_none(lake: Lake, tmp_path: Path) -> None:
-    assert replace_under_readers(lake, tmp_path / "iceberg", 5, 2) == []
+    assert replace_under_readers(lake, tmp_path / "iceberg", 5, 1, 2) == []
 
 
 @pytest.mark.long
 def test_eight_readers_of_two_engines_see_all_tables_or_none(lake: Lake, tmp_path: Path) -> None:
-    assert replace_under_readers(lake, tmp_path / "iceberg", 25, 8) == []
+    assert replace_under_readers(lake, tmp_path / "iceberg", 20, 50, 8) == []
 
 
 def publish_forever(root: Path, folder: Path) -> None:
