@@ -21,8 +21,10 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.contract.tables import TABLES
+from holderlake.dagster.warehouse import publish_if_chosen
 from holderlake.lake.lake import Lake
 from pipelines.cli.main import app
+from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, failures, write, write_holders, write_maps
 from tests.real import missing
 
@@ -310,3 +312,13 @@ def test_a_new_column_is_added_to_the_table(lake: Lake, tmp_path: Path, monkeypa
     monkeypatch.setattr(tables, "TABLES", {**TABLES, "holders": wider})
     table = tables.open_table(open_catalog(tmp_path / "iceberg", None), "holders")
     assert set(table.scan().to_arrow()["mood"].to_pylist()) == {None}
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_load_publishes_if_the_settings_say_so(make_workspace: MakeWorkspace, chosen: bool) -> None:
+    workspace = make_workspace(lake={"iceberg": {"publish": chosen}})
+    write_holders(workspace.lake, "eth", DAYS[0], {TOKEN: {"0xc": 5}})
+    said: list[str] = []
+    publish_if_chosen(workspace, said.append)
+    assert said == (["iceberg: 1 files added, 0 removed"] if chosen else [])
+    assert workspace.settings.iceberg_folder.exists() == chosen
