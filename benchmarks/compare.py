@@ -133,7 +133,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder) / "other.duckdb"
         shutil.copyfile(chosen.warehouse, other)
-        print(f"equal warehouses: {compare(chosen.warehouse, other).num_rows} differences")
+        print(f"equal warehouses: {compare(chosen.warehouse, other)[0].num_rows} differences")
         with duckdb.connect(str(other)) as database:
             planter = Planter(database, Random(1))
             places = database.execute(
@@ -157,7 +157,7 @@ def main() -> None:
                     plant(place)
         found = {
             ((row["chain"], row["token_address"], row["timestamp"]), row["what"], row["subject"]): row["cause"]
-            for row in compare(chosen.warehouse, other).to_pylist()
+            for row in compare(chosen.warehouse, other)[0].to_pylist()
         }
     right = Counter(cause for key, cause in planter.planted.items() if found.get(key) == cause)
     every = Counter(planter.planted.values())

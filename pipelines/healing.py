@@ -41,10 +41,11 @@ from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL, PLAN
+from pipelines.followers import FOLLOW
 from pipelines.jobs import ALERTS, CHECKS, FRESHNESS, INGEST, RETENTION, TRANSFERS
 from pipelines.schedules import LIMITS
 
-_JOBS: Final = (ALERTS, BACKFILL, CHECKS, FRESHNESS, INGEST, PLAN, RETENTION, TRANSFERS, ASSET_JOB)
+_JOBS: Final = (ALERTS, BACKFILL, CHECKS, FOLLOW, FRESHNESS, INGEST, PLAN, RETENTION, TRANSFERS, ASSET_JOB)
 _GRACE: Final = timedelta(minutes=3)
 """Time after a tick of the schedule in which its own runs may not be launched yet."""
 _OVERLAP: Final = timedelta(minutes=5)

@@ -26,6 +26,7 @@ from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import backfill_job, plan_job
 from pipelines.dagster_history import expired_runs
+from pipelines.followers import follow_job
 
 INGEST = "ingest"
 TRANSFERS = "transfers"
@@ -80,7 +81,7 @@ def retention_job() -> None:
 
 
 def all_jobs(settings: Settings) -> list[Any]:
-    """Return all jobs. The job ``transfers`` is included only if the settings name nodes."""
+    """Return all jobs. The jobs ``transfers`` and ``follow`` are included only if the settings name nodes."""
     transfers, fresh = AssetSelection.assets(TRANSFERS), AssetSelection.checks(freshness)
     everything = AssetSelection.all() - fresh
     ingest_job = define_asset_job(
@@ -102,4 +103,4 @@ def all_jobs(settings: Settings) -> list[Any]:
     transfers_job = define_asset_job(
         TRANSFERS, selection=transfers, description="Imports one day of a chain's transfers from its nodes."
     )
-    return [*jobs, transfers_job]
+    return [*jobs, transfers_job, follow_job()]

@@ -35,6 +35,7 @@ from holderlake.ingest.streams.chains import CHAINS, listed
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL
+from pipelines.followers import followers_sensor
 from pipelines.healing import healing_sensors
 from pipelines.jobs import ALERTS
 
@@ -56,6 +57,7 @@ def all_sensors(settings: Settings) -> list[SensorDefinition]:
         paused_sensor(settings),
         _alerts_sensor(settings),
         automation,
+        *([followers_sensor(settings)] if settings.node_chains else []),
         *healing_sensors(settings),
     ]
 

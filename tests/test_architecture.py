@@ -33,8 +33,8 @@ LIBRARY = {
         *("contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"),
         *("ingest", "backfill"),
     },
-    "comparison": {"storage", "export"},
-    "alerts": {"contract", "storage", "http", "settings", "warehouse", "workspace"},
+    "comparison": {"storage", "warehouse", "export"},
+    "alerts": {"contract", "storage", "http", "settings", "provider", "warehouse", "workspace", "ingest"},
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},
     "entities": {"contract", "engine", "storage"},
@@ -60,6 +60,8 @@ LIBRARY = {
             "workspace",
             "console",
             "errors",
+            "storage",
+            "alerts",
         )
     },
 }

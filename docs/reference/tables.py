@@ -95,6 +95,11 @@ SELECT family, chain, count(DISTINCT subject) AS subjects, max(timestamp) AS las
 FROM unanswered
 GROUP BY ALL ORDER BY ALL
 """,
+    "comparisons": """
+SELECT source_a, source_b, what, cause, count(*) AS differences
+FROM comparisons
+GROUP BY ALL ORDER BY ALL
+""",
     "spending": """
 SELECT day, endpoint, sum(calls) AS calls, sum(expected) AS expected, sum(billed) AS billed
 FROM spending
@@ -117,7 +122,8 @@ def table_page(table: Table) -> str:
     name = table.name
     head = f"# {name}\n\nA row is {table.row}. Its key is {_listed(schema.key(table))}.\n"
     example = f"## An example\n\n```sql\n{EXAMPLES[name].strip()}\n```\n"
-    source = "the credit ledger" if name == "spending" else "the manifests of the lake's partitions"
+    others = {"spending": "the credit ledger", "comparisons": "the results of `holderlake compare --keep`"}
+    source = others.get(name, "the manifests of the lake's partitions")
     where = _OWN_WHERE.format(source=source) if name in OWN_TABLES else _where(table)
     return "\n".join([head, _columns(table), example, where]) + _used_by(name)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from holderlake.alerts.notices import Notice
 from holderlake.alerts.outbox import Due, Outbox, OutboxBusy
 from holderlake.alerts.rules import Alert, Span, evaluate, tokens_of
 from holderlake.alerts.webhook import NotDelivered, Webhook, message_of
@@ -97,8 +96,8 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
     return report
 
 
-def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None = None) -> DeliveryReport:
-    """Add new notices to the outbox, and send the alerts and notices that are due. Each notice is sent once.
+def notify(workspace: Workspace, alerts: Sequence[Alert], now: datetime | None = None) -> DeliveryReport:
+    """Add new alerts and notices to the outbox, and send those that are due. Each is sent once.
 
     ``now`` is naive UTC, by default the current time. Raises ``SettingsError`` if the file with the webhook's address
     or secret cannot be read.
@@ -106,7 +105,7 @@ def notify(workspace: Workspace, notices: Sequence[Notice], now: datetime | None
     now = now or utc_now()
     outbox = Outbox(workspace.state(workspace.settings.alerts_book))
     destinations = [LOG, WEBHOOK] if workspace.settings.has_webhook else [LOG]
-    new = outbox.add(notices, destinations, now)
+    new = outbox.add(alerts, destinations, now)
     report = deliver_alerts(workspace, now, evaluate=False)
     report.new = new
     return report

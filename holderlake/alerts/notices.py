@@ -1,4 +1,5 @@
-"""Notices about the pipeline itself: a run failed, a partition was given up, the schedule waits, a key was refused.
+"""Notices about the pipeline itself: a run failed, a partition was given up, the schedule waits, a key was refused,
+a reorganisation undid an alert.
 
 A notice is an alert without a rule of the settings. It goes through the same outbox, to the log and to the webhook.
 """
@@ -15,7 +16,8 @@ RUN_FAILED: Final = "run_failed"
 PARTITION_GIVEN_UP: Final = "partition_given_up"
 SCHEDULE_PARKED: Final = "schedule_parked"
 KEY_REFUSED: Final = "key_refused"
-NOTICES: Final = (RUN_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED)
+ALERT_UNDONE: Final = "alert_undone"
+NOTICES: Final = (RUN_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED, ALERT_UNDONE)
 """The kinds of notices."""
 
 
@@ -69,6 +71,17 @@ def key_refused(code: str, run_id: str, at: datetime) -> Notice:
     """
     text = f"the provider refuses the API key ({code}); no scheduled run can fetch data"
     return _notice(KEY_REFUSED, text, f"{at.date()} {code}", at, {"code": code, "run_id": run_id})
+
+
+def alert_undone(alert: Alert, at: datetime) -> Notice:
+    """Return the notice that an alert of the head no longer holds at ``at``, because its chain was reorganised."""
+    text = f"the chain was reorganised, and this alert no longer holds: {alert.sentence}"
+    evidence = {
+        "fingerprint": alert.fingerprint,
+        "token_address": alert.token_address,
+        "timestamp": f"{alert.timestamp.isoformat()}Z",
+    }
+    return _notice(ALERT_UNDONE, text, alert.fingerprint, at, evidence, alert.chain)
 
 
 def _notice(kind: str, text: str, occasion: str, at: datetime, evidence: dict[str, Any], chain: str = "") -> Notice:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from holderlake.alerts.notices import NOTICES, Notice
-from holderlake.alerts.rules import Alert
+from holderlake.alerts.rules import HEAD, Alert
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.storage.owners import leased
-from holderlake.storage.state import State, Where, open_state
+from holderlake.storage.state import State, StateConnection, Where, open_state
 
 Status = Literal["pending", "sending", "sent", "given_up"]
 
@@ -64,6 +64,8 @@ _SCHEMA: Final = (
     """,
     "CREATE INDEX IF NOT EXISTS deliveries_open ON deliveries (state) WHERE state IN ('pending', 'sending')",
 )
+_COUNTING: Final = "exchange_transfer"
+"""The rule whose measured value counts events, so that alerts of parts of a period add up."""
 _COLUMNS: Final = "name, rule, chain, token_address, timestamp, subject, occasion, measured, threshold, evidence"
 _ADD: Final = f"""
 INSERT INTO alerts (fingerprint, {_COLUMNS}, found_at) VALUES ({", ".join("?" * 12)}) ON CONFLICT DO NOTHING
@@ -82,6 +84,17 @@ _NOTICES: Final = f"""
 SELECT {_COLUMNS}, found_at FROM alerts
 WHERE found_at >= ? AND rule IN ({", ".join("?" * len(NOTICES))})
 ORDER BY id
+"""
+_OF_HEAD: Final = f"""
+SELECT {_COLUMNS}, found_at FROM alerts
+WHERE chain = ? AND timestamp > ? AND substr(occasion, 1, {len(HEAD)}) = '{HEAD}'
+ORDER BY id
+"""
+_REPORTED: Final = f"""
+SELECT count(*), sum(measured) FROM alerts
+WHERE
+    name = ? AND rule = ? AND chain = ? AND token_address = ? AND subject = ?
+    AND timestamp > ? AND timestamp <= ? AND substr(occasion, 1, {len(HEAD)}) = '{HEAD}'
 """
 _MARK: Final = """
 UPDATE deliveries SET state = ?, attempts = attempts + ?, next_at = ?, error = ?
@@ -149,11 +162,17 @@ class Outbox:
             return datetime.fromisoformat(rows.fetchall()[0][0])
 
     def add(self, alerts: Iterable[Alert], destinations: Sequence[str], now: datetime) -> list[Alert]:
-        """Add the alerts that are not in the outbox, to be sent to each destination. Return the added alerts."""
+        """Add the alerts that are not in the outbox, to be sent to each destination. Return the added alerts.
+
+        An alert about a period is not added if alerts at the head of the chain reported the same within this period.
+        """
         new = []
         with self._db.transaction() as db:
             for alert in alerts:
-                if db.execute(_ADD, (alert.fingerprint, *_row(alert), now.isoformat())).rowcount:
+                if (
+                    not _is_reported(db, alert)
+                    and db.execute(_ADD, (alert.fingerprint, *_row(alert), now.isoformat())).rowcount
+                ):
                     for destination in destinations:
                         db.execute(_ADD_DELIVERY, (destination, now.isoformat(), alert.fingerprint))
                     new.append(alert)
@@ -170,6 +189,14 @@ class Outbox:
             return []
         with self._db.transaction() as db:
             rows = db.execute(_NOTICES, [since.isoformat(), *NOTICES]).fetchall()
+        return [_due((*row, "", 0)).alert for row in rows]
+
+    def of_head(self, chain: str, after: datetime) -> list[Alert]:
+        """Return the alerts that were found at the head of a chain as of instants after ``after``, oldest first."""
+        if not self.exists:
+            return []
+        with self._db.transaction() as db:
+            rows = db.execute(_OF_HEAD, [chain, after.isoformat()]).fetchall()
         return [_due((*row, "", 0)).alert for row in rows]
 
     def begin(self, due: Due, now: datetime) -> None:
@@ -212,6 +239,16 @@ class Outbox:
     @cached_property
     def _db(self) -> State:
         return open_state(self._where, _SCHEMA, "FULL")  # after a power cut nothing is sent twice
+
+
+def _is_reported(db: StateConnection, alert: Alert) -> bool:
+    if alert.since is None:
+        return False
+    key = (alert.name, alert.rule, alert.chain, alert.token_address, alert.subject)
+    ((found, measured),) = db.execute(
+        _REPORTED, (*key, alert.since.isoformat(), alert.timestamp.isoformat())
+    ).fetchall()
+    return bool(found) and (alert.rule != _COUNTING or measured >= alert.measured)
 
 
 def _row(alert: Alert) -> tuple[object, ...]:

@@ -34,6 +34,8 @@ TABLE_OF: Final = {
 }
 """The Dagster asset that each kind of rule examines."""
 
+HEAD: Final = "head "
+"""Beginning of the occasion of an alert that was found at the head of a chain."""
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 _SENTENCES: Final = {
     "cluster_share": "a cluster around {subject} holds {measured:.2%} of the supply (more than {threshold:.2%})",
@@ -70,6 +72,12 @@ class Alert:
         """Identifier of the event (32 hexadecimal digits): the same each time that the event is found."""
         parts = (self.name, self.rule, self.chain, self.token_address, self.subject, self.occasion)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+    @property
+    def since(self) -> datetime | None:
+        """The earlier instant that the rule compared with (naive UTC); None if there was none."""
+        earlier = self.evidence.get("previous_timestamp") or self.evidence.get("highest_timestamp")
+        return None if earlier is None else datetime.fromisoformat(earlier)
 
     @property
     def sentence(self) -> str:

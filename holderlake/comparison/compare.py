@@ -10,25 +10,19 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from holderlake.warehouse.comparisons import TABLE
+from holderlake.warehouse.schema import column_name
+
 COMPARISONS: Final = pa.schema(
     [
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us"), nullable=False),
-        pa.field("token_address", pa.string(), nullable=False),
-        pa.field("what", pa.string(), nullable=False),
-        pa.field("subject", pa.string(), nullable=False),
-        pa.field("a", pa.string()),
-        pa.field("b", pa.string()),
-        pa.field("cause", pa.string(), nullable=False),
+        pa.field(column_name(field.name), field.type, field.nullable)
+        for field in TABLE.schema
+        if field.name not in {"source_a", "source_b", "compared_at"}
     ]
 )
-"""Columns of differences, one row for each.
-
-``what`` is holder (in one list only), amount, rank, label, relationship, cluster or score; ``subject`` is the address,
-pair of addresses or the first members. ``a`` and ``b`` are the values of both sides as text, null if a side has none.
-``cause`` is transfers (missing or extra ones), other decimals, other labels, other thresholds, other limits, ties,
-lateness or unknown.
-"""
+"""Columns of differences, one row for each: those of the table ``comparisons`` without the sources."""
+EQUAL: Final = "equal"
+"""Value of ``what`` in a row about a token and instant without differences. Its ``cause`` is none."""
 _ROWS: Final = """
 SELECT chain, timestamp, token_address, what, subject, a, b, cause
 FROM (
@@ -39,17 +33,28 @@ FROM (
 )
 ORDER BY ALL
 """
+_EQUAL: Final = """
+SELECT chain, timestamp, token_address, 'equal' AS what, '' AS subject, NULL AS a, NULL AS b, 'none' AS cause
+FROM (SELECT chain, token_address, timestamp FROM scope UNION SELECT chain, token_address, timestamp FROM drawn)
+ANTI JOIN differences USING (chain, token_address, timestamp)
+ORDER BY ALL
+"""
 
 
-def compare(a: Path, b: Path) -> pa.Table:
-    """Return the differences of two warehouse files (schema ``COMPARISONS``) over the tokens and instants of both."""
+def compare(a: Path, b: Path) -> tuple[pa.Table, pa.Table]:
+    """Return the differences of two warehouse files over the tokens and instants of both, and those that are equal.
+
+    Both tables have the schema ``COMPARISONS``; the second one has a row for each token and instant.
+    """
     with duckdb.connect() as database:
         for name, path in (("a", a), ("b", b)):
             quoted = str(path).replace("'", "''")
             database.execute(f"ATTACH '{quoted}' AS {name} (READ_ONLY)")
         for name in ("scope", "holders", "maps"):
             database.execute(_sql(name))
-        return database.sql(_ROWS).to_arrow_table().cast(COMPARISONS)
+        differences = database.sql(_ROWS).to_arrow_table().cast(COMPARISONS)
+        database.register("differences", differences)
+        return differences, database.sql(_EQUAL).to_arrow_table().cast(COMPARISONS)
 
 
 def counts(differences: pa.Table) -> pa.Table:

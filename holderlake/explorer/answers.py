@@ -21,6 +21,8 @@ Amounts are exact decimal texts. Instants are texts such as ``20250131T000000Z``
 
 MOST_TOKENS: Final = 50
 """Limit of tokens in one search result."""
+MOST_DIFFERENCES: Final = 200
+"""Limit of differences between two sources in one answer."""
 
 
 def tokens(reader: Reader, text: str) -> Columns:
@@ -88,6 +90,15 @@ def comparison(reader: Reader, chain: str, token: str, before: datetime, after: 
     The columns have rank, share and amount at both instants, and their change.
     """
     return _query(reader, "compare", chain=chain, token=token, before=before, after=after)
+
+
+def sources(reader: Reader, chain: str, token: str, at: datetime) -> Columns:
+    """Return the differences between two sources about a token as of ``at``, at most ``MOST_DIFFERENCES`` of each pair.
+
+    Only comparisons that ``holderlake compare --keep`` made are known. A pair without differences has one row, whose
+    ``what`` is equal.
+    """
+    return _query(reader, "sources", chain=chain, token=token, at=at, most=MOST_DIFFERENCES)
 
 
 def _query(reader: Reader, name: str, **parameters: Any) -> Columns:

@@ -106,6 +106,12 @@ def compare(request: Request, chain: _Text, token: _Token, before: _When, after:
     return _answer(request, lambda reader: answers.comparison(reader, chain, token, before, after))
 
 
+@routes.get("/sources")
+def sources(request: Request, chain: _Text, token: _Token, at: _When) -> Response:
+    """Return the differences between sources about a token as of the instant ``at``."""
+    return _answer(request, lambda reader: answers.sources(reader, chain, token, at))
+
+
 def _answer(request: Request, read: Callable[[Reader], Any]) -> Response:
     """Return the result of ``read`` as JSON, or a 304 if the browser has the current answer.
 

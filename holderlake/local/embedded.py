@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from holderlake.contract.prices import CREDIT
 from holderlake.lake.lake import SAMPLE_PROVIDER
-from holderlake.local.store import engine_rules, open_store, stored_transfers
+from holderlake.local.store import engine_rules, open_store, own_store_id, stored_transfers
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import AddressSet, Settings, SettingsError
 from holderlake.workspace import Endpoint, Workspace
@@ -145,7 +145,7 @@ def _world_version() -> str:
 
 
 def _import_day(settings: Settings, chain: str, day: str) -> DayReport:
-    from holderlake.local.nodes import import_day
+    from holderlake.local.nodes.imports import import_day
 
     return import_day(settings, chain, day)
 
@@ -184,11 +184,6 @@ def _local(settings: Settings) -> _Local:
         settings.engine.memory_limit,
         settings.engine.index_keys,
     )
-
-
-def own_store_id(settings: Settings) -> str:
-    """Return the provider id of the user's own store. The lake and the archive record it with the data."""
-    return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
 
 
 def _transfers(settings: Settings) -> StoredTransfers | None:

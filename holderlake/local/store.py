@@ -36,6 +36,11 @@ def engine_rules(settings: Settings) -> Rules:
     return Rules(**chosen)
 
 
+def own_store_id(settings: Settings) -> str:
+    """Return the provider id of the user's own store. The lake and the archive record it with the data."""
+    return "own store" if settings.engine.store is None else f"own store {settings.engine_store.resolve()}"
+
+
 def open_own_store(settings: Settings, say: Say | None = None) -> Store:
     """Open the user's own store, to which imports write, with the rules and indexed tokens of the settings."""
     root, rules, limit = settings.engine_store, engine_rules(settings), settings.engine.memory_limit
@@ -97,7 +102,8 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     }
     present = {key: paths for key, paths in files.items() if paths}
     names = sorted(path.name for paths in present.values() for path in paths)
-    findings = sorted([*(root / "entities").glob("[!.]*.parquet"), *root.glob("verified.parquet")])
+    found = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
+    findings = sorted(path for path in found if path.exists())
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
     version = hashlib.sha256(repr((str(root.resolve()), generation, names)).encode()).hexdigest()[:16]
     return StoredTransfers(version, present, lambda: _tables(root), findings)

@@ -173,6 +173,11 @@ class Settings(BaseSettings):
         """Return the ids of the chains that have nodes in the settings."""
         return sorted(chain for chain, nodes in self.sources.rpc.items() if nodes.is_named)
 
+    @property
+    def followed_chains(self) -> list[str]:
+        """Return the ids of the chains with nodes whose head Dagster follows."""
+        return [chain for chain in self.node_chains if self.node(chain).follow]
+
     def node_endpoints(self, chain: str) -> list[SecretStr]:
         """Return the addresses of a chain's nodes. Raises ``SettingsError`` if their file contains no address."""
         nodes = self.node(chain)

@@ -14,15 +14,15 @@ _SECONDS: Final = 0.02
 
 
 @contextmanager
-def locked(path: Path, if_held: Exception | None = None) -> Iterator[None]:
+def locked(path: Path, if_held: Exception | None = None, seconds: float = 0.0) -> Iterator[None]:
     """Lock a file during the ``with`` block. The file is created if it is missing, and stays afterwards.
 
-    If another thread or process has the lock, raise ``if_held``; without ``if_held``, wait for the lock.
+    If another thread or process has the lock for ``seconds``, raise ``if_held``; without ``if_held``, wait for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _lock(path)
     try:
-        lock.acquire(blocking=if_held is None)
+        lock.acquire(timeout=-1 if if_held is None else seconds)
     except Timeout:
         if if_held is None:
             raise

@@ -21,7 +21,7 @@ from holderlake.contract.text import printable
 from holderlake.lake import manifests
 from holderlake.lake.damage import Damage
 from holderlake.lake.lake import SIDE_TABLES, Lake
-from holderlake.warehouse import schema, spending, transfers
+from holderlake.warehouse import comparisons, schema, spending, transfers
 from holderlake.warehouse.schema import column_name, quoted
 
 _HEAD: Final = """\
@@ -202,7 +202,8 @@ def _statements(root: Path, damaged: Sequence[Damage], own: Path | None) -> Iter
     yield _OWN.format(sides=sides)
     yield from (_view(root, table, is_empty=table not in tables) for table in TABLES.values())
     yield transfers.views(own)
-    yield _view(root, spending.TABLE, is_empty=True)
+    for table in (spending.TABLE, comparisons.TABLE):
+        yield _view(root, table, is_empty=True)
     yield from (f"\n{statement}" for statement in schema.view_statements("VIEW"))
 
 

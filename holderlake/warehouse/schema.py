@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
-from holderlake.warehouse import spending, transfers
+from holderlake.warehouse import comparisons, spending, transfers
 
 FORMAT: Final = 2
 """Format of the warehouse's internal tables (schema ``_internal``). In format 1 they were in ``main``."""
@@ -144,9 +144,10 @@ OWN_TABLES: Final = {
             ("family", "chain", "as_of", "subject"),
         ),
         spending.TABLE,
+        comparisons.TABLE,
     )
 }
-"""Tables of the warehouse that the lake does not have. A load fills them from the manifests and the ledger."""
+"""Tables of the warehouse that the lake does not have. A load fills them from the manifests, the ledger and others."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ The store replaces its Parquet files when it imports. So a load makes a folder o
 the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
 by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. The files ``tokens.parquet`` and
 ``labels.parquet`` beside it have what the store knows of tokens and addresses. ``cluster_links.parquet`` and
-``entities.parquet`` have the wallets of one owner, ``verified.parquet`` the checks against nodes.
+``entities.parquet`` have the wallets of one owner, ``verified.parquet`` the checks against nodes, and
+``undone.parquet`` the transfers that reorganisations undid.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ LABELS: Final = pa.schema(
 """
 
 
-_FILES: Final = ("tokens", "labels", "cluster_links", "entities", "verified")
+_FILES: Final = ("tokens", "labels", "cluster_links", "entities", "verified", "undone")
 _ATTEMPTS: Final = 10
 _KEPT: Final = 2
 _NO_TRANSFERS: Final = """
@@ -100,6 +101,17 @@ SELECT
     0::BIGINT AS first_difference, 0::BIGINT AS last_difference
 WHERE false;
 """
+_UNDONE: Final = """
+CREATE OR REPLACE VIEW _internal.undone_transfers AS
+SELECT * REPLACE (make_timestamp(block_time * 1000000) AS block_time)
+FROM read_parquet({undone}, hive_partitioning = false);
+"""
+_NO_UNDONE: Final = """
+CREATE OR REPLACE VIEW _internal.undone_transfers AS
+SELECT *, NULL::TIMESTAMP AS undone_at
+FROM _internal.transfer_files
+WHERE false;
+"""
 _NO_ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS
 SELECT
@@ -120,8 +132,8 @@ class StoredTransfers:
 
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address.
     ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``). ``findings`` has
-    the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``) and ``verified.parquet``, as
-    far as they exist.
+    the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
+    ``undone.parquet``, as far as they exist.
     """
 
     version: str
@@ -137,13 +149,14 @@ ReadTransfers = Callable[[], StoredTransfers | None]
 def views(folder: Path | None) -> str:
     """Return SQL that creates the views of a folder's files; views without rows if it is None."""
     if folder is None:
-        return _NO_TRANSFERS + _NO_STORE + _NO_ENTITIES + _NO_CHECKS
+        return _NO_TRANSFERS + _NO_STORE + _NO_ENTITIES + _NO_CHECKS + _NO_UNDONE
     paths = {name: folder / f"{name}.parquet" for name in _FILES}
     has_entities = paths["cluster_links"].exists() and paths["entities"].exists()
     paths["transfers"] = folder / "transfers" / "*" / "*" / "*.parquet"
     sql = (_TRANSFERS if (folder / "transfers").exists() else _NO_TRANSFERS) + _STORE
     sql += _ENTITIES if has_entities else _NO_ENTITIES
     sql += _CHECKS if paths["verified"].exists() else _NO_CHECKS
+    sql += _UNDONE if paths["undone"].exists() else _NO_UNDONE
     return sql.format(**{name: "'" + str(path).replace("'", "''") + "'" for name, path in paths.items()})
 
 

@@ -30,7 +30,7 @@ import pyarrow as pa
 from holderlake.contract.tables import TABLES
 from holderlake.lake.lake import Lake
 from holderlake.storage.locks import locked
-from holderlake.warehouse import schema, spending, transfers
+from holderlake.warehouse import comparisons, schema, spending, transfers
 from holderlake.warehouse.connections import (
     REMEDY,
     DamagedWarehouse,
@@ -245,7 +245,12 @@ class Warehouse:
         loading = Loading(lake, state.loaded, damaged)
         outdated, migrate = _old_views(state), _old_tables(state)
         stored, books = self._stored_transfers(state), self._books()
-        found = {"transfers": stored, "spending": spending.version(books) if books else None}
+        compared = comparisons.folder_of(self.path)
+        found = {
+            "transfers": stored,
+            "spending": spending.version(books) if books else None,
+            "comparisons": comparisons.version(compared),
+        }
         if pending or outdated or migrate or any(state.installed.get(name) != one for name, one in found.items()):
             _release_memory()
             if migrate:
@@ -256,6 +261,8 @@ class Warehouse:
                 connection.execute(transfers.views(Path(stored) if stored else None))
                 if books:
                     spending.refresh(connection, books)
+                if found["comparisons"] != state.installed.get("comparisons") or migrate:
+                    comparisons.refresh(connection, compared)
                 _note(connection, found)
                 loading.load_all(connection, links, pending)
         return loading

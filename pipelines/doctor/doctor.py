@@ -29,7 +29,8 @@ from holderlake.engine.store.verify import verify
 from holderlake.ingest.streams.chains import listed
 from holderlake.lake.lake import LakeError
 from holderlake.local.embedded import make_workspace, sample_rules
-from holderlake.local.nodes import newest_block
+from holderlake.local.nodes.follow import followers
+from holderlake.local.nodes.imports import newest_block
 from holderlake.local.store import engine_rules, open_own_store
 from holderlake.maintenance.upgrade import plan
 from holderlake.provider.errors import ProviderError
@@ -88,6 +89,7 @@ def _checks_with_settings() -> list[Finding]:
         lambda: _alerts(settings),
         *([lambda: _iceberg(workspace)] if settings.iceberg_folder.exists() else []),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
+        *([lambda: _followers(settings)] if settings.followed_chains else []),
     ]
     return [*(_safely(check) for check in checks), *check_files(workspace)]
 
@@ -258,6 +260,14 @@ def _alerts(settings: Settings) -> Finding:
             "test it with 'holderlake alerts --test-webhook'; waiting alerts are sent when it answers again",
         )
     return Finding("alerts", True, found)
+
+
+def _followers(settings: Settings) -> Finding:
+    states = {state.chain: state for state in followers(settings.engine_store)}
+    idle = [chain for chain in settings.followed_chains if chain not in states or not states[chain].is_running]
+    found = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in settings.followed_chains)
+    advice = "'holderlake ui' runs Dagster, whose sensor 'followers' starts them" if idle else ""
+    return Finding("followers", not idle, found, advice)
 
 
 def _node(settings: Settings, chain: str) -> Finding:

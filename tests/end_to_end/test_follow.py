@@ -12,11 +12,14 @@ from typing import Any
 
 from holderlake.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
+from holderlake.engine.sources.rpc.importing.undone import read_undone
 from holderlake.engine.store.store import Store
+from holderlake.local.nodes.follow import followers
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
 from tests.end_to_end.test_real_chain import Trade, balances_of, environment
 from tests.processes import PIPE, start_holderlake
+from tests.receiver import Receiver
 
 BLOCKS = 12
 PATIENCE = 60.0
@@ -84,3 +87,51 @@ def test_a_node_that_fails_is_asked_again(anvil: Anvil, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
+
+
+def test_alerts_and_undone_rows_follow_the_head(anvil: Anvil, tmp_path: Path) -> None:
+    coin, (first, second) = anvil.deploy("Coin"), (f"0x{number:040x}" for number in (11, 12))
+    anvil.mine([call("Coin", coin, "mint", first, 10**6)])
+    rules = {"newcomers": {"rule": "new_top_holder", "top": 5}}
+    chosen = {"WATCHLIST": json.dumps({"test": [coin]}), "ALERTS__RULES": json.dumps(rules)}
+    arguments = ["import-rpc", anvil.url, "--chain", "test", "--follow", "--json"]
+    with Receiver() as receiver:
+        own = {f"HOLDERLAKE_{name}": value for name, value in (chosen | {"ALERTS__WEBHOOK": receiver.url}).items()}
+        process = start_holderlake(*arguments, env=environment(tmp_path) | own, stdout=PIPE, stderr=PIPE)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["added"] == 1
+        before = anvil.rpc("evm_snapshot")
+        anvil.mine([call("Coin", coin, "mint", second, 5)])
+        wait_for(lambda: len(receiver.posts) == 1)
+        assert anvil.rpc("evm_revert", before)
+        anvil.mine([call("Coin", coin, "mint", first, 1)])
+        wait_for(lambda: len(receiver.posts) == 2)
+        (state,) = followers(tmp_path / "engine")
+        assert state.is_running
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors.count("newcomers")) == (0, 2)  # the log has both messages too
+    found, undone = (post.content for post in receiver.posts)
+    assert (found["type"], found["data"]["subject"]) == ("holderlake.alert.new_top_holder", second)
+    assert undone["type"] == "holderlake.alert.alert_undone"
+    assert undone["data"]["evidence"]["fingerprint"] == found["data"]["fingerprint"]
+    assert [(row["to_address"], row["value"]) for row in read_undone(tmp_path / "engine").to_pylist()] == [
+        (second, "5")
+    ]
+    (state,) = followers(tmp_path / "engine")
+    assert (state.is_running, state.reorgs, state.undone, state.alerts) == (False, 1, 1, 2)
+
+
+def test_a_chain_has_one_follower(anvil: Anvil, tmp_path: Path) -> None:
+    coin = anvil.deploy("Coin")
+    anvil.mine([call("Coin", coin, "mint", f"0x{5:040x}", 9)])
+    arguments = ["import-rpc", anvil.url, "--chain", "test", "--token", coin, "--follow", "--json"]
+    first = start_holderlake(*arguments, env=environment(tmp_path), stdout=PIPE, stderr=PIPE)
+    assert first.stdout is not None
+    first.stdout.readline()
+    second = start_holderlake(*arguments, env=environment(tmp_path), stdout=PIPE, stderr=PIPE)
+    _, errors = second.communicate(timeout=PATIENCE)
+    assert second.returncode != 0
+    assert "another process follows chain test" in errors
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=PATIENCE)

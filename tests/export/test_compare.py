@@ -13,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.explorer.answers import sources
+from holderlake.explorer.published import Published
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
+from pipelines.cli.lake.compare import names_of
 from pipelines.cli.main import app
 from tests.lakes import DAYS, map_tables, rows, write
 
@@ -126,3 +129,32 @@ def test_the_page_of_equal_homes_says_so(home: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert CliRunner().invoke(app, ["compare", str(home), str(home), "--report", str(page)]).exit_code == 0
     assert "<h1>0 differences</h1>" in page.read_text()
+
+
+def test_a_kept_comparison_is_a_table_of_the_warehouse_and_in_the_explorer(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        shutil.copytree(home, folder)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(mine))
+    with duckdb.connect(str(other / "warehouse.duckdb")) as database:
+        database.execute(f"UPDATE holders SET label = 'Bourse' WHERE {SECOND} AND address = '{ONE}'")
+    for _ in range(2):  # the second one replaces the first
+        ended = CliRunner().invoke(app, ["compare", str(mine), str(other), "--keep"])
+        assert ended.exit_code == 0, ended.output
+    warehouse = Warehouse(mine / "warehouse.duckdb")
+    counted = "SELECT source_a, source_b, what, cause, count(*) AS rows FROM comparisons GROUP BY ALL ORDER BY ALL"
+    assert [tuple(row.values()) for row in warehouse.query(counted).to_pylist()] == [
+        ("mine", "other", "equal", "none", 2),
+        ("mine", "other", "label", "other labels", 1),
+    ]
+    with Published(warehouse).reader() as reader:
+        differing, equal = (sources(reader, "eth", TOKEN, day) for day in (DAYS[1], DAYS[0]))
+    assert (differing["subject"], differing["what"], differing["found"]) == ([ONE], ["label"], [1])
+    assert equal["what"] == ["equal"]
+
+
+def test_homes_of_the_same_name_are_named_by_their_paths(tmp_path: Path) -> None:
+    a, b = tmp_path / "a" / "home", tmp_path / "b" / "home"
+    assert names_of(a / "warehouse.duckdb", b / "warehouse.duckdb") == (str(a), str(b))

@@ -21,6 +21,7 @@ import pytest
 import holderlake
 from holderlake.contract.tables import TABLES
 from holderlake.engine.records import TRANSFERS, TokenInfo
+from holderlake.engine.sources.rpc.importing.undone import record_undone
 from holderlake.engine.sources.rpc.importing.verified import record
 from holderlake.engine.sources.rpc.importing.verify import Verified
 from holderlake.engine.store.store import Store
@@ -121,6 +122,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         find_entities(store_files(store), MARKED.empty_table(), lenient, folder / "engine" / "entities")
     checked = Verified("eth", [OTHER], "node", first=1, last=9, as_of=datetime(2026, 6, 1))
     record(store.root, checked, datetime(2026, 6, 2))
+    with Store(store.root) as store:
+        record_undone(store, "eth", 0, datetime(2026, 6, 3))
     Warehouse(folder / "warehouse.duckdb", lambda: stored_transfers(store.root)).load(lake)
     write_holders(lake, "eth", datetime(2026, 7, 1), {OTHER: {"0xf": 1}})
     lake.root.joinpath("_manifests", "chain=eth", "timestamp=20260701T000000Z", "holders.json").unlink()

@@ -186,6 +186,23 @@ export function comparison(chain: string, token: string, before: string, after: 
   return once("compare", { chain, token, before, after }, (answer: Columns) => rows<Change>(answer));
 }
 
+/** A difference between two sources; `what` is "equal" if there is none. `found` counts those of both sources. */
+export type Difference = {
+  source_a: string;
+  source_b: string;
+  what: string;
+  subject: string;
+  a: string | null;
+  b: string | null;
+  cause: string;
+  compared_at: number;
+  found: number;
+};
+
+export function sources(chain: string, token: string, at: string): Promise<Difference[]> {
+  return once("sources", { chain, token, at }, (answer: Columns) => rows<Difference>(answer));
+}
+
 /** Requests a history again, which also drops cached answers of an older version. */
 export async function refresh(chain: string, token: string): Promise<void> {
   cached.delete(key("history", { chain, token }));

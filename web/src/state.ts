@@ -10,6 +10,8 @@ export const history = signal<data.History | null>(null);
 /** The visible map; the previous one while another is loading. */
 export const shown = signal<data.TokenMap | null>(null);
 export const changes = signal<data.Change[] | null>(null);
+/** Differences between sources at the visible instant, if some were compared. */
+export const differences = signal<data.Difference[]>([]);
 export const trouble = signal<Trouble | null>(null);
 export const playing = signal(false);
 /** The next text for screen readers. */
@@ -127,6 +129,17 @@ export function follow(): void {
         .catch(failed);
     }
   });
+  effect(() => {
+    const of = history.value;
+    const at = wanted.value;
+    if (!of || !at || view.value.tab !== "compare") return;
+    data
+      .sources(of.chain, of.address, at)
+      .then((found) => {
+        if (history.peek() === of && wanted.peek() === at) differences.value = found;
+      })
+      .catch(failed);
+  });
   data.findPages().catch(() => undefined); // the page works without
   addEventListener("focus", () => {
     const of = history.peek();
@@ -150,7 +163,10 @@ async function openToken(chain: string, token: string): Promise<void> {
     const found = await data.history(chain, token);
     if (mine !== chosen.peek()) return;
     trouble.value = null;
-    if (last !== mine) shown.value = null;
+    if (last !== mine) {
+      shown.value = null;
+      differences.value = [];
+    }
     last = mine;
     history.value = found;
     if (!found.instants.length) {

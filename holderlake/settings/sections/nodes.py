@@ -43,6 +43,9 @@ class NodeSettings(Section):
     traces: bool = Field(
         default=True, description="For `native`, read transfers inside contract calls too, if the node supports traces"
     )
+    follow: bool = Field(
+        default=False, description="Keep a run of Dagster that stores each new block at once, reorganisations included"
+    )
     first_block: int = Field(default=0, ge=0, description="First block to read")
     confirmations: int = Field(default=12, ge=0, description="Blocks that must follow a block before it is read")
     blocks: int = Field(default=2_000, ge=1, description="Blocks of the first request; later requests adapt")

@@ -59,6 +59,30 @@ SELECT
     source
 FROM typed;
 
+-- Transfers that were stored until a reorganisation of their chain replaced their block, with the time when the import
+-- found that (undone_at, UTC); the newest 200,000. A transfer that the chain includes again is in transfers too.
+-- Example: SELECT undone_at, block_number, from_address, to_address, amount FROM undone_transfers ORDER BY ALL LIMIT 3;
+CREATE OR REPLACE VIEW undone_transfers AS
+SELECT
+    undone.undone_at,
+    undone.chain,
+    undone.token_address,
+    stored.symbol,
+    undone.block_time,
+    undone.block_number,
+    undone.log_index,
+    undone.tx_hash,
+    undone.from_address,
+    undone.to_address,
+    as_amount(regexp_replace(token_units(value, decimals), '\.?0*$', '')) AS amount,
+    as_exact(regexp_replace(token_units(value, decimals), '\.?0*$', '')) AS amount_exact,
+    undone.value AS raw_amount,
+    undone.token_id,
+    undone.token_standard
+FROM _internal.undone_transfers AS undone
+LEFT JOIN _internal.stored_tokens AS stored
+    ON stored.chain = undone.chain AND stored.token_address = undone.token_address;
+
 -- Transfers of an address, of all tokens of your store. They are single transfers with their hashes;
 -- address_transfers has sums by counterparty from maps, for every provider.
 -- Example: SELECT block_time, symbol, direction, counterparty, amount FROM transfers_of('0x1111111111111111111111111111111111111111') ORDER BY block_time DESC, log_index LIMIT 3;

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli import shared
 from pipelines.cli.shared import Json
 
 _FILE = "warehouse.duckdb"
@@ -21,14 +22,16 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(help="Write a page of HTML about the differences to this file.", dir_okay=False)
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Add the result to your warehouse: table comparisons, and the explorer.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compare two homes over the tokens and instants of both: holders, relationships, clusters, scores, and why.
 
     Fill each home with its provider first, over the same tokens and instants; 'holderlake plan' says what that costs.
     """
-    from datetime import UTC, datetime
-
+    import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import csv
 
@@ -36,6 +39,9 @@ def compare(
     from holderlake.comparison.compare import compare as compared
     from holderlake.comparison.compare import counts
     from holderlake.comparison.report import write_page
+    from holderlake.contract.times import utc_now
+    from holderlake.warehouse.comparisons import folder_of as comparisons_folder
+    from holderlake.warehouse.comparisons import keep as kept
 
     paths = [path / _FILE if path.is_dir() else path for path in (a, b)]
     for path in paths:
@@ -44,11 +50,15 @@ def compare(
     if out and out.suffix not in {".parquet", ".csv"}:
         raise ValueError(f"{out} must end in .parquet or .csv")
     with console.progress("comparing", None):
-        found = compared(*paths)
+        found, equal = compared(*paths)
     if out:
         (pq.write_table if out.suffix == ".parquet" else csv.write_csv)(found, out)
     if report:
-        write_page(found, (str(a), str(b)), report, datetime.now(UTC))
+        write_page(found, (str(a), str(b)), report, utc_now())
+    if keep:
+        names = names_of(a, b)
+        kept(comparisons_folder(shared.settings().warehouse), names, pa.concat_tables([found, equal]), utc_now())
+        shared.load()
     written = [str(path) for path in (out, report) if path]
     where = f", written to {' and '.join(written)}" if written else ""
     if json:
@@ -57,3 +67,11 @@ def compare(
     if found.num_rows:
         console.arrow("Differences", counts(found))
     console.out.print(f"{found.num_rows:,} differences{where}.", soft_wrap=True)
+
+
+def names_of(a: Path, b: Path) -> tuple[str, str]:
+    """Return short names of two homes: those of their folders, or their paths if these are equal."""
+    folders = [(path if path.is_dir() else path.parent).resolve() for path in (a, b)]
+    names = [folder.name for folder in folders]
+    one, other = map(str, folders) if names[0] == names[1] else names
+    return one, other

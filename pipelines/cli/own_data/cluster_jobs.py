@@ -31,8 +31,7 @@ from holderlake.ingest.options import options_of
 from holderlake.ingest.partition import with_option_columns
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.local.embedded import own_store_id
-from holderlake.local.store import open_own_store
+from holderlake.local.store import open_own_store, own_store_id
 from holderlake.provider.rules import rules_text
 from holderlake.settings import Settings, SettingsError
 from holderlake.workspace import Workspace

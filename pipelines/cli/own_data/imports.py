@@ -94,7 +94,9 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Go on with each new block until Ctrl-C; answers of 'serve' follow at once."),
+        typer.Option(
+            "--follow", help="Go on with each new block until Ctrl-C; answers of 'serve' and alerts follow at once."
+        ),
     ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Then compare what is stored with the node, as 'holderlake verify' does.")
@@ -102,7 +104,10 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     json: Json = False,
 ) -> None:
     """Import transfers from an EVM chain's node. Repeat it after an interruption; reorgs are rolled back."""
-    from holderlake.local.nodes import ImportOptions, follow_nodes, import_from_nodes, verify_with_nodes
+    from holderlake.local.nodes.connection import ImportOptions
+    from holderlake.local.nodes.follow import follow_nodes
+    from holderlake.local.nodes.imports import import_from_nodes
+    from holderlake.local.nodes.verify import verify_with_nodes
 
     options = ImportOptions(
         chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations
@@ -111,7 +116,10 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
         raise typer.BadParameter("--follow has no last block; leave out --to-block", param_hint="--to-block")
     if follow and verify:
         raise typer.BadParameter("--follow does not end; use 'holderlake verify' besides it", param_hint="--verify")
-    (follow_nodes if follow else import_from_nodes)(shared.settings(), urls or [], options, json)
+    if follow:
+        follow_nodes(shared.reading(), urls or [], options, json)
+    else:
+        import_from_nodes(shared.settings(), urls or [], options, json)
     try:
         if verify:
             verify_with_nodes(shared.settings(), urls or [], options, repair=False, as_json=json)

@@ -31,7 +31,8 @@ def verify(
 
     The result is a row for each token of the view 'verified' of 'holderlake sql'.
     """
-    from holderlake.local.nodes import ImportOptions, verify_with_nodes
+    from holderlake.local.nodes.connection import ImportOptions
+    from holderlake.local.nodes.verify import verify_with_nodes
 
     options = ImportOptions(chain_typed(chain), token or [], from_block=from_block, to_block=to_block, sample=sample)
     try:

@@ -1,8 +1,8 @@
-/** Comparison of two dates: changes of the figures, and holders who entered, left, grew or shrank. */
-import type { Change, Instant } from "../data";
+/** Comparison of two dates: changes of the figures, and holders who entered, left, grew or shrank. And of two sources. */
+import type { Change, Difference, Instant } from "../data";
 import { CHANGES } from "../colours";
-import { count, date, number, points, rough, share, signed } from "../format";
-import { changes, instant, instants, other, showPlace, span } from "../state";
+import { count, cut, date, number, points, rough, share, signed } from "../format";
+import { changes, differences, instant, instants, other, showPlace, shown, span } from "../state";
 import { show, view } from "../view";
 import { Find, Holder, matches, Rows } from "./parts";
 
@@ -27,7 +27,14 @@ const KINDS: [Exclude<Change["change"], "same">, string, string][] = [
 
 export function Compare() {
   const [now, before] = [instant.value, other.value];
-  if (instants.value.length < 2 || !now) return <p class="quiet pad">There is only one date; nothing to compare it with.</p>;
+  if (instants.value.length < 2 || !now) {
+    return (
+      <div class="compare">
+        <p class="quiet">There is only one date; nothing to compare it with.</p>
+        <Sources />
+      </div>
+    );
+  }
   return (
     <div class="compare">
       <div class="dates-row">
@@ -45,8 +52,56 @@ export function Compare() {
       {!before && (
         <p class="quiet">Choose a date to see who came and who left between the two dates, on the map and in a list.</p>
       )}
+      <Sources />
     </div>
   );
+}
+
+/** Differences between two sources at the visible date, a list for each pair of sources. */
+function Sources() {
+  const pairs = new Map<string, Difference[]>();
+  for (const one of differences.value) {
+    const name = `${one.source_a}\n${one.source_b}`;
+    pairs.set(name, [...(pairs.get(name) ?? []), one]);
+  }
+  return <>{[...pairs].map(([name, rows]) => <Pair key={name} rows={rows} />)}</>;
+}
+
+function Pair({ rows }: { rows: Difference[] }) {
+  const [first] = rows;
+  if (!first) return null;
+  const [one, two] = [cut(first.source_a, 40), cut(first.source_b, 40)];
+  if (first.what === "equal") {
+    return <p class="quiet">The sources {one} and {two} have the same holders, links and clusters at this date.</p>;
+  }
+  return (
+    <details class="sources" open>
+      <summary>Sources {one} and {two} <span class="quiet">{first.found} {first.found === 1 ? "difference" : "differences"}</span></summary>
+      <table>
+        <thead>
+          <tr><th scope="col">What</th><th scope="col">In {one}</th><th scope="col">In {two}</th><th scope="col">Cause</th></tr>
+        </thead>
+        <tbody>
+          <Rows of={rows} first={15}>
+            {(row) => (
+              <tr key={`${row.what} ${row.subject}`}>
+                <th scope="row">{row.what} <Subject text={row.subject} /></th>
+                <td>{row.a === null ? "–" : cut(row.a, 60)}</td>
+                <td>{row.b === null ? "–" : cut(row.b, 60)}</td>
+                <td>{row.cause}</td>
+              </tr>
+            )}
+          </Rows>
+        </tbody>
+      </table>
+    </details>
+  );
+}
+
+/** The subject of a difference: a node of the map can be selected. */
+function Subject({ text }: { text: string }) {
+  const node = shown.value?.byId.get(text);
+  return node ? <Holder node={node} /> : <span title={text}>{cut(text, 40)}</span>;
 }
 
 function Dates(props: { id: string; value: string; nothing?: string; onChange: (at: string) => void }) {

@@ -20,6 +20,7 @@ from holderlake.engine.sources.rpc.importing.intervals import Interval, merged
 from holderlake.storage.locks import locked
 
 _FILE: Final = "nodes.sqlite"
+_PATIENCE: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS chains (chain TEXT PRIMARY KEY, evm_id INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS covered (
@@ -42,6 +43,10 @@ CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was ask
     PRIMARY KEY (chain, address, what)
 );
 """
+
+
+class ChainBusy(BadSource):
+    """Another process is importing the chain from a node."""
 
 
 class Checkpoints:
@@ -76,11 +81,11 @@ class Checkpoints:
     def exclusive(self) -> Iterator[None]:
         """Context manager that holds the lock of the chain, which only one import can hold.
 
-        Raises ``BadSource`` if another import holds it.
+        Raises ``ChainBusy`` if another import holds it for some seconds: following a chain holds it for a part of one.
         """
         name = f"nodes-{re.sub(r'[^a-z0-9]', '_', self._chain)}.lock"
-        if_held = BadSource(f"another process is importing chain {self._chain} from a node; wait until it ends")
-        with locked(self._root / name, if_held):
+        if_held = ChainBusy(f"another process is importing chain {self._chain} from a node; wait until it ends")
+        with locked(self._root / name, if_held, _PATIENCE):
             yield
 
     def evm_id(self) -> int | None:

@@ -38,6 +38,7 @@ from holderlake.engine.sources.rpc.importing.reading import (
     parts,
     tracer_of,
 )
+from holderlake.engine.sources.rpc.importing.undone import record_undone
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
@@ -107,8 +108,8 @@ class NodeReport:
 
     ``blocks`` is the number of blocks that were read. A block counts twice if events and values were read separately.
     ``logs`` counts events and transactions, ``passed_over`` events that are not transfers, and ``removed`` rows that
-    reorganisations removed. ``values_from`` is the source of the native coin's amounts. ``rejected`` has the errors of
-    endpoints that were not used.
+    reorganisations removed; ``undone_after`` is the last block before these. ``values_from`` is the source of the
+    native coin's amounts. ``rejected`` has the errors of endpoints that were not used.
     """
 
     chain: str
@@ -123,6 +124,7 @@ class NodeReport:
     passed_over: int = 0
     reorgs: int = 0
     removed: int = 0
+    undone_after: int | None = None
     tokens_described: int = 0
     contracts_found: int = 0
     requests: int = 0
@@ -184,6 +186,11 @@ class ChainImport:
         self._report = NodeReport(chain, first_block=selection.first)
         self._began = time.monotonic()
         self._total = 0
+
+    @property
+    def report(self) -> NodeReport:
+        """The report so far."""
+        return self._report
 
     async def run(self) -> NodeReport:
         """Import the missing blocks and return the report. Raises ``RpcError``.
@@ -339,8 +346,11 @@ class ChainImport:
         return False
 
     def _roll_back(self, after: int) -> bool:
+        record_undone(self._store, self._chain, after, utc_now())
         self._report.removed += self._store.roll_back(self._chain, after)
         self._report.reorgs += 1
+        earlier = self._report.undone_after
+        self._report.undone_after = after if earlier is None else min(after, earlier)
         self._checkpoints.roll_back(after)
         return True
 

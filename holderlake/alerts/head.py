@@ -1,0 +1,115 @@
+"""Evaluation of alert rules at the head of a chain, over maps and holders that the local engine computes.
+
+The rules' SQL runs on a small warehouse in memory. It has answers about the tokens that changed, as of the newest block
+and as of the last block before it that was evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+import duckdb
+
+from holderlake.alerts.delivery import notify
+from holderlake.alerts.notices import Notice, alert_undone
+from holderlake.alerts.outbox import Outbox
+from holderlake.alerts.rules import HEAD, Alert, Span, Tokens, evaluate, tokens_of
+from holderlake.contract.requests import HoldersOptions, MapOptions
+from holderlake.contract.tables import TABLES, with_fetched_at
+from holderlake.contract.times import from_unix
+from holderlake.ingest.options import options_of
+from holderlake.ingest.partition import with_option_columns
+from holderlake.provider.errors import NoHolders
+from holderlake.provider.local_engine import Engine
+from holderlake.settings.cron import interval_of
+from holderlake.warehouse import schema
+from holderlake.warehouse.connections import quiet
+from holderlake.workspace import Workspace
+
+RULES: Final = frozenset({"cluster_share", "score_fall", "exchange_transfer", "new_top_holder"})
+"""The kinds of rules that are evaluated at the head. The other ones are about the schedule and about checks."""
+_INSERT: Final = "INSERT INTO {table} BY NAME SELECT * RENAME (as_of AS timestamp) FROM rows"
+
+
+class HeadAlerts:
+    """The rules of a workspace at the head of ``chain``. ``engine`` computes answers from the user's own store.
+
+    ``version`` returns a value that changes when transfers of the token with a given address are added or removed.
+    """
+
+    def __init__(self, workspace: Workspace, engine: Engine, chain: str, version: Callable[[str], object]) -> None:
+        settings = workspace.settings
+        self._workspace, self._engine, self._chain, self._version = workspace, engine, chain, version
+        self._rules = {name: rule for name, rule in settings.alerts.in_force.items() if rule.rule in RULES}
+        of_rules = (tokens_of(rule, settings.watchlist, {chain}) for rule in self._rules.values())
+        self._tokens = sorted({token for tokens in of_rules for token in tokens.get(chain, ())})
+        self._versions: dict[str, object] = {token: version(token) for token in self._tokens}
+        self._periods = {rule.within for rule in self._rules.values() if rule.rule == "score_fall"}
+        self._database = quiet(duckdb.connect())
+        schema.install(self._database)
+
+    def evaluate(self, since: int, at: int, *, is_reorganised: bool) -> int:
+        """Evaluate the rules as of ``at``, about what changed after ``since`` (unix seconds), and send new alerts.
+
+        Return their number. If the chain was reorganised after ``since``, a notice follows for each alert that no
+        longer holds. Raises ``EngineError``, ``WarehouseError`` and ``SettingsError``.
+        """
+        versions = {token: self._version(token) for token in self._tokens}
+        changed = [token for token in self._tokens if versions[token] != self._versions[token]]
+        alerts: list[Alert] = []
+        if changed:
+            self._fill(changed, from_unix(since), from_unix(at))
+            alerts = self._alerts(changed, from_unix(at))
+        undone = self._undone(alerts, changed, from_unix(since), from_unix(at)) if is_reorganised else []
+        report = notify(self._workspace, [*alerts, *undone])  # it also sends what is still to be sent
+        self._versions = versions
+        return len(report.new)
+
+    def _alerts(self, tokens: Sequence[str], at: datetime) -> list[Alert]:
+        span = Span(at, at, interval_of(self._workspace.settings.schedule.cron))
+        watched = {self._chain: tokens}
+        found = (
+            alert
+            for name, rule in self._rules.items()
+            for alert in evaluate(self._database, name, rule, _common(tokens_of(rule, watched), watched), span)
+        )
+        return [replace(alert, occasion=f"{HEAD}{alert.occasion}") for alert in found]
+
+    def _undone(self, alerts: Sequence[Alert], tokens: Sequence[str], since: datetime, at: datetime) -> list[Notice]:
+        outbox = Outbox(self._workspace.state(self._workspace.settings.alerts_book))
+        holding = {(alert.name, alert.token_address, alert.subject) for alert in alerts}
+        return [
+            alert_undone(earlier, at)
+            for earlier in outbox.of_head(self._chain, since)
+            if earlier.token_address in tokens and (earlier.name, earlier.token_address, earlier.subject) not in holding
+        ]
+
+    def _fill(self, tokens: Sequence[str], since: datetime, at: datetime) -> None:
+        """Replace all rows by the answers about ``tokens`` as of ``since``, ``at``, and where falls of scores begin."""
+        settings, database = self._workspace.settings, self._database
+        maps, holders = settings.maps, settings.holders
+        options = MapOptions(limit=maps.limit, use_magic_nodes=maps.use_magic_nodes, use_time_nodes=maps.use_time_nodes)
+        of_holders = HoldersOptions(limit=holders.limit, return_metadata=holders.with_metadata)
+        instants = sorted({since, at, *(at - period for period in self._periods)})
+        database.execute("DELETE FROM coverage")
+        for family, found in (
+            ("maps", self._engine.maps(self._chain, tokens, instants, options)),
+            ("holders", self._engine.holders(self._chain, tokens, [since, at], of_holders)),
+        ):
+            rows = {name: with_fetched_at(TABLES[name], table, at) for name, table in found.tables.items()}
+            for name, table in with_option_columns(rows, options_of(family, settings), None).items():
+                database.execute(f"DELETE FROM {name}")
+                database.register("rows", table)
+                database.execute(_INSERT.format(table=name))
+            answered = {(token, as_of) for token in tokens for as_of in instants}
+            answered -= {(one.token_address, one.as_of) for one in found.refused if one.error.code != NoHolders.code}
+            listed = [(family, self._chain, as_of, token) for token, as_of in sorted(answered)]
+            database.executemany("INSERT INTO coverage (family, chain, timestamp, subject) VALUES (?, ?, ?, ?)", listed)
+
+
+def _common(some: Tokens, others: Tokens) -> Tokens:
+    """Return the tokens that are in both."""
+    return {chain: [one for one in tokens if one in others.get(chain, ())] for chain, tokens in some.items()}

@@ -1,0 +1,270 @@
+"""Follow the head of a chain: each new block is stored at once, and alerts are evaluated as of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from holderlake import console
+from holderlake.alerts.head import HeadAlerts
+from holderlake.contract.times import to_unix, utc_now
+from holderlake.engine.errors import BadSource
+from holderlake.engine.sources.rpc.client.errors import ChainMoved, InvalidAnswer, Unavailable
+from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.checkpoints import ChainBusy
+from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport
+from holderlake.engine.store.store import Store
+from holderlake.local.engine import LocalEngine
+from holderlake.local.nodes.connection import Connected, ImportOptions, connected
+from holderlake.local.store import open_own_store, own_store_id
+from holderlake.storage.atomic_files import whole_file
+from holderlake.storage.locks import locked, try_lock
+from holderlake.workspace import Workspace
+
+_LOOK_SECONDS: Final = 0.5
+_LONGEST_PAUSE: Final = 60.0
+_NOTE_SECONDS: Final = 5.0
+_FOLDER: Final = "followers"
+
+
+@dataclass
+class Follower:
+    """State of following a chain: the newest stored ``block`` with its time, and when the node was last asked.
+
+    Times are unix seconds. ``blocks``, ``rows``, ``reorgs``, ``undone`` (rows that reorganisations removed) and
+    ``alerts`` count since it started. ``error`` is the failure of the last look; empty if it succeeded.
+    """
+
+    chain: str
+    started_at: int
+    block: int | None = None
+    block_time: int | None = None
+    looked_at: int | None = None
+    blocks: int = 0
+    rows: int = 0
+    reorgs: int = 0
+    undone: int = 0
+    alerts: int = 0
+    error: str = ""
+    is_running: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        if not self.is_running:
+            return (
+                f"{self.chain}: stopped at block {self.block:,}" if self.block is not None else f"{self.chain}: stopped"
+            )
+        if self.error:
+            return f"{self.chain}: the node fails ({self.error})"
+        if self.block is None or self.block_time is None or self.looked_at is None:
+            return f"{self.chain}: starting"
+        behind = max(0, self.looked_at - self.block_time)
+        return f"{self.chain}: block {self.block:,}, {behind:,} s old, {self.reorgs:,} reorganisations"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest stored block of a chain, after an import that changed the store.
+
+    ``time`` is its time, ``since`` that of the last block that was stored before and still is (unix seconds).
+    ``is_reorganised`` is True if a reorganisation removed rows after it.
+    """
+
+    time: int
+    since: int
+    is_reorganised: bool
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """Functions that ``follow`` calls: with the report of each import, with the state every few seconds, and with each
+    failure and the seconds until the next look (None if alerts failed, which the next block repeats)."""
+
+    on_report: Callable[[NodeReport], None] = lambda _: None
+    on_state: Callable[[Follower], None] = lambda _: None
+    on_failure: Callable[[Exception, float | None], None] = lambda _error, _pause: None
+
+
+def follow_nodes(workspace: Workspace, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
+    """Import transfers as soon as the nodes have new blocks, until Ctrl-C, and print a line for each import.
+
+    Blocks that the chain reorganised are rolled back and read again. Without ``confirmations``, the newest block counts
+    at once. The alert rules are evaluated as of each block. A failure that a retry may solve is printed, and the next
+    look follows after a pause of up to a minute. Raises ``SettingsError``, and ``RpcError`` for permanent failures.
+    """
+
+    def on_report(report: NodeReport) -> None:
+        if as_json:
+            console.as_json(report.plain(), one_line=True)
+        elif report.added or report.removed:
+            undone = f", {report.removed:,} undone by a reorganisation" if report.removed else ""
+            console.out.print(f"block {report.last_block:,}: {report.added:,} rows{undone}")
+
+    def on_failure(error: Exception, pause: float | None) -> None:
+        what = "alerts are evaluated again at the next block" if pause is None else f"trying again in {pause:.0f} s"
+        console.err.print(f"{error}; {what}", soft_wrap=True)
+
+    with suppress(KeyboardInterrupt):
+        follow(workspace, urls, asked, Callbacks(on_report, on_failure=on_failure))
+
+
+def follow(
+    workspace: Workspace,
+    urls: Sequence[str],
+    asked: ImportOptions,
+    calls: Callbacks,
+    seconds: float | None = None,
+) -> None:
+    """Follow the head of a chain for ``seconds``, or without end if it is None.
+
+    Alerts of the settings' rules are found and sent. Raises ``BadSource`` if another process follows the chain, and the
+    errors of ``follow_nodes``.
+    """
+    newest = replace(asked, confirmations=asked.confirmations or 0, to_block=None)
+    with open_own_store(workspace.settings) as store:
+        engine = LocalEngine(lambda: store, lambda: own_store_id(workspace.settings))
+
+        async def run() -> None:
+            async with connected(workspace.settings, urls, newest) as to:
+                alerts = HeadAlerts(workspace, engine, to.chain, lambda token: store.files([(to.chain, token)]))
+
+                await _Following(store, to, alerts, calls, seconds).run()
+
+        asyncio.run(run())
+
+
+def followers(root: Path) -> list[Follower]:
+    """Return the state of each follower of the store ``root``, running or not, by chain."""
+    found = []
+    for path in sorted((root / _FOLDER).glob("*.json")):
+        with suppress(ValueError, TypeError, OSError):
+            state = Follower(**json.loads(path.read_text()))
+            lock = try_lock(path.with_suffix(".lock"))
+            if lock:
+                lock.release()
+            found.append(replace(state, is_running=lock is None))
+    return found
+
+
+class _Following:
+    """Following one chain, with its state."""
+
+    def __init__(
+        self, store: Store, to: Connected, alerts: HeadAlerts, calls: Callbacks, seconds: float | None
+    ) -> None:
+        self._store, self._to, self._alerts, self._calls = store, to, alerts, calls
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self._state = Follower(to.chain, to_unix(utc_now()))
+        self._path = store.root / _FOLDER / f"{quote(to.chain, safe='')}.json"
+        self._noted = 0.0
+        self._since: int | None = None
+        """Time of the newest block that was stored at the last evaluation of alerts, and still is; None without any."""
+        self._undone_after: int | None = None
+        self._heads: asyncio.Queue[Head] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Follow until the end, if there is one."""
+        with self._alone():
+            times = [one.last_time for one in self._store.histories() if one.chain == self._to.chain]
+            self._since = max(times, default=None)
+            evaluating = asyncio.create_task(self._evaluate())
+            try:
+                await self._look()
+                await self._heads.join()
+            finally:
+                evaluating.cancel()
+                self._note()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._path.parent.mkdir(exist_ok=True)
+        busy = BadSource(f"another process follows chain {self._to.chain}; 'holderlake doctor' shows its state")
+        with locked(self._path.with_suffix(".lock"), busy):
+            yield
+
+    async def _look(self) -> None:
+        seen, failures = None, 0
+        while self._end is None or time.monotonic() < self._end:
+            pause = _LOOK_SECONDS
+            try:
+                head = await self._to.node.head()
+                newest = head, (await self._to.node.headers([head]))[head].hash
+                if newest != seen:
+                    await self._import()
+                seen, failures, self._state.error = newest, 0, ""
+                self._state.looked_at = to_unix(utc_now())
+            except (Unavailable, InvalidAnswer, ChainMoved, ChainBusy) as error:
+                pause = min(_LONGEST_PAUSE, 2.0**failures)
+                failures += 1
+                self._state.error = str(error)
+                self._calls.on_failure(error, pause)
+            if time.monotonic() - self._noted > _NOTE_SECONDS:
+                self._note()
+            await asyncio.sleep(pause)
+
+    async def _import(self) -> None:
+        to, state = self._to, self._state
+        one = ChainImport(self._store, to.node, to.chain, to.selection, to.options)
+        try:
+            await one.run()
+        finally:
+            if (undone := one.report.undone_after) is not None:
+                self._undone_after = undone if self._undone_after is None else min(undone, self._undone_after)
+        report = one.report
+        state.blocks, state.rows = state.blocks + report.blocks, state.rows + report.added
+        state.reorgs, state.undone = state.reorgs + report.reorgs, state.undone + report.removed
+        self._calls.on_report(report)
+        if report.last_block >= 0:
+            at = await _time_of(to.node, report.last_block)
+            state.block, state.block_time = report.last_block, at
+            if report.added or self._undone_after is not None:
+                self._heads.put_nowait(await self._head(at))
+
+    async def _head(self, at: int) -> Head:
+        """Return the head at the time ``at``, and take it as the last one that was evaluated."""
+        since, undone = at if self._since is None else self._since, self._undone_after
+        if undone is not None:
+            since = min(since, await _time_of(self._to.node, undone))
+        since = min(since, at - 1)  # blocks may have the same time
+        self._since, self._undone_after = at, None
+        return Head(at, since, undone is not None)
+
+    async def _evaluate(self) -> None:
+        """Evaluate the alerts as of each head, in a thread. Blocks that come meanwhile are evaluated together."""
+        failed: Head | None = None
+        while True:
+            head = await self._heads.get()
+            taken = [head, *(self._heads.get_nowait() for _ in range(self._heads.qsize()))]
+            head = _joined(taken if failed is None else [failed, *taken])
+            try:
+                since, reorganised = head.since, head.is_reorganised
+                new = await asyncio.to_thread(self._alerts.evaluate, since, head.time, is_reorganised=reorganised)
+                self._state.alerts += new
+                failed = None
+            except Exception as error:  # a rule or a webhook that fails must not stop the import
+                failed = head
+                self._calls.on_failure(error, None)
+            for _ in taken:
+                self._heads.task_done()
+
+    def _note(self) -> None:
+        """Write the state for other processes."""
+        self._noted = time.monotonic()
+        self._calls.on_state(self._state)
+        with whole_file(self._path) as path:
+            path.write_text(json.dumps(asdict(self._state)))
+
+
+def _joined(heads: Sequence[Head]) -> Head:
+    """Return the change from before the first head to the last one."""
+    return Head(heads[-1].time, min(head.since for head in heads), any(head.is_reorganised for head in heads))
+
+
+async def _time_of(node: Node, block: int) -> int:
+    return int((await node.headers([block]))[block].timestamp, 16)

@@ -1,0 +1,117 @@
+"""Import a chain's transfers from nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from holderlake import console
+from holderlake.contract.times import to_unix
+from holderlake.engine.sources.rpc.client.blocks import first_block_from
+from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
+from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, Progress
+from holderlake.engine.store.store import Store
+from holderlake.local.nodes.connection import ImportOptions, connected, endpoints, open_node
+from holderlake.local.store import open_own_store
+from holderlake.provider.node_imports import DayReport
+from holderlake.settings import Settings, SettingsError
+
+
+def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
+    """Import transfers from nodes into the user's own store, and print a report.
+
+    ``urls`` are addresses of nodes; if empty, those of the settings are used. Raises ``SettingsError`` if no node or
+    token is named, and ``RpcError`` if the nodes fail.
+    """
+    with open_own_store(settings) as store, console.progress("importing", 0) as bar:
+
+        def on_progress(progress: Progress) -> None:
+            rate = progress.logs / max(progress.seconds, 0.001)
+            note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
+            bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
+
+        report = asyncio.run(_import(settings, store, urls, asked, on_progress))
+    if as_json:
+        console.as_json(report.plain())
+    else:
+        _print_report(report)
+
+
+def import_day(settings: Settings, chain: str, day: str) -> DayReport:
+    """Import the blocks of the day ``day`` (YYYY-MM-DD, UTC) of a chain that are final, with the options of the
+    settings.
+
+    Raises ``SettingsError`` for permanent failures, and ``RpcError`` for failures that a retry may solve.
+    """
+    with open_own_store(settings) as store:
+        try:
+            report, is_whole = asyncio.run(_import_day(settings, store, chain, day))
+        except (WrongChain, Diverged, Refused) as error:
+            raise SettingsError(
+                f"chain {chain} was not imported: {error}; check the settings sources.rpc.{chain}"
+            ) from error
+    return DayReport(
+        first_block=report.first_block,
+        last_block=report.last_block,
+        is_whole=is_whole,
+        blocks=report.blocks,
+        logs=report.logs,
+        rows=report.added,
+        removed=report.removed,
+        requests=report.requests,
+        seconds=report.seconds,
+    )
+
+
+async def newest_block(settings: Settings, chain: str) -> int:
+    """Return the number of the chain's newest block.
+
+    Raises ``SettingsError`` if no node is set, and ``RpcError`` if all nodes fail.
+    """
+    async with open_node(settings, endpoints(settings, chain), settings.node(chain), chain) as node:
+        return await node.head()
+
+
+async def _import(
+    settings: Settings, store: Store, urls: Sequence[str], asked: ImportOptions, on_progress: Callable[[Progress], None]
+) -> NodeReport:
+    async with connected(settings, urls, asked) as to:
+        return await ChainImport(store, to.node, to.chain, to.selection, to.options, on_progress).run()
+
+
+async def _import_day(settings: Settings, store: Store, chain: str, day: str) -> tuple[NodeReport, bool]:
+    start = datetime.strptime(day, "%Y-%m-%d")
+    async with connected(settings, [], ImportOptions(chain)) as to:
+        head = await to.node.head()
+        first = await first_block_from(to.node, to_unix(start), head)
+        after = await first_block_from(to.node, to_unix(start + timedelta(days=1)), head)
+        selection = replace(to.selection, first=first, last=after - 1)
+        report = await ChainImport(store, to.node, chain, selection, to.options).run()
+    return report, after <= head and report.last_block == after - 1
+
+
+def _print_report(report: NodeReport) -> None:
+    columns = ("chain", "blocks", "to block", "logs", "rows added", "rows removed", "requests", "seconds")
+    line = (
+        report.chain,
+        report.blocks,
+        report.last_block,
+        report.logs,
+        report.added,
+        report.removed,
+        report.requests,
+        round(report.seconds, 1),
+    )
+    console.rows("Imported", columns, [line])
+    if report.reorgs:
+        console.err.print(f"The chain was reorganised; {report.removed:,} rows were removed and read again.")
+    if report.conflicts:
+        console.err.print(f"{report.conflicts:,} rows differ from stored rows with the same key; those were kept.")
+    if report.passed_over:
+        console.err.print(f"{report.passed_over:,} events resemble transfers but are none; they were skipped.")
+    for reason in report.rejected:
+        console.err.print(f"An endpoint was not used: {reason}")
+    if report.values_from == "receipts":
+        console.err.print("The node has no traces: transfers of the chain's coin by contracts are missing.")

@@ -1,0 +1,87 @@
+"""The table ``comparisons``: differences between two homes that ``holderlake compare --keep`` found.
+
+Each pair of homes has one Parquet file in the folder ``comparisons`` beside the warehouse; a load copies their rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holderlake.contract.tables import INSTANT_TYPE, Table
+from holderlake.storage.atomic_files import whole_file
+
+
+def _column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
+    return pa.field(name, dtype, nullable=not required, metadata={"comment": comment})
+
+
+TABLE: Final = Table(
+    "comparisons",
+    "a difference between two sources about a token at an instant, or equal, if there is none",
+    pa.schema(
+        [
+            _column("chain", pa.string(), "Chain id"),
+            _column("as_of", INSTANT_TYPE, "The instant of both sources, UTC"),
+            _column("token_address", pa.string(), "The token's contract address, or native"),
+            _column("source_a", pa.string(), "Name of the first source"),
+            _column("source_b", pa.string(), "Name of the second source"),
+            _column("what", pa.string(), "holder, amount, rank, label, relationship, cluster, score, or equal"),
+            _column("subject", pa.string(), "The address, the pair of addresses, or a cluster's first members"),
+            _column("a", pa.string(), "Value of the first source as text; null if it has none", required=False),
+            _column("b", pa.string(), "Value of the second source as text; null if it has none", required=False),
+            _column(
+                "cause",
+                pa.string(),
+                "transfers, other decimals, other labels, other thresholds, other limits, ties, lateness, unknown, or "
+                "none if equal",
+            ),
+            _column("compared_at", INSTANT_TYPE, "Time of the comparison, UTC"),
+        ]
+    ),
+    ("chain", "as_of", "token_address", "source_a", "source_b", "what", "subject"),
+)
+
+
+def folder_of(warehouse: Path) -> Path:
+    """Return the folder of the comparisons of a warehouse's file."""
+    return warehouse.with_name("comparisons")
+
+
+def keep(folder: Path, names: tuple[str, str], rows: pa.Table, compared_at: datetime) -> Path:
+    """Write the rows of one comparison, in place of the last one of the same two sources. Return the file.
+
+    ``rows`` has the columns of ``TABLE`` from ``chain`` to ``cause``, without the sources' ``names``, and ``timestamp``
+    for ``as_of``. ``compared_at`` is naive UTC.
+    """
+    values = {"source_a": names[0], "source_b": names[1], "compared_at": compared_at}
+    table = rows.rename_columns(["as_of" if name == "timestamp" else name for name in rows.column_names])
+    for name, value in values.items():
+        field = TABLE.schema.field(name)
+        table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{hashlib.sha256(repr(names).encode()).hexdigest()[:16]}.parquet"
+    with whole_file(file) as path:
+        pq.write_table(table.select(TABLE.schema.names).cast(TABLE.schema), path)
+    return file
+
+
+def version(folder: Path) -> str | None:
+    """Return a text that changes with the files of a folder; None if there is none."""
+    files = sorted(folder.glob("*.parquet"))
+    return " ".join(f"{path.name} {path.stat().st_mtime_ns}" for path in files) or None
+
+
+def refresh(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Replace the rows of the table by those of the folder's files."""
+    connection.execute("DELETE FROM comparisons")
+    for path in sorted(folder.glob("*.parquet")):
+        connection.register("kept", pq.read_table(path, schema=TABLE.schema))
+        connection.execute("INSERT INTO comparisons BY NAME SELECT * RENAME (as_of AS timestamp) FROM kept")
+        connection.unregister("kept")
