@@ -92,11 +92,12 @@ class OwnerCluster(Model):
 class OwnerClusters(Model):
     """The clusters of a token's holders by evidence of several kinds, the largest share first.
 
-    ``entities_as_of`` (unix seconds) is the instant after which transfers are no evidence, ``preset`` the rule.
+    ``entities_as_of`` (unix seconds) is the instant after which transfers are no evidence, null if they have no times,
+    and ``preset`` the rule.
     """
 
     as_of: int
-    entities_as_of: int
+    entities_as_of: int | None
     preset: str
     clusters: list[OwnerCluster]
 

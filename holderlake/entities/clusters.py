@@ -11,16 +11,17 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from holderlake.contract.times import to_unix
-from holderlake.entities.links import ENTITIES, JOINS, LINKS, connected
+from holderlake.entities.links import JOINS, LINKS, SEARCHES, connected
 
 FOLDER: Final = "entities"
 """The folder of a store that has the files."""
 _LINKS: Final = """
 SELECT address, kind, link, through, confidence, transfers, first_time, last_time
 FROM read_parquet(?)
-WHERE address IN (SELECT unnest(?))
+WHERE address IN (SELECT unnest(?)) AND as_of IS NOT DISTINCT FROM ?
 QUALIFY row_number() OVER (PARTITION BY address ORDER BY confidence DESC, kind, link) <= ?
 ORDER BY address, confidence DESC, kind, link
 """
@@ -28,29 +29,29 @@ ORDER BY address, confidence DESC, kind, link
 
 @dataclass(frozen=True)
 class Known:
-    """The preset and the instant (UTC) of the last search for entities."""
+    """The preset and the instant (UTC) of a search for entities. The instant is None if the transfers have no times."""
 
     preset: str
-    as_of: datetime
+    as_of: datetime | None
 
 
-def last_search(folder: Path) -> Known | None:
-    """Return what the last search was about. None if there was none, or if it found nothing."""
-    if not (folder / ENTITIES).exists():
+def search_at(folder: Path, at: datetime) -> Known | None:
+    """Return the newest search as of an instant at or before ``at``, or else the first one. None if there was none."""
+    if not (folder / SEARCHES).exists():
         return None
-    with duckdb.connect() as database:
-        found = database.execute("SELECT preset, as_of FROM read_parquet(?) LIMIT 1", [str(folder / ENTITIES)])
-        return next((Known(*row) for row in found.fetchall()), None)
+    searches = [Known(row["preset"], row["as_of"]) for row in pq.read_table(folder / SEARCHES).to_pylist()]
+    return next((one for one in reversed(searches) if one.as_of is not None and one.as_of <= at), searches[0])
 
 
-def entities_among(folder: Path, addresses: Collection[str], confidence: float) -> list[list[str]]:
+def entities_among(folder: Path, known: Known, addresses: Collection[str], confidence: float) -> list[list[str]]:
     """Return the groups of two addresses or more that joins of at least ``confidence`` connect, also over others.
 
-    Within a group the order is that of ``addresses``, and groups are in the order of their first address.
+    ``known`` is the search whose joins count. Within a group the order is that of ``addresses``, and groups are in the
+    order of their first address.
     """
     with duckdb.connect() as database:
-        query = "SELECT address, other FROM read_parquet(?) WHERE confidence >= ?"
-        joins = database.sql(query, params=[str(folder / JOINS), confidence]).to_arrow_table()
+        query = "SELECT address, other FROM read_parquet(?) WHERE confidence >= ? AND as_of IS NOT DISTINCT FROM ?"
+        joins = database.sql(query, params=[str(folder / JOINS), confidence, known.as_of]).to_arrow_table()
     wallets, entities = connected(joins["address"].to_numpy(), joins["other"].to_numpy())
     entity = dict(zip(wallets.tolist(), entities.tolist(), strict=True))
     groups: dict[str, list[str]] = defaultdict(list)
@@ -60,10 +61,14 @@ def entities_among(folder: Path, addresses: Collection[str], confidence: float) 
     return [group for group in groups.values() if len(group) > 1]
 
 
-def links_of(folder: Path, addresses: Collection[str], most: int) -> pa.Table:
-    """Return the strongest links of each address, at most ``most`` of each, in the columns of ``links.LINKS``."""
+def links_of(folder: Path, known: Known, addresses: Collection[str], most: int) -> pa.Table:
+    """Return the strongest links of each address that the search ``known`` found, at most ``most`` of each.
+
+    The columns are those of ``links.LINKS``.
+    """
     with duckdb.connect() as database:
-        return database.sql(_LINKS, params=[str(folder / LINKS), list(addresses), most]).to_arrow_table()
+        parameters = [str(folder / LINKS), list(addresses), known.as_of, most]
+        return database.sql(_LINKS, params=parameters).to_arrow_table()
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:

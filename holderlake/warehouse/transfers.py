@@ -49,7 +49,7 @@ LABELS: Final = pa.schema(
 """
 
 
-_FILES: Final = ("tokens", "labels", "cluster_links", "entities", "verified", "undone")
+_FILES: Final = ("tokens", "labels", "cluster_links", "entities", "entity_searches", "verified", "undone")
 _ATTEMPTS: Final = 10
 _KEPT: Final = 2
 _NO_TRANSFERS: Final = """
@@ -88,6 +88,7 @@ CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hi
 _ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.stored_entities AS FROM read_parquet({entities}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.entity_searches AS FROM read_parquet({entity_searches}, hive_partitioning = false);
 """
 _CHECKS: Final = """
 CREATE OR REPLACE VIEW _internal.stored_checks AS FROM read_parquet({verified}, hive_partitioning = false);
@@ -116,7 +117,11 @@ _NO_ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS
 SELECT
     '' AS kind, 0::BIGINT AS link, '' AS address, '' AS through, 0.0::DOUBLE AS confidence, 0::BIGINT AS transfers,
-    NULL::TIMESTAMP AS first_time, NULL::TIMESTAMP AS last_time
+    NULL::TIMESTAMP AS first_time, NULL::TIMESTAMP AS last_time, NULL::TIMESTAMP AS as_of
+WHERE false;
+CREATE OR REPLACE VIEW _internal.entity_searches AS
+SELECT
+    NULL::TIMESTAMP AS as_of, '' AS preset, 0::BIGINT AS transfers, 0::BIGINT AS entities, 0::BIGINT AS joined
 WHERE false;
 CREATE OR REPLACE VIEW _internal.stored_entities AS
 SELECT
@@ -151,7 +156,7 @@ def views(folder: Path | None) -> str:
     if folder is None:
         return _NO_TRANSFERS + _NO_STORE + _NO_ENTITIES + _NO_CHECKS + _NO_UNDONE
     paths = {name: folder / f"{name}.parquet" for name in _FILES}
-    has_entities = paths["cluster_links"].exists() and paths["entities"].exists()
+    has_entities = all(paths[name].exists() for name in ("cluster_links", "entities", "entity_searches"))
     paths["transfers"] = folder / "transfers" / "*" / "*" / "*.parquet"
     sql = (_TRANSFERS if (folder / "transfers").exists() else _NO_TRANSFERS) + _STORE
     sql += _ENTITIES if has_entities else _NO_ENTITIES

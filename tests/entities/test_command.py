@@ -70,6 +70,7 @@ def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: P
         "cluster_links.parquet",
         "entities.parquet",
         "entity_joins.parquet",
+        "entity_searches.parquet",
     ]
 
 

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.worlds import make_world
+from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
-from holderlake.entities.clusters import entities_among
+from holderlake.entities.clusters import entities_among, search_at
 from holderlake.entities.kinds import KINDS
-from holderlake.entities.links import ENTITIES, LINKS, MARKED, find_entities
+from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities
 from holderlake.entities.presets import PRESETS
 from holderlake.entities.sources import file_marks
 from pipelines.cli.own_data.entities import entities as command
@@ -104,7 +105,7 @@ def test_a_file_that_lacks_a_column_is_refused_by_name(
 ) -> None:
     path = write(tmp_path, [{name: "a" for name in columns}])
     with pytest.raises(BadSource, match=says):
-        find_entities([path], MARKED.empty_table(), preset, tmp_path / "out", until)  # type: ignore[arg-type]
+        find_entities([path], MARKED.empty_table(), preset, tmp_path / "out", [until] if until else [])  # type: ignore[arg-type]
     assert not list((tmp_path / "out").iterdir()), "nothing is left"
 
 
@@ -136,6 +137,33 @@ def test_no_preset_but_bare_edges_merges_two_owners_of_a_world_with_decoys(tmp_p
         assert len(found) > least * sum(way != "decoy" for way in (world.ways[one] for one in world.owners.values()))
 
 
+def test_several_instants_in_one_pass_equal_searches_one_by_one(tmp_path: Path) -> None:
+    world = make_world(30)
+    path, together = str(tmp_path / "world.parquet"), tmp_path / "together"
+    pq.write_table(world.table(), path)
+    times = sorted(world.table()["block_time"].to_pylist())
+    instants = [times[len(times) * part // 5 - 1] for part in (1, 3, 4, 5)]
+    find_entities([path], marks(world.hot), ONE, together, instants)
+    alone = []
+    for instant in instants:
+        find_entities([path], marks(world.hot), ONE, tmp_path / str(instant), [instant])
+        alone.append(content(tmp_path / str(instant)))
+    assert content(together) == {name: [row for one in alone for row in one[name]] for name in alone[0]}
+    assert len({len(one[ENTITIES]) for one in alone}) == len(instants)
+    for instant, one in zip(instants, alone, strict=True):
+        known = search_at(together, from_unix(instant + 1))
+        assert known is not None
+        members = [row["address"] for row in one[ENTITIES]]
+        assert sum(map(len, entities_among(together, known, members, ONE.confidence))) == len(members)
+
+
+def content(folder: Path) -> dict[str, list[dict[str, object]]]:
+    """Return the rows of all files, sorted by instant, without the numbers of links."""
+    found = {name: pq.read_table(folder / name).to_pylist() for name in (LINKS, JOINS, ENTITIES, SEARCHES)}
+    plain = {name: [{key: row[key] for key in row if key != "link"} for row in rows] for name, rows in found.items()}
+    return {name: sorted(rows, key=lambda row: (row["as_of"], repr(row))) for name, rows in plain.items()}
+
+
 def test_the_documentation_names_every_kind_and_preset() -> None:
     page = (Path(__file__).parents[2] / "docs" / "entities.md").read_text()
     for kind in KINDS.values():
@@ -157,5 +185,7 @@ def test_the_joins_of_a_confidence_are_the_entities_of_that_confidence(
     with tempfile.TemporaryDirectory() as name:
         expected = entities(Path(name), [*funded, *rows], replace(ONE, confidence=confidence))
         entities(Path(name), [*funded, *rows], replace(ONE, confidence=0.3))
-        found = entities_among(Path(name), ["exchange", *"abcdefgh"], confidence)
+        known = search_at(Path(name), from_unix(2**32))
+        assert known is not None
+        found = entities_among(Path(name), known, ["exchange", *"abcdefgh"], confidence)
     assert sorted(map(set, found), key=sorted) == expected

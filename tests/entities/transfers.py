@@ -59,8 +59,8 @@ def linked(
 
 def entities(folder: Path, rows: Iterable[Row], preset: Preset, until: int | None = None) -> list[set[str]]:
     """Return the wallets of each entity. ``until`` is in minutes."""
-    seconds = None if until is None else until * 60
-    find_entities([write(folder, rows)], MARKED.empty_table(), preset, folder, seconds)
+    instants = [] if until is None else [until * 60]
+    find_entities([write(folder, rows)], MARKED.empty_table(), preset, folder, instants)
     groups: dict[str, set[str]] = defaultdict(set)
     for row in pq.read_table(folder / ENTITIES).to_pylist():
         groups[row["entity"]].add(row["address"])

@@ -17,7 +17,7 @@ SELECT
     strongest.confidence,
     evidence.kinds,
     getvariable('preset') AS preset,
-    make_timestamp(coalesce(getvariable('as_of'), (SELECT max(block_time) FROM moves)) * 1000000) AS as_of
+    getvariable('as_of') AS as_of
 FROM members
 JOIN wallets ON wallets.id = members.id
 JOIN wallets AS named ON named.id = root

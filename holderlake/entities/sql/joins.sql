@@ -1,6 +1,6 @@
 -- Pairs (a, b) of wallets that the preset joins, and their confidence: each wallet of a group with its strongest one, so
 -- that the pairs of a higher confidence connect the same wallets as the evidence of that confidence.
-CREATE TABLE joins AS
+CREATE OR REPLACE TABLE joins AS
 WITH evidence AS (
     SELECT
         id,

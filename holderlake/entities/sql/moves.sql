@@ -1,6 +1,4 @@
--- The tables that all kinds of evidence read, from the view given: wallets and tokens (numbers of addresses), moves
--- (transfers), ties (pairs of addresses), payments (to many receivers), hubs (addresses that join no wallets), exchanges,
--- batches (payments with their payers), distributors (who pay in batches again and again) and funded (first transfers).
+-- The transfers of the view given, by numbers of addresses: wallets, tokens, and every_move (transfers).
 CREATE TABLE wallets AS
 SELECT CAST(row_number() OVER (ORDER BY address) - 1 AS INTEGER) AS id, address
 FROM (SELECT from_address AS address FROM given UNION SELECT to_address FROM given);
@@ -10,7 +8,7 @@ SELECT CAST(row_number() OVER (ORDER BY chain, token_address) AS INTEGER) AS tok
 FROM (SELECT DISTINCT chain, token_address FROM given);
 
 -- Transfers of zero do not count, because anyone can make one between any two addresses.
-CREATE TABLE moves AS
+CREATE TABLE every_move AS
 SELECT
     senders.id AS sender,
     receivers.id AS receiver,
@@ -24,97 +22,3 @@ JOIN wallets AS senders ON senders.address = given.from_address
 JOIN wallets AS receivers ON receivers.address = given.to_address
 JOIN tokens ON tokens.chain = given.chain AND tokens.token_address = given.token_address
 WHERE senders.id <> receivers.id AND (value IS NULL OR value > 0);
-
-CREATE TABLE ties AS
-SELECT
-    least(sender, receiver) AS a,
-    greatest(sender, receiver) AS b,
-    CAST(coalesce(sum(transfers) FILTER (sender < receiver), 0) AS BIGINT) AS forth,
-    CAST(coalesce(sum(transfers) FILTER (sender > receiver), 0) AS BIGINT) AS back,
-    min(block_time) AS first_time,
-    max(block_time) AS last_time
-FROM moves
-GROUP BY ALL;
-
-CREATE TABLE degrees AS
-SELECT id, count(*) AS counterparties
-FROM (SELECT a AS id FROM ties UNION ALL SELECT b FROM ties)
-GROUP BY id;
-
--- Payments of one token to 3 receivers or more in one transaction.
-CREATE TABLE payments AS
-WITH senders AS (
-    SELECT tx, token, sender
-    FROM moves
-    WHERE tx IS NOT NULL
-    GROUP BY ALL
-    HAVING count(*) >= 3
-)
-SELECT
-    tx, token, sender,
-    list(DISTINCT receiver) AS receivers, avg(value) AS mean, stddev_pop(value) AS spread, min(block_time) AS time
-FROM moves
-SEMI JOIN senders USING (tx, token, sender)
-GROUP BY ALL
-HAVING count(DISTINCT receiver) >= 3;
-
--- The wallet that paid the sender in the same transaction. The sender then is a contract that passes payments on.
-CREATE TABLE passed AS
-SELECT payments.tx, payments.token, payments.sender, any_value(moves.sender) AS payer
-FROM payments
-JOIN moves ON moves.tx = payments.tx AND moves.token = payments.token AND moves.receiver = payments.sender
-GROUP BY ALL
-HAVING count(DISTINCT moves.sender) = 1;
-
-CREATE TABLE exchanges AS
-SELECT id FROM degrees WHERE counterparties > getvariable('counterparties')
-UNION
-SELECT id FROM wallets JOIN marked USING (address) WHERE is_exchange;
-
-CREATE TABLE hubs AS
-SELECT id FROM degrees WHERE counterparties > getvariable('counterparties')
-UNION
-SELECT id FROM wallets JOIN marked USING (address)
-UNION
-SELECT sender FROM passed;
-
--- Payments with the wallet that pays. A hub pays nobody: it is a faucet or an airdrop.
-CREATE TABLE batches AS
-SELECT payments.*, coalesce(payer, sender) AS payer
-FROM payments
-LEFT JOIN passed USING (tx, token, sender)
-WHERE coalesce(payer, sender) NOT IN (FROM hubs);
-
--- Payers by profession, such as employers, faucets and airdrops: they pay in batches on 3 days or more.
-CREATE TABLE distributors AS
-SELECT payer AS id
-FROM batches
-GROUP BY payer
-HAVING count(DISTINCT time // 86400) >= 3;
-
--- The first transfer that each wallet received: of the chain's coin, if the data have any such transfer.
-CREATE TABLE funded AS
-SELECT
-    receiver AS id,
-    arg_min(sender, (block_time, tx, sender)) AS funder,
-    arg_min(tx, (block_time, tx, sender)) AS tx,
-    min(block_time) AS time
-FROM moves
-WHERE
-    block_time IS NOT NULL
-    AND (
-        token IN (SELECT token FROM tokens WHERE token_address = 'native')
-        OR NOT EXISTS (FROM tokens WHERE token_address = 'native')
-    )
-GROUP BY receiver;
-
-CREATE TABLE links (
-    kind VARCHAR,
-    link BIGINT,
-    id INTEGER,
-    through INTEGER,
-    confidence DOUBLE,
-    transfers BIGINT,
-    first_time BIGINT,
-    last_time BIGINT
-);

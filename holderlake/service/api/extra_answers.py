@@ -167,14 +167,14 @@ def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
 def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
     """Return the answer to GET /v0/x/tokens/clusters: the clusters of holders that probably have one owner."""
     options, folder = request.options, store.root / clusters.FOLDER
-    known = clusters.last_search(folder)
+    as_of, is_past = instant_of(options.timestamp, now)
+    known = clusters.search_at(folder, as_of)
     if known is None:
         raise ServiceError("no_entities", "This service has no entities yet; its owner runs 'holderlake entities'")
-    as_of, is_past = instant_of(options.timestamp, now)
     page, _ = holders_page(store, request.chain, request.token_address, as_of, options.limit)
     shares = dict(zip(page["address"].to_pylist(), page["share"].to_pylist(), strict=True))
-    groups = clusters.entities_among(folder, shares, options.confidence)
-    links = clusters.links_of(folder, [address for group in groups for address in group], options.links)
+    groups = clusters.entities_among(folder, known, shares, options.confidence)
+    links = clusters.links_of(folder, known, [address for group in groups for address in group], options.links)
 
     def plain() -> Any:
         rows = clusters.plain(links)
@@ -189,7 +189,7 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
         found.sort(key=lambda cluster: cluster["share"], reverse=True)
         return {
             "as_of": to_unix(as_of),
-            "entities_as_of": to_unix(known.as_of),
+            "entities_as_of": None if known.as_of is None else to_unix(known.as_of),
             "preset": known.preset,
             "clusters": found,
         }

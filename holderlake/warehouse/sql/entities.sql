@@ -3,13 +3,29 @@
 -- rule, on one map.
 -- Example: SELECT entity, wallets, round(min(confidence), 2) AS confidence FROM entities GROUP BY ALL ORDER BY wallets DESC, entity LIMIT 3;
 CREATE OR REPLACE VIEW entities AS
-FROM _internal.stored_entities;
+FROM _internal.stored_entities
+WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
+
+-- The instants of the last 'holderlake entities' (--at), with the rule and the number of entities. The view entities is as
+-- of the last one.
+-- Example: FROM entity_searches ORDER BY as_of;
+CREATE OR REPLACE VIEW entity_searches AS
+FROM _internal.entity_searches;
+
+-- The entities as of the newest searched instant at or before t, or of the first one if t is before it.
+-- Example: SELECT as_of, entity, count(*) AS wallets FROM entities_as_of('2026-06-01') GROUP BY ALL ORDER BY wallets DESC, entity LIMIT 3;
+CREATE OR REPLACE MACRO entities_as_of(t) AS TABLE
+FROM _internal.stored_entities
+WHERE as_of IS NOT DISTINCT FROM (
+    SELECT coalesce(max(as_of) FILTER (as_of <= instant(t)), min(as_of)) FROM _internal.entity_searches
+);
 
 -- The evidence behind entities: wallets with the same kind and link are linked to each other. The macro link_transfers
 -- has the transfers behind a link.
 -- Example: SELECT kind, count(DISTINCT link) AS links, count(DISTINCT address) AS wallets FROM cluster_links GROUP BY kind ORDER BY kind;
 CREATE OR REPLACE VIEW cluster_links AS
-FROM _internal.stored_links;
+FROM _internal.stored_links
+WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
 
 -- The transfers behind the links of a wallet, of all tokens of your store: those with the address that the evidence goes
 -- through, in the period of the link. Evidence of wallets that act in step has no such address, and no row.
@@ -37,5 +53,5 @@ SELECT
     sum(holders.share) AS share,
     min(holders.rank) AS rank
 FROM holders_as_of(t) AS holders
-LEFT JOIN entities ON entities.address = holders.address
+LEFT JOIN entities_as_of(t) AS entities ON entities.address = holders.address
 GROUP BY ALL;

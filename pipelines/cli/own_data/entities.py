@@ -21,7 +21,10 @@ def entities(
         typer.Option(help="A file with addresses that join no wallets, for FILES: address, is_exchange.", exists=True),
     ] = None,
     preset: Annotated[Literal["two-kinds", "one-kind", "bare-edges"], typer.Option(help="The rule.")] = "two-kinds",
-    at: Annotated[str | None, typer.Option(help="Leave out later transfers: ISO date-time, unix seconds.")] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="An instant, without later transfers: ISO date-time, unix seconds; may be given again."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the results; default: your store's, which the warehouse loads, or ./entities."),
@@ -31,7 +34,8 @@ def entities(
     """Find wallets that probably have one owner, by several kinds of evidence. No provider is asked.
 
     The results are cluster_links.parquet (the evidence, with its confidence) and entities.parquet (the wallets that it
-    joins). 'holderlake sql' has those of your store as the tables cluster_links and entities.
+    joins). 'holderlake sql' has those of your store as the tables cluster_links and entities, and as of each instant by
+    the macro entities_as_of.
     """
     from holderlake import console
     from holderlake.contract.times import parse_when, to_unix
@@ -41,10 +45,10 @@ def entities(
     from holderlake.entities.sources import file_marks, store_files, store_marks
     from holderlake.local.store import open_own_store
 
-    chosen, until = PRESETS[preset], to_unix(parse_when(at)) if at else None
+    chosen, instants = PRESETS[preset], {to_unix(parse_when(one)) for one in at or ()}
     if labels and not files:
         raise typer.BadParameter("your store has its own labels: 'holderlake labels' adds some", param_hint="--labels")
-    with console.progress("Looking for evidence", len(chosen.kinds) + 2) as bar:
+    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(chosen.kinds) + 1)) as bar:
 
         def advance(note: str) -> None:
             bar.advance(bar.task_ids[0])
@@ -52,16 +56,16 @@ def entities(
 
         if files:
             folder = out or Path("entities")
-            found = find_entities(list(map(str, files)), file_marks(labels), chosen, folder, until, advance=advance)
+            found = find_entities(list(map(str, files)), file_marks(labels), chosen, folder, instants, advance=advance)
         else:
             settings = shared.settings()
             folder = out or settings.engine_store / FOLDER
             with open_own_store(settings) as store:
-                found = find_entities(store_files(store), store_marks(store), chosen, folder, until, advance=advance)
+                found = find_entities(store_files(store), store_marks(store), chosen, folder, instants, advance=advance)
     if not files and out is None:
         shared.load()
     if json:
-        console.as_json({**vars(found), "preset": preset, "folder": str(folder)})
+        console.as_json({**vars(found), "preset": preset, "folder": str(folder), "instants": max(1, len(instants))})
         return
     console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in found.links.items()])
     console.out.print(
