@@ -14,10 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holderlake.contract.times import to_unix
-from holderlake.entities.links import JOINS, LINKS, SEARCHES, connected
+from holderlake.entities.links import ENTITIES, JOINS, LINKS, SEARCHES, connected
 
 FOLDER: Final = "entities"
 """The folder of a store that has the files."""
+_JOINS: Final = """
+WITH members AS (
+    FROM read_parquet($entities)
+    WHERE as_of IS NOT DISTINCT FROM $as_of
+),
+concerned AS (
+    SELECT address
+    FROM members
+    SEMI JOIN (FROM members WHERE address IN (SELECT unnest($addresses))) AS asked USING (entity)
+)
+SELECT address, other
+FROM read_parquet($joins)
+SEMI JOIN concerned USING (address)
+WHERE confidence >= $confidence AND as_of IS NOT DISTINCT FROM $as_of
+"""
 _LINKS: Final = """
 SELECT address, kind, link, through, confidence, transfers, first_time, last_time
 FROM read_parquet(?)
@@ -50,8 +65,14 @@ def entities_among(folder: Path, known: Known, addresses: Collection[str], confi
     order of their first address.
     """
     with duckdb.connect() as database:
-        query = "SELECT address, other FROM read_parquet(?) WHERE confidence >= ? AND as_of IS NOT DISTINCT FROM ?"
-        joins = database.sql(query, params=[str(folder / JOINS), confidence, known.as_of]).to_arrow_table()
+        parameters = {
+            "entities": str(folder / ENTITIES),
+            "joins": str(folder / JOINS),
+            "as_of": known.as_of,
+            "addresses": list(addresses),
+            "confidence": confidence,
+        }
+        joins = database.sql(_JOINS, params=parameters).to_arrow_table()
     wallets, entities = connected(joins["address"].to_numpy(), joins["other"].to_numpy())
     entity = dict(zip(wallets.tolist(), entities.tolist(), strict=True))
     groups: dict[str, list[str]] = defaultdict(list)
