@@ -30,8 +30,7 @@ from holderlake.contract.times import from_unix
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key
 from holderlake.dagster.partitions import CHAIN, partition_key
-from holderlake.local.nodes.connection import ImportOptions
-from holderlake.local.nodes.follow import Callbacks, Follower, follow, followers
+from holderlake.local.nodes.followers import Follower, followers
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
@@ -54,6 +53,9 @@ class FollowConfig(Config):
 @op(description="Keeps the store at the head of a chain: each block at once, reorganisations and alerts included.")
 def follow_head(context: OpExecutionContext, config: FollowConfig, workspace: ResourceParam[Workspace]) -> None:
     """Follow a chain, and log its state as an observation of the asset ``transfers`` every five minutes."""
+    from holderlake.local.nodes.connection import ImportOptions
+    from holderlake.local.nodes.follow import Callbacks, follow
+
     context.instance.add_dynamic_partitions(CHAIN, [config.chain])
     observed = 0.0
 

@@ -29,7 +29,7 @@ from holderlake.engine.store.verify import verify
 from holderlake.ingest.streams.chains import listed
 from holderlake.lake.lake import LakeError
 from holderlake.local.embedded import make_workspace, sample_rules
-from holderlake.local.nodes.follow import followers
+from holderlake.local.nodes.followers import followers
 from holderlake.local.nodes.imports import newest_block
 from holderlake.local.store import engine_rules, open_own_store
 from holderlake.maintenance.upgrade import plan

@@ -14,7 +14,7 @@ from holderlake.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.sources.rpc.importing.undone import read_undone
 from holderlake.engine.store.store import Store
-from holderlake.local.nodes.follow import followers
+from holderlake.local.nodes.followers import followers
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
 from tests.end_to_end.test_real_chain import Trade, balances_of, environment

@@ -17,7 +17,7 @@ from dagster import (
 )
 
 from holderlake.contract.times import utc_now
-from holderlake.local.nodes.follow import followers
+from holderlake.local.nodes.followers import followers
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.definitions import build_defs

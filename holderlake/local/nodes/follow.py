@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import quote
 
 from holderlake import console
 from holderlake.alerts.head import HeadAlerts
@@ -23,49 +20,14 @@ from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport
 from holderlake.engine.store.store import Store
 from holderlake.local.engine import LocalEngine
 from holderlake.local.nodes.connection import Connected, ImportOptions, connected
+from holderlake.local.nodes.followers import Follower, state_file, write_state
 from holderlake.local.store import open_own_store, own_store_id
-from holderlake.storage.atomic_files import whole_file
-from holderlake.storage.locks import locked, try_lock
+from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
 
 _LOOK_SECONDS: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 _NOTE_SECONDS: Final = 5.0
-_FOLDER: Final = "followers"
-
-
-@dataclass
-class Follower:
-    """State of following a chain: the newest stored ``block`` with its time, and when the node was last asked.
-
-    Times are unix seconds. ``blocks``, ``rows``, ``reorgs``, ``undone`` (rows that reorganisations removed) and
-    ``alerts`` count since it started. ``error`` is the failure of the last look; empty if it succeeded.
-    """
-
-    chain: str
-    started_at: int
-    block: int | None = None
-    block_time: int | None = None
-    looked_at: int | None = None
-    blocks: int = 0
-    rows: int = 0
-    reorgs: int = 0
-    undone: int = 0
-    alerts: int = 0
-    error: str = ""
-    is_running: bool = field(default=False, compare=False)
-
-    def __str__(self) -> str:
-        if not self.is_running:
-            return (
-                f"{self.chain}: stopped at block {self.block:,}" if self.block is not None else f"{self.chain}: stopped"
-            )
-        if self.error:
-            return f"{self.chain}: the node fails ({self.error})"
-        if self.block is None or self.block_time is None or self.looked_at is None:
-            return f"{self.chain}: starting"
-        behind = max(0, self.looked_at - self.block_time)
-        return f"{self.chain}: block {self.block:,}, {behind:,} s old, {self.reorgs:,} reorganisations"
 
 
 @dataclass(frozen=True)
@@ -139,19 +101,6 @@ def follow(
         asyncio.run(run())
 
 
-def followers(root: Path) -> list[Follower]:
-    """Return the state of each follower of the store ``root``, running or not, by chain."""
-    found = []
-    for path in sorted((root / _FOLDER).glob("*.json")):
-        with suppress(ValueError, TypeError, OSError):
-            state = Follower(**json.loads(path.read_text()))
-            lock = try_lock(path.with_suffix(".lock"))
-            if lock:
-                lock.release()
-            found.append(replace(state, is_running=lock is None))
-    return found
-
-
 class _Following:
     """Following one chain, with its state."""
 
@@ -161,7 +110,7 @@ class _Following:
         self._store, self._to, self._alerts, self._calls = store, to, alerts, calls
         self._end = None if seconds is None else time.monotonic() + seconds
         self._state = Follower(to.chain, to_unix(utc_now()))
-        self._path = store.root / _FOLDER / f"{quote(to.chain, safe='')}.json"
+        self._path = state_file(store.root, to.chain)
         self._noted = 0.0
         self._since: int | None = None
         """Time of the newest block that was stored at the last evaluation of alerts, and still is; None without any."""
@@ -183,7 +132,6 @@ class _Following:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        self._path.parent.mkdir(exist_ok=True)
         busy = BadSource(f"another process follows chain {self._to.chain}; 'holderlake doctor' shows its state")
         with locked(self._path.with_suffix(".lock"), busy):
             yield
@@ -257,8 +205,7 @@ class _Following:
         """Write the state for other processes."""
         self._noted = time.monotonic()
         self._calls.on_state(self._state)
-        with whole_file(self._path) as path:
-            path.write_text(json.dumps(asdict(self._state)))
+        write_state(self._path, self._state)
 
 
 def _joined(heads: Sequence[Head]) -> Head:
