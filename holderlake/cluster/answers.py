@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from holderlake.cluster.map_tables import MAP_ROWS, PAID, MapJob, TokenMetadata, read_stream
-from holderlake.cluster.statements import ANSWERS, BUILD, Values
+from holderlake.cluster.statements import ANSWERS, BUILD, Statement, Values, statement
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix, to_unix, utc_now
@@ -42,7 +42,9 @@ class Engine(Protocol):
 
     def register(self, name: str, rows: pa.Table) -> None: ...
 
-    def run(self, name: str, values: Values, keep: bool = False) -> None: ...
+    def run(self, query: Statement, values: Values, keep: bool = False) -> None: ...
+
+    def rows(self, query: Statement, values: Values) -> Iterator[pa.RecordBatch]: ...
 
     def save(self, name: str, location: str) -> None: ...
 
@@ -106,7 +108,7 @@ def answers(
     _register_inputs(engine, store, request)
     for name in ANSWERS:
         on_statement(name)
-        engine.run(name, _parameters(store, request), name in _KEPT)
+        engine.run(statement(name), _parameters(store, request), name in _KEPT)
     on_statement("maps")
     rows = engine.grouped("holders", "map_parts", _KEYS, job.rows, MAP_ROWS, ("chain", "as_of"))
     for (chain, second), of_partition in groupby(rows, key=lambda row: (row["chain"], row["as_of"])):

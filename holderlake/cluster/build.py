@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from holderlake.cluster.answers import Engine
-from holderlake.cluster.statements import BUILD
+from holderlake.cluster.statements import BUILD, statement
 from holderlake.contract.times import utc_now
 
 _BUILDS: Final = pa.schema(
@@ -49,7 +49,7 @@ def build(
     name = f"build-{uuid4().hex}"
     engine.read("raw", raw)
     for table in BUILD:
-        engine.run(table, {})
+        engine.run(statement(table), {})
         engine.save(table, f"{root}/{name}/{table}")
         engine.read(table, [f"{root}/{name}/{table}"])  # the next tables read it instead of computing it again
         on_table(table)

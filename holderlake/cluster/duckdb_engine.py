@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holderlake.cluster.statements import Values, statement
+from holderlake.cluster.statements import Statement, Values
+
+_HASHED: Final = "CAST(md5_number_upper(value) >> 4 AS BIGINT)"
+"""The number of 60 bits that ``hashed`` makes of a text on all engines: of the first 8 bytes, the least one first."""
 
 
 class DuckDbEngine:
-    """The ``Engine`` of ``answers`` on DuckDB. Locations are folders of this machine."""
+    """The ``Engine`` of ``answers`` on DuckDB. Locations are folders of this machine.
 
-    def __init__(self, memory_limit: str = "2GB") -> None:
-        self._connection = duckdb.connect()
+    Stored results are in a database file in ``folder`` (default: the folder for temporary files). Close the engine to
+    delete it.
+    """
+
+    def __init__(self, memory_limit: str = "2GB", folder: Path | None = None) -> None:
+        self._spill = TemporaryDirectory(prefix="holderlake-cluster-", dir=folder)
+        self._connection = duckdb.connect(str(Path(self._spill.name, "results.duckdb")))
         self._connection.execute("SET enable_progress_bar = false")
-        self._connection.execute(f"SET memory_limit = '{memory_limit}'")
-        self._spill = TemporaryDirectory(prefix="holderlake-cluster-")
-        self._connection.execute("SET temp_directory = $folder", {"folder": self._spill.name})
+        self._connection.execute("SET memory_limit = ?", [memory_limit])
+        self._connection.execute("SET preserve_insertion_order = false")  # it needs memory, and views have no order
+        self._connection.execute(f"CREATE MACRO hashed(value) AS {_HASHED}")
 
     def close(self) -> None:
         """Close the connection and delete all intermediate results."""
@@ -36,30 +44,33 @@ class DuckDbEngine:
         self.close()
 
     def read(self, name: str, locations: Sequence[str]) -> None:
-        """Make a view ``name`` of Parquet files. ``locations`` are files or folders.
+        """Make a view ``name`` of files. ``locations`` are Parquet files, folders of them, or CSV files only.
 
-        Raises ``FileNotFoundError`` if there is no file.
+        A column that a file lacks is null. Raises ``FileNotFoundError`` if there is no file.
         """
         found = [f"{place}/*.parquet" if Path(place).is_dir() else place for place in locations]
         listed = ", ".join("'" + place.replace("'", "''") + "'" for place in found)
+        function = "read_csv" if all(place.endswith((".csv", ".csv.gz")) for place in found) else "read_parquet"
+        files = f"{function}([{listed}], union_by_name = true)"
         try:
-            self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS FROM read_parquet([{listed}])")
+            self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS FROM {files}")
         except duckdb.IOException as error:
-            raise FileNotFoundError(f"there is no Parquet file at {listed}; check the path") from error
+            raise FileNotFoundError(f"there is no file at {listed}; check the path") from error
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Make a table ``name`` from an Arrow table."""
         self._connection.register("registered", rows)
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM registered")
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM registered")
         self._connection.unregister("registered")
 
-    def run(self, name: str, values: Values, keep: bool = False) -> None:
-        """Run the statement ``name``, and store its result as a table of the same name.
+    def run(self, query: Statement, values: Values, keep: bool = False) -> None:
+        """Make a view of the statement with the parameters ``values``. With ``keep``, its result is stored."""
+        what = "TABLE" if keep else "VIEW"
+        self._connection.execute(f"CREATE OR REPLACE {what} {query.name} AS {query.sql(values)}")
 
-        ``values`` has the values of the statement's parameters. ``keep`` has no effect, because all results are stored.
-        """
-        query = statement(name)
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query.sql}", query.chosen(values) or None)
+    def rows(self, query: Statement, values: Values) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a statement, in its order."""
+        yield from self._connection.sql(query.sql(values)).to_arrow_reader()
 
     def save(self, name: str, location: str) -> None:
         """Write the table or view ``name`` as Parquet into the new folder ``location``."""
@@ -92,7 +103,7 @@ class DuckDbEngine:
         listed = ", ".join(keys)
         ordered = {"left_groups": left, "right_groups": right}
         for name, source in ordered.items():  # sorted, so that DuckDB finds a group without reading all rows
-            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM {source} ORDER BY {listed}")
+            self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM {source} ORDER BY {listed}")
         groups = self._connection.sql(
             f"SELECT {listed} FROM left_groups UNION SELECT {listed} FROM right_groups ORDER BY ALL"
         ).fetchall()

@@ -83,7 +83,7 @@ class MapJob:
                 "as_of": pa.repeat(pa.scalar(key[1], pa.int64()), len(tables)),
                 "token_address": pa.repeat(pa.scalar(key[2]), len(tables)),
                 "name": pa.array(list(tables), pa.string()),
-                "rows": pa.array([_stream(rows) for rows in tables.values()], pa.binary()),
+                "rows": pa.array([stream_of(rows) for rows in tables.values()], pa.binary()),
             }
         )
 
@@ -261,7 +261,7 @@ def _limbs(rows: pa.Table) -> Array:
     return whole[2 * low.offset : 2 * (low.offset + len(low))].reshape(-1, 2)
 
 
-def _stream(rows: pa.Table) -> bytes:
+def stream_of(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)

@@ -17,12 +17,14 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
+import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import broadcast
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from holderlake.cluster.statements import Values, statement
+from holderlake.cluster.map_tables import read_stream, stream_of
+from holderlake.cluster.statements import Statement, Values
 
 _ALWAYS: Final = {
     "spark.sql.ansi.enabled": "true",  # an overflow is an error, not a null
@@ -36,6 +38,9 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+_BYTES: Final = ", ".join(f"substr(md5(value), {place}, 2)" for place in range(15, 0, -2))
+_HASHED: Final = f"CAST(conv(left(concat({_BYTES}), 15), 16, 10) AS BIGINT)"
+"""As ``duckdb_engine._HASHED``."""
 _SMALL_BYTES: Final = 8 << 20
 """The largest size in bytes at which a table from this process is broadcast to all workers."""
 
@@ -85,6 +90,18 @@ def _check_reachable(master: str) -> None:
     )
 
 
+def _translated(query: Statement, values: Values) -> str:
+    """Return the SQL of a statement for Spark."""
+    (sql,) = sqlglot.transpile(query.sql(values), read="duckdb", write="spark", comments=False)
+    return str(sql)
+
+
+def _streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield each batch as a row with an Arrow IPC stream."""
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"stream": [stream_of(pa.Table.from_batches([batch]))]})
+
+
 class SparkEngine:
     """The ``Engine`` of ``answers`` on Spark. All workers must reach the locations: shared folders, or ``s3a://``.
 
@@ -95,6 +112,7 @@ class SparkEngine:
     def __init__(self, session: Any, work: str) -> None:
         self._session = session
         self._work = f"{work}/work-{uuid4().hex}"
+        session.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION hashed(value STRING) RETURNS BIGINT RETURN {_HASHED}")
 
     def close(self) -> None:
         """Delete the intermediate results."""
@@ -127,18 +145,23 @@ class SparkEngine:
         small = rows.nbytes < _SMALL_BYTES  # Spark does not know their size
         (broadcast(frame) if small else frame).createOrReplaceTempView(name)
 
-    def run(self, name: str, values: Values, keep: bool = False) -> None:
-        """Make a view of the statement ``name`` with the parameters ``values``.
+    def run(self, query: Statement, values: Values, keep: bool = False) -> None:
+        """Make a view of the statement with the parameters ``values``.
 
         Spark computes the view again at each use. With ``keep``, it is computed now and its result is stored.
         """
-        query = statement(name, "spark")
-        frame = self._session.sql(query.sql, args=query.chosen(values))
-        frame.createOrReplaceTempView(name)
+        self._session.sql(_translated(query, values)).createOrReplaceTempView(query.name)
         if keep:
-            location = f"{self._work}/{name}"
-            self.save(name, location)
-            self.read(name, [location])
+            location = f"{self._work}/{query.name}-{uuid4().hex}"
+            self.save(query.name, location)
+            self.read(query.name, [location])
+
+    def rows(self, query: Statement, values: Values) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a statement, in its order."""
+        with _arrow_only():
+            streams = self._session.sql(_translated(query, values)).mapInArrow(_streams, "stream binary")
+        for row in streams.toLocalIterator(prefetchPartitions=True):
+            yield from read_stream(row.stream).to_batches()
 
     def save(self, name: str, location: str) -> None:
         """Write the view ``name`` as Parquet into a new folder. The folder is complete once it has Spark's file

@@ -1,19 +1,18 @@
-"""Load the cluster's SQL from ``sql/``, in the dialect of the database that runs it. The files are written for DuckDB.
+"""SQL statements for DuckDB and Spark, and the cluster's statements from ``sql/``.
 
-A statement is a SELECT over named views, and its result is a view with the name of the statement. ``$name`` is a
-parameter. ``{carried}`` is replaced by the common table expressions in ``sql/carried.sql``.
+A statement is a SELECT over named views, written for DuckDB; ``spark_engine`` translates it. Its result is a view with
+the name of the statement. ``$name`` is a parameter. ``hashed(text)`` is a number of 60 bits. In ``sql/``, ``{carried}``
+is replaced by the common table expressions in ``sql/carried.sql``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Final
-
-import sqlglot
-from sqlglot import exp
 
 BUILD: Final = ("transfers", "balance_intervals", "daily_edges", "acquaintances", "addresses")
 """The names of the statements that make derived tables. A statement comes after all statements that it uses."""
@@ -38,33 +37,33 @@ ANSWERS: Final = (
 )
 """The names of the statements of ``answers``. A statement comes after all statements that it uses."""
 
-Values = Mapping[str, int | str]
+Value = int | float | str | None
+Values = Mapping[str, Value]
 """Values of parameters by name."""
+_PARAMETER: Final = re.compile(r"\$(\w+)")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """The SQL of a statement, and the names of its parameters."""
+    """A statement with its name. ``text`` is its SQL for DuckDB."""
 
-    sql: str
-    parameters: frozenset[str]
+    name: str
+    text: str
 
-    def chosen(self, values: Values) -> dict[str, int | str]:
-        """Return those of ``values`` that are parameters of the statement. Raises ``KeyError`` if one is missing."""
-        return {name: values[name] for name in self.parameters}
+    def sql(self, values: Values) -> str:
+        """Return the SQL for DuckDB, with the values of its parameters. Raises ``KeyError`` if one is missing."""
+        return _PARAMETER.sub(lambda parameter: _literal(values[parameter[1]]), self.text)
 
 
 @cache
-def statement(name: str, dialect: str = "duckdb") -> Statement:
-    """Return the statement ``name`` in the SQL dialect ``duckdb`` or ``spark``.
-
-    Its file is ``sql/build/NAME.sql`` or ``sql/answers/NAME.sql``.
-    """
+def statement(name: str) -> Statement:
+    """Return the cluster's statement ``name``, from ``sql/build/NAME.sql`` or ``sql/answers/NAME.sql``."""
     folder = files("holderlake.cluster").joinpath("sql")
     text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()
-    (tree,) = sqlglot.parse(text.replace("{carried}", folder.joinpath("carried.sql").read_text()), read="duckdb")
-    if tree is None:
-        path = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql")
-        raise ValueError(f"{path} has no SQL statement; write one SELECT into it")
-    parameters = frozenset(parameter.name for parameter in tree.find_all(exp.Parameter, exp.Placeholder))
-    return Statement(tree.sql(dialect=dialect, comments=False), parameters)
+    return Statement(name, text.replace("{carried}", folder.joinpath("carried.sql").read_text()))
+
+
+def _literal(value: Value) -> str:
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)

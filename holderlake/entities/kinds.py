@@ -11,14 +11,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from holderlake.cluster.statements import Statement
+
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of evidence.
 
     Kinds of one ``family`` may show the same fact twice, so they do not confirm each other. ``needs_times`` is True if
-    the evidence needs the time, transaction and amount of each transfer. ``in_pairs`` is True if the SQL makes the
-    table ``pairs``, whose connected wallets are linked, instead of rows of ``links``.
+    the evidence needs the time, transaction and amount of each transfer. ``in_pairs`` is True if the SQL finds pairs
+    (a, b), whose connected wallets are linked, instead of links.
     """
 
     name: str
@@ -27,15 +29,15 @@ class Kind:
     in_pairs: bool = False
 
     @property
-    def sql(self) -> str:
+    def statement(self) -> Statement:
         """The SQL that finds the evidence."""
-        return sql(f"evidence/{self.name}")
+        return statement(f"evidence/{self.name}")
 
     @property
     def meaning(self) -> str:
         """The definition of the evidence and of its confidence, from the comment of its SQL."""
-        lines = [line.removeprefix("--").strip() for line in self.sql.splitlines() if line.startswith("--")]
-        return " ".join(lines)
+        lines = self.statement.text.splitlines()
+        return " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -54,6 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 @cache
-def sql(name: str) -> str:
-    """Return the text of a file of the folder ``sql``."""
-    return files("holderlake.entities").joinpath("sql", f"{name}.sql").read_text()
+def statement(name: str) -> Statement:
+    """Return the statement in the file ``name`` of the folder ``sql``."""
+    text = files("holderlake.entities").joinpath("sql", f"{name}.sql").read_text()
+    return Statement(name.rpartition("/")[2], text)

@@ -1,14 +1,14 @@
 """Find links: the evidence that wallets have one owner, and join the wallets to entities.
 
-The transfers may be those of a store, or bare pairs of addresses without times. All work is SQL in a temporary DuckDB
-file, over numbers of addresses, so that memory stays within the limit.
+The transfers may be those of a store, or bare pairs of addresses without times. All work is SQL over numbers of
+addresses, on DuckDB or on a cluster. On DuckDB it is in a temporary file, so that memory stays within the limit.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,10 +17,14 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from holderlake.cluster.answers import Engine
+from holderlake.cluster.duckdb_engine import DuckDbEngine
+from holderlake.cluster.statements import Statement, Value
 from holderlake.engine.errors import BadSource
 from holderlake.engine.numeric.graph_kernels import components
-from holderlake.entities.kinds import KINDS, Kind, sql
+from holderlake.entities.kinds import KINDS, Kind, statement
 from holderlake.entities.presets import Preset
 from holderlake.storage.atomic_files import remove_leftovers, whole_file
 from holderlake.storage.locks import locked
@@ -55,19 +59,94 @@ SEARCHES: Final = "entity_searches.parquet"
 MARKED: Final = pa.schema([("address", pa.string()), ("is_exchange", pa.bool_())])
 """Columns of a table of addresses that join no wallets: exchanges, contracts and others with a label."""
 AnyArray: TypeAlias = npt.NDArray[Any]
-_FILES: Final = {LINKS: "links", JOINS: "entity_joins", ENTITIES: "entities", SEARCHES: "searches"}
+Advance: TypeAlias = Callable[[str], None]
+_TEXT, _NUMBER, _TIME = pa.string(), pa.int64(), pa.timestamp("us")
+_FILES: Final = {
+    LINKS: (
+        "cluster_links",
+        pa.schema(
+            [
+                ("kind", _TEXT),
+                ("link", _NUMBER),
+                ("address", _TEXT),
+                ("through", _TEXT),
+                ("confidence", pa.float64()),
+                ("transfers", _NUMBER),
+                ("first_time", _TIME),
+                ("last_time", _TIME),
+                ("as_of", _TIME),
+            ]
+        ),
+    ),
+    JOINS: (
+        "entity_joins",
+        pa.schema([("address", _TEXT), ("other", _TEXT), ("confidence", pa.float64()), ("as_of", _TIME)]),
+    ),
+    ENTITIES: (
+        "entities",
+        pa.schema(
+            [
+                ("entity", _TEXT),
+                ("address", _TEXT),
+                ("wallets", _NUMBER),
+                ("confidence", pa.float64()),
+                ("kinds", pa.list_(_TEXT)),
+                ("preset", _TEXT),
+                ("as_of", _TIME),
+            ]
+        ),
+    ),
+    SEARCHES: (
+        "entity_searches",
+        pa.schema(
+            [
+                ("as_of", _TIME),
+                ("preset", _TEXT),
+                ("transfers", _NUMBER),
+                ("entities", _NUMBER),
+                ("joined", _NUMBER),
+            ]
+        ),
+    ),
+}
+"""The files, each with the name of its statement and its schema."""
+_FACTS: Final = (
+    "ties",
+    "degrees",
+    "payments",
+    "passed",
+    "exchanges",
+    "hubs",
+    "batches",
+    "distributors",
+    "funded",
+)
+"""The statements whose tables all kinds of evidence read. A statement comes after all statements that it uses."""
+_GROUP_ROWS: Final = 122_880
 _SPILL: Final = ".entities-"
 _SPILL_LOCK: Final = "lock"
-_ADDRESS: Final = "CASE WHEN {0} ILIKE '0x%' THEN lower({0}) ELSE {0} END"
+_ADDRESS: Final = "CASE WHEN {0} ILIKE '0x%' THEN lower({0}) ELSE {0} END AS {0}"
 _COLUMNS: Final = {
     "chain": "''",
     "token_address": "''",
-    "tx_hash": "NULL::VARCHAR",
-    "block_time": "NULL::BIGINT",
-    "value": "NULL::DOUBLE",
+    "tx_hash": "CAST(NULL AS VARCHAR)",
+    "block_time": "CAST(NULL AS BIGINT)",
+    "value": "CAST(NULL AS DOUBLE)",
     "transfers": "1",
 }
 """Columns of transfers that a file may lack, each with the SQL of its value then."""
+_LINK: Final = """
+SELECT
+    '{0}' AS kind,
+    CAST(link AS BIGINT) AS link,
+    CAST(id AS INTEGER) AS id,
+    CAST(through AS INTEGER) AS through,
+    CAST(confidence AS DOUBLE) AS confidence,
+    CAST(transfers AS BIGINT) AS transfers,
+    CAST(first_time AS BIGINT) AS first_time,
+    CAST(last_time AS BIGINT) AS last_time
+FROM {0}
+"""
 
 
 @dataclass(frozen=True)
@@ -88,139 +167,134 @@ def find_entities(
     folder: Path,
     instants: Collection[int] = (),
     memory: str = "1500MB",
-    advance: Callable[[str], None] = lambda _: None,
+    advance: Advance = lambda _: None,
 ) -> Found:
     """Write the evidence in the transfers (``LINKS``) and the entities that the preset makes of it (``ENTITIES``).
 
-    The transfers are read once for all ``instants`` (unix seconds). Transfers after an instant do not count for it;
-    without instants, all count. The result is that of the last instant.
-
-    ``transfers`` are Parquet or CSV files with ``from_address`` and ``to_address``, and other columns of
-    ``engine.records.TRANSFERS`` if they are known. ``marked`` (columns ``MARKED``) are addresses that join no wallets.
-    ``memory`` is DuckDB's limit. ``advance`` is called once, and for each instant after each kind and once more, with
-    what is done. Raises ``BadSource`` if a file can't be read, or lacks the addresses, or the times that ``instants``
-    and two families of evidence need.
+    The work is done in this process, and ``memory`` is DuckDB's limit. The rest is as in ``find_on``.
     """
-    with _database(folder, memory) as (database, spilled):
-        database.register("marked", marked.cast(MARKED))
-        _read(database, transfers, max(instants, default=None))
-        for name in ("counterparties", "families", "confidence"):
-            database.execute(f"SET VARIABLE {name} = {getattr(preset, name)}")
-        database.execute("SET VARIABLE preset = ?", [preset.name])
-        database.execute(sql("moves"))
-        database.register("kinds", pa.table({"kind": list(KINDS), "family": [one.family for one in KINDS.values()]}))
-        advance("transfers")
-        timed, last = database.execute("SELECT count(block_time) > 0, max(block_time) FROM every_move").fetchall()[0]
-        if not timed and preset.families > 1:
-            raise BadSource(f"{transfers[0]} has no times (block_time), so only the preset bare-edges applies")
-        chosen = sorted(set(instants)) or [last]
-        for instant in chosen:
-            _search(database, preset, instant, timed, advance)
-            for name, query in _FILES.items():
-                part = spilled / f"{instant}-{name}"
-                database.execute(f"COPY ({sql(query)}) TO '{_quoted(part)}' (FORMAT parquet, COMPRESSION zstd)")
-            advance("entities")
-        for name in _FILES:
-            _join([spilled / f"{instant}-{name}" for instant in chosen], folder / name, database)
-        return Found(
-            _count(database, "wallets"),
-            _count(database, "moves"),
-            dict(
-                database.execute("SELECT kind, count(DISTINCT link) FROM links GROUP BY kind ORDER BY kind").fetchall()
-            ),
-            database.execute("SELECT count(DISTINCT root) FROM members").fetchall()[0][0],
-            _count(database, "members"),
-        )
-
-
-def _search(
-    database: duckdb.DuckDBPyConnection,
-    preset: Preset,
-    instant: int | None,
-    timed: bool,
-    advance: Callable[[str], None],
-) -> None:
-    """Make the tables ``links``, ``joins`` and ``members`` of the transfers up to an instant."""
-    until = "" if instant is None else f"WHERE block_time <= {instant}"
-    database.execute(f"CREATE OR REPLACE VIEW moves AS FROM every_move {until}")
-    database.execute("SET VARIABLE as_of = make_timestamp(CAST(? AS BIGINT) * 1000000)", [instant])
-    database.execute(sql("facts"))
-    for kind in map(KINDS.__getitem__, preset.kinds):
-        if timed or not kind.needs_times:
-            _find(database, kind)
-        advance(kind.name)
-    database.execute(sql("joins"))
-    database.register("members", _components(database, "joins"))
-
-
-def _join(parts: Sequence[Path], target: Path, database: duckdb.DuckDBPyConnection) -> None:
-    """Write the rows of Parquet files, in order, to one file."""
-    with whole_file(target) as path:
-        if len(parts) == 1:
-            parts[0].replace(path)
-            return
-        listed = ", ".join(f"'{_quoted(part)}'" for part in parts)
-        database.execute("SET preserve_insertion_order = true")
-        database.execute(
-            f"COPY (FROM read_parquet([{listed}])) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"
-        )
-
-
-@contextmanager
-def _database(folder: Path, memory: str) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """Open a database in a new folder within ``folder``. Both are removed at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder, _SPILL)
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
         locked(Path(spilled, _SPILL_LOCK)),
-        duckdb.connect(str(Path(spilled, "entities.duckdb"))) as database,
+        DuckDbEngine(memory, Path(spilled)) as engine,
     ):
-        database.execute(f"SET memory_limit = '{memory}'")
-        database.execute("SET enable_progress_bar = false")
-        database.execute("SET preserve_insertion_order = false")
-        yield database, Path(spilled)
+        return find_on(engine, transfers, marked, preset, folder, instants, advance)
 
 
-def _read(database: duckdb.DuckDBPyConnection, paths: Sequence[str], until: int | None) -> None:
+def find_on(
+    engine: Engine,
+    transfers: Sequence[str],
+    marked: pa.Table,
+    preset: Preset,
+    folder: Path,
+    instants: Collection[int] = (),
+    advance: Advance = lambda _: None,
+) -> Found:
+    """Write the evidence in the transfers (``LINKS``) and the entities that the preset makes of it, by an engine.
+
+    The transfers are read once for all ``instants`` (unix seconds). Transfers after an instant do not count for it;
+    without instants, all count. The result is that of the last instant.
+
+    ``transfers`` are files that the engine reads, with ``from_address`` and ``to_address``, and other columns of
+    ``engine.records.TRANSFERS`` if they are known. ``marked`` (columns ``MARKED``) are addresses that join no wallets.
+    ``advance`` is called once, and for each instant after each kind and once more, with what is done. Raises
+    ``BadSource`` if a file can't be read, or lacks the addresses, or the times that ``instants`` and two families of
+    evidence need.
+    """
+    _read(engine, transfers, max(instants, default=None))
+    engine.register("marked", marked.cast(MARKED))
+    engine.register("kinds", pa.table({"kind": list(KINDS), "family": [one.family for one in KINDS.values()]}))
+    for name in ("wallets", "tokens", "every_move"):
+        engine.run(statement(f"transfers/{name}"), {}, keep=True)
+    advance("transfers")
+    folder.mkdir(parents=True, exist_ok=True)
+    times = _only(engine, "SELECT count(block_time) > 0 AS timed, max(block_time) AS last FROM every_move")
+    if not times["timed"] and preset.families > 1:
+        raise BadSource(f"{transfers[0]} has no times (block_time), so only the preset bare-edges applies")
+    with ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(
+                pq.ParquetWriter(stack.enter_context(whole_file(folder / name)), schema, compression="zstd")
+            )
+            for name, (_, schema) in _FILES.items()
+        }
+        for instant in sorted(set(instants)) or [times["last"]]:
+            values: dict[str, Value] = {
+                "until": instant,
+                "as_of": instant,
+                "preset": preset.name,
+                "counterparties": preset.counterparties,
+                "families": preset.families,
+                "confidence": preset.confidence,
+            }
+            _search(engine, preset, values, times["timed"], advance)
+            for name, (query, schema) in _FILES.items():
+                for rows in _row_groups(engine.rows(statement(f"results/{query}"), values)):
+                    writers[name].write_table(_exact(rows, schema))
+            advance("entities")
+        counted = engine.rows(statement("results/counts"), {})
+        return Found(
+            _only(engine, "SELECT count(*) AS wallets FROM wallets")["wallets"],
+            _only(engine, "SELECT count(*) AS transfers FROM moves")["transfers"],
+            {row["kind"]: row["links"] for rows in counted for row in rows.to_pylist()},
+            **_only(engine, "SELECT count(DISTINCT root) AS entities, count(*) AS joined FROM members"),
+        )
+
+
+def _search(engine: Engine, preset: Preset, values: Mapping[str, Value], timed: bool, advance: Advance) -> None:
+    """Make the views ``links``, ``joins`` and ``members`` of the transfers up to an instant."""
+    engine.run(statement("facts/moves"), values)
+    for name in _FACTS:
+        engine.run(statement(f"facts/{name}"), values, keep=True)
+    found = []
+    for kind in map(KINDS.__getitem__, preset.kinds):
+        if timed or not kind.needs_times:
+            _find(engine, kind)
+            found.append(_LINK.format(kind.name))
+        advance(kind.name)
+    engine.run(Statement("links", "UNION ALL".join(found)), {})
+    engine.run(statement("results/joins"), values, keep=True)
+    engine.register("members", _components(engine, "joins"))
+
+
+def _read(engine: Engine, paths: Sequence[str], until: int | None) -> None:
     """Make the view ``given`` of the transfers. Columns that the files lack are null, or one transfer a row."""
-    listed = ", ".join(f"'{_quoted(path)}'" for path in paths)
-    read = "read_csv" if all(path.endswith((".csv", ".csv.gz")) for path in paths) else "read_parquet"
     try:
-        files = database.sql(f"FROM {read}([{listed}], union_by_name = true)")
-    except duckdb.Error as error:
+        engine.read("files", paths)
+        engine.run(Statement("no_rows", "SELECT * FROM files LIMIT 0"), {})
+        columns = engine.table("no_rows").schema
+    except (duckdb.Error, FileNotFoundError) as error:
         raise BadSource(f"{paths[0]} can't be read as transfers: {str(error).splitlines()[0]}") from error
-    kinds = dict(zip(files.columns, map(str, files.types), strict=True))
     needed = ["from_address", "to_address", *(["block_time"] if until is not None else [])]
-    if missing := [name for name in needed if name not in kinds]:
+    if missing := [name for name in needed if name not in columns.names]:
         raise BadSource(f"{paths[0]} has no column {' and no column '.join(missing)}")
-    columns = [name if name in kinds else f"{default} AS {name}" for name, default in _COLUMNS.items()]
-    if "value" in kinds:
-        columns[list(_COLUMNS).index("value")] = "TRY_CAST(value AS DOUBLE) AS value"
-    if kinds.get("block_time", "").startswith("TIMESTAMP"):
-        columns[list(_COLUMNS).index("block_time")] = "CAST(epoch(block_time) AS BIGINT) AS block_time"
-    ends = ", ".join(f"{_ADDRESS.format(name)} AS {name}" for name in ("from_address", "to_address"))
+    chosen = {name: name if name in columns.names else f"{default} AS {name}" for name, default in _COLUMNS.items()}
+    if "value" in columns.names:
+        chosen["value"] = "TRY_CAST(value AS DOUBLE) AS value"
+    if "block_time" in columns.names and pa.types.is_timestamp(columns.field("block_time").type):
+        chosen["block_time"] = "CAST(epoch(block_time) AS BIGINT) AS block_time"
+    listed = ", ".join([*map(_ADDRESS.format, ("from_address", "to_address")), *chosen.values()])
     condition = "" if until is None else f" AND block_time <= {until}"
-    database.execute(
-        f"CREATE VIEW given AS FROM (SELECT {ends}, {', '.join(columns)} "
-        f"FROM {read}([{listed}], union_by_name = true)) "
-        f"WHERE from_address IS NOT NULL AND to_address IS NOT NULL{condition}"
-    )
+    ends = "from_address IS NOT NULL AND to_address IS NOT NULL"
+    engine.run(Statement("given", f"SELECT * FROM (SELECT {listed} FROM files) AS read WHERE {ends}{condition}"), {})
 
 
-def _find(database: duckdb.DuckDBPyConnection, kind: Kind) -> None:
-    """Add the links of one kind to the table ``links``."""
-    database.execute(kind.sql)
-    if kind.in_pairs:
-        database.register("groups", _components(database, "pairs"))
-        database.execute(f"SET VARIABLE kind = '{kind.name}'")
-        database.execute(sql("groups"))
-        database.execute("DROP TABLE pairs")
+def _find(engine: Engine, kind: Kind) -> None:
+    """Make the view of the links of one kind."""
+    if not kind.in_pairs:
+        engine.run(kind.statement, {}, keep=True)
+        return
+    engine.run(Statement("pairs", kind.statement.text), {}, keep=True)
+    engine.register("groups", _components(engine, "pairs"))
+    engine.run(Statement(kind.name, statement("facts/groups").text), {}, keep=True)
 
 
-def _components(database: duckdb.DuckDBPyConnection, pairs: str) -> pa.Table:
-    """Return the connected components of a table of pairs (a, b): ``id``, and ``root``, the component's least id."""
-    ends = database.sql(f"SELECT a, b FROM {pairs}").to_arrow_table()
+def _components(engine: Engine, pairs: str) -> pa.Table:
+    """Return the connected components of a view of pairs (a, b): ``id``, and ``root``, the component's least id."""
+    engine.run(Statement("ends", f"SELECT a, b FROM {pairs}"), {})
+    ends = engine.table("ends")
     ids, roots = connected(ends["a"].to_numpy(), ends["b"].to_numpy())
     return pa.table({"id": ids, "root": roots})
 
@@ -233,9 +307,31 @@ def connected(ones: AnyArray, others: AnyArray) -> tuple[AnyArray, AnyArray]:
     return values, values[roots]
 
 
-def _count(database: duckdb.DuckDBPyConnection, table: str) -> int:
-    return int(database.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
+def _only(engine: Engine, query: str) -> dict[str, Any]:
+    """Return the only row of a query."""
+    engine.run(Statement("one_row", query), {})
+    (row,) = engine.table("one_row").to_pylist()
+    return dict(row)
 
 
-def _quoted(path: Path | str) -> str:
-    return str(path).replace("'", "''")
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows in tables of about ``_GROUP_ROWS`` rows."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= _GROUP_ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _exact(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows in a schema. Unix seconds become times."""
+    columns = [
+        rows[field.name].cast(pa.timestamp("s")).cast(field.type)
+        if pa.types.is_timestamp(field.type)
+        else rows[field.name].cast(field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.worlds import BEGIN, DAY, make_world
+from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities, find_on
+from holderlake.entities.presets import PRESETS
 from tests.cluster.conftest import AT, SMALL, Asking, Tables, checksum, in_order
 from tests.spark import WORKERS, SparkCluster
 
@@ -55,6 +59,22 @@ def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking
             ours, theirs = duck.table("one"), duck.table("other")
             assert ours.schema.names == theirs.schema.names
             assert checksum(ours) == checksum(theirs), name
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_entities_are_equal_on_spark(spark_session: Any, shared_folder: Path, tmp_path: Path, preset: str) -> None:
+    from holderlake.cluster.spark_engine import SparkEngine
+
+    path, instants = str(tmp_path / "world.parquet"), [BEGIN + 40 * DAY, BEGIN + 400 * DAY]
+    world, ours, theirs = make_world(40), tmp_path / "ours", tmp_path / "theirs"
+    pq.write_table(world.table(), path)
+    marked = pa.table([world.hot, [True] * len(world.hot)], MARKED)
+    found = find_entities([path], marked, PRESETS[preset], ours, instants)
+    with SparkEngine(spark_session, str(shared_folder)) as spark:
+        assert find_on(spark, [path], marked, PRESETS[preset], theirs, instants) == found
+    assert found.joined > 0
+    for name in (LINKS, ENTITIES, JOINS, SEARCHES):
+        assert pq.read_table(theirs / name).equals(pq.read_table(ours / name)), name
 
 
 def test_answers_are_equal_with_a_killed_worker(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,8 +14,8 @@ from pipelines.cli.shared import Json
 
 def entities(
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Parquet or CSV files of transfers; default: your own store.", exists=True),
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", help="Parquet or CSV files of transfers; default: your own store."),
     ] = None,
     labels: Annotated[
         Path | None,
@@ -29,6 +30,9 @@ def entities(
         Path | None,
         typer.Option(help="Folder of the results; default: your store's, which the warehouse loads, or ./entities."),
     ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Compute on the cluster of the settings; it must reach the files.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Find wallets that probably have one owner, by several kinds of evidence. No provider is asked.
@@ -40,28 +44,37 @@ def entities(
     from holderlake import console
     from holderlake.contract.times import parse_when, to_unix
     from holderlake.entities.clusters import FOLDER
-    from holderlake.entities.links import find_entities
+    from holderlake.entities.links import find_entities, find_on
     from holderlake.entities.presets import PRESETS
     from holderlake.entities.sources import file_marks, store_files, store_marks
+    from holderlake.errors import extra
     from holderlake.local.store import open_own_store
 
     chosen, instants = PRESETS[preset], {to_unix(parse_when(one)) for one in at or ()}
     if labels and not files:
         raise typer.BadParameter("your store has its own labels: 'holderlake labels' adds some", param_hint="--labels")
+    if cluster:
+        with extra("cluster"):
+            from pipelines.cli.own_data.cluster_jobs import opened_engine as cluster_engine
     with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(chosen.kinds) + 1)) as bar:
 
         def advance(note: str) -> None:
             bar.advance(bar.task_ids[0])
             bar.update(bar.task_ids[0], note=note)
 
-        if files:
-            folder = out or Path("entities")
-            found = find_entities(list(map(str, files)), file_marks(labels), chosen, folder, instants, advance=advance)
-        else:
-            settings = shared.settings()
-            folder = out or settings.engine_store / FOLDER
-            with open_own_store(settings) as store:
-                found = find_entities(store_files(store), store_marks(store), chosen, folder, instants, advance=advance)
+        settings = shared.settings()
+        folder = out or (Path("entities") if files else settings.engine_store / FOLDER)
+        with ExitStack() as stack:
+            if files:
+                paths, marks = files, file_marks(labels)
+            else:
+                store = stack.enter_context(open_own_store(settings))
+                paths, marks = store_files(store), store_marks(store)
+            if cluster:
+                engine = stack.enter_context(cluster_engine(settings))
+                found = find_on(engine, paths, marks, chosen, folder, instants, advance)
+            else:
+                found = find_entities(paths, marks, chosen, folder, instants, advance=advance)
     if not files and out is None:
         shared.load()
     if json:

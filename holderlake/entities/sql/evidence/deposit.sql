@@ -1,22 +1,25 @@
 -- Wallets that send to the same deposit address: an address that sends to one exchange only, forwards at least nine tenths
 -- of each token that it receives, and receives from 100 wallets or fewer. An exchange is a hub or has a label as one.
 -- Confidence: 0.9 for up to 5 wallets, 0.7 for up to 20, 0.5 for more.
-INSERT INTO links
 WITH forwarders AS (
     SELECT sender AS id
     FROM moves
-    WHERE sender NOT IN (FROM hubs)
+    WHERE sender NOT IN (SELECT id FROM hubs)
     GROUP BY sender
-    HAVING count(DISTINCT receiver) = 1 AND any_value(receiver) IN (FROM exchanges)
+    HAVING count(DISTINCT receiver) = 1 AND min(receiver) IN (SELECT id FROM exchanges)
 ),
 totals AS (
     SELECT id, token, sum(received) AS received, sum(sent) AS sent
     FROM (
-        SELECT receiver AS id, token, value AS received, 0 AS sent FROM moves WHERE receiver IN (FROM forwarders)
+        SELECT receiver AS id, token, value AS received, 0 AS sent
+        FROM moves
+        WHERE receiver IN (SELECT id FROM forwarders)
         UNION ALL
-        SELECT sender, token, 0, value FROM moves WHERE sender IN (FROM forwarders)
-    )
-    GROUP BY ALL
+        SELECT sender, token, 0, value
+        FROM moves
+        WHERE sender IN (SELECT id FROM forwarders)
+    ) AS flows
+    GROUP BY id, token
 ),
 deposits AS (
     SELECT id FROM totals GROUP BY id HAVING bool_and(sent >= 0.9 * received)
@@ -24,17 +27,16 @@ deposits AS (
 users AS (
     SELECT receiver AS deposit, sender AS id, sum(transfers) AS transfers, min(block_time) AS first, max(block_time) AS last
     FROM moves
-    WHERE receiver IN (FROM deposits) AND sender NOT IN (FROM hubs)
-    GROUP BY ALL
+    WHERE receiver IN (SELECT id FROM deposits) AND sender NOT IN (SELECT id FROM hubs)
+    GROUP BY receiver, sender
 )
 SELECT
-    'deposit',
-    deposit,
+    deposit AS link,
     id,
-    deposit,
-    CASE WHEN wallets <= 5 THEN 0.9 WHEN wallets <= 20 THEN 0.7 ELSE 0.5 END,
+    deposit AS through,
+    CASE WHEN wallets <= 5 THEN 0.9 WHEN wallets <= 20 THEN 0.7 ELSE 0.5 END AS confidence,
     transfers,
-    first,
-    last
-FROM (SELECT *, count(*) OVER (PARTITION BY deposit) AS wallets FROM users)
-WHERE wallets BETWEEN 2 AND 100;
+    first AS first_time,
+    last AS last_time
+FROM (SELECT *, count(*) OVER (PARTITION BY deposit) AS wallets FROM users) AS counted
+WHERE wallets BETWEEN 2 AND 100

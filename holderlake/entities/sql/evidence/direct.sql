@@ -1,7 +1,6 @@
 -- Transfers between two wallets. If the first transfer that a wallet ever received came from the other one, all that it
 -- received from there is evidence of funding, and only what it sent back counts here. Confidence: 0.3 for one transfer,
 -- 0.5 for more, 0.7 if they go both ways.
-INSERT INTO links
 WITH counted AS (
     SELECT
         ties.a,
@@ -13,16 +12,20 @@ WITH counted AS (
     FROM ties
     LEFT JOIN funded AS of_a ON of_a.id = ties.a
     LEFT JOIN funded AS of_b ON of_b.id = ties.b
-    WHERE ties.a NOT IN (FROM hubs) AND ties.b NOT IN (FROM hubs)
+    WHERE ties.a NOT IN (SELECT id FROM hubs) AND ties.b NOT IN (SELECT id FROM hubs)
+),
+linked AS (
+    SELECT
+        CAST(a AS BIGINT) * 2147483648 + b AS link,
+        a,
+        b,
+        CASE WHEN forth > 0 AND back > 0 THEN 0.7 WHEN forth + back > 1 THEN 0.5 ELSE 0.3 END AS confidence,
+        forth + back AS transfers,
+        first_time,
+        last_time
+    FROM counted
+    WHERE forth + back >= 1
 )
-SELECT
-    'direct',
-    row_number() OVER (ORDER BY a, b),
-    unnest([a, b]),
-    unnest([b, a]),
-    CASE WHEN forth > 0 AND back > 0 THEN 0.7 WHEN forth + back > 1 THEN 0.5 ELSE 0.3 END,
-    forth + back,
-    first_time,
-    last_time
-FROM counted
-WHERE forth + back >= 1;
+SELECT link, a AS id, b AS through, confidence, transfers, first_time, last_time FROM linked
+UNION ALL
+SELECT link, b, a, confidence, transfers, first_time, last_time FROM linked

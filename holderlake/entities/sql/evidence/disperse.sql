@@ -2,24 +2,38 @@
 -- token (their standard deviation is at most half of their mean), and is the first transfer that most of them receive.
 -- The payer pays directly or through a contract, and does not pay in batches on 3 days or more, as an employer or a
 -- faucet does. Confidence: 0.85.
-INSERT INTO links
-WITH singles AS (
-    SELECT tx, token, sender, payer, mean, spread, time, unnest(receivers) AS id
+WITH alike AS (
+    SELECT tx, token, sender, payer, time
     FROM batches
-    WHERE payer NOT IN (FROM distributors)
+    WHERE payer NOT IN (SELECT id FROM distributors) AND spread <= 0.5 * mean
+),
+singles AS (
+    SELECT DISTINCT alike.tx, alike.token, alike.sender, alike.payer, alike.time, moves.receiver AS id
+    FROM alike
+    JOIN moves ON moves.tx = alike.tx AND moves.token = alike.token AND moves.sender = alike.sender
 ),
 funding AS (
-    SELECT singles.tx, singles.token, singles.sender, any_value(payer) AS payer, any_value(singles.time) AS time
+    SELECT singles.tx, singles.token, singles.sender, min(singles.payer) AS payer, min(singles.time) AS time
     FROM singles
     LEFT JOIN funded ON funded.id = singles.id AND funded.tx = singles.tx
-    GROUP BY ALL
-    HAVING count(funded.id) > 0.5 * count(*) AND any_value(spread) <= 0.5 * any_value(mean)
+    GROUP BY singles.tx, singles.token, singles.sender
+    HAVING count(funded.id) > 0.5 * count(*)
 ),
 members AS (
-    SELECT tx, token, sender, id, time FROM singles SEMI JOIN funding USING (tx, token, sender)
+    SELECT singles.tx, singles.token, singles.sender, singles.id, singles.time
+    FROM singles
+    SEMI JOIN funding ON funding.tx = singles.tx AND funding.token = singles.token AND funding.sender = singles.sender
     UNION ALL
-    SELECT tx, token, sender, payer, time FROM funding
+    SELECT tx, token, sender, payer, time
+    FROM funding
 )
-SELECT 'disperse', dense_rank() OVER (ORDER BY tx, token, sender), id, sender, 0.85, 1, time, time
+SELECT
+    hashed(concat(tx, ' ', token, ' ', sender)) AS link,
+    id,
+    sender AS through,
+    0.85 AS confidence,
+    1 AS transfers,
+    time AS first_time,
+    time AS last_time
 FROM members
-WHERE id NOT IN (FROM hubs);
+WHERE id NOT IN (SELECT id FROM hubs)

@@ -1,33 +1,44 @@
 -- Wallets that act together: two of them send to the same address in the same minute, at least 3 times, and at least half
 -- of the times that the less active one does so. Minutes with more than 20 such wallets do not count. Confidence: 0.75 for
 -- 3 times, 0.875 for 4, and so on, up to 0.95.
-CREATE TABLE pairs AS
 WITH acts AS (
     SELECT DISTINCT receiver AS target, block_time // 60 AS minute, sender AS id
     FROM moves
-    WHERE sender NOT IN (FROM hubs)
+    WHERE sender NOT IN (SELECT id FROM hubs)
 ),
 counted AS (
     SELECT target, id, count(*) AS acts
     FROM acts
-    GROUP BY ALL
+    GROUP BY target, id
     HAVING count(*) >= 3
 ),
 together AS (
-    SELECT target, minute, id
+    SELECT acts.target, acts.minute, acts.id
     FROM acts
-    SEMI JOIN counted USING (target, id)
-    QUALIFY count(*) OVER (PARTITION BY target, minute) BETWEEN 2 AND 20
+    SEMI JOIN counted ON counted.target = acts.target AND counted.id = acts.id
+    QUALIFY count(*) OVER (PARTITION BY acts.target, acts.minute) BETWEEN 2 AND 20
 ),
 met AS (
-    SELECT one.target, one.id AS a, other.id AS b, count(*) AS times, min(one.minute) * 60 AS first, max(one.minute) * 60 AS last
+    SELECT
+        one.target,
+        one.id AS a,
+        other.id AS b,
+        count(*) AS times,
+        min(one.minute) * 60 AS first_time,
+        max(one.minute) * 60 AS last_time
     FROM together AS one
     JOIN together AS other ON one.target = other.target AND one.minute = other.minute AND one.id < other.id
-    GROUP BY ALL
+    GROUP BY one.target, one.id, other.id
     HAVING count(*) >= 3
 )
-SELECT a, b, least(0.95, 1 - 0.5 ** (times - 1)) AS confidence, times AS transfers, first AS first_time, last AS last_time
+SELECT
+    met.a,
+    met.b,
+    least(0.95, 1 - 0.5 ** (met.times - 1)) AS confidence,
+    met.times AS transfers,
+    met.first_time,
+    met.last_time
 FROM met
-JOIN counted AS of_a ON of_a.target = met.target AND of_a.id = a
-JOIN counted AS of_b ON of_b.target = met.target AND of_b.id = b
-WHERE 2 * times >= least(of_a.acts, of_b.acts);
+JOIN counted AS of_a ON of_a.target = met.target AND of_a.id = met.a
+JOIN counted AS of_b ON of_b.target = met.target AND of_b.id = met.b
+WHERE 2 * met.times >= least(of_a.acts, of_b.acts)

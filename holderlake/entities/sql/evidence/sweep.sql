@@ -1,37 +1,45 @@
 -- A wallet and 3 wallets or more whose last transfer goes to it and empties them: they sent at least nine tenths of what
 -- they received of the token. Confidence: 0.7.
-INSERT INTO links
 WITH lasts AS (
-    SELECT sender AS id, unnest(arg_max({collector: receiver, token: token}, (block_time, tx, receiver))), max(block_time) AS time
+    SELECT
+        sender AS id,
+        arg_max(receiver, (block_time, coalesce(tx, 0), receiver, token)) AS collector,
+        arg_max(token, (block_time, coalesce(tx, 0), receiver, token)) AS token,
+        max(block_time) AS time
     FROM moves
-    WHERE sender NOT IN (FROM hubs)
+    WHERE block_time IS NOT NULL AND sender NOT IN (SELECT id FROM hubs)
     GROUP BY sender
 ),
 gathered AS (
+    SELECT id, collector, token, time
     FROM lasts
-    WHERE collector NOT IN (FROM hubs)
+    WHERE collector NOT IN (SELECT id FROM hubs)
     QUALIFY count(*) OVER (PARTITION BY collector) >= 3
 ),
 totals AS (
     SELECT id, sum(received) AS received, sum(sent) AS sent
     FROM (
-        SELECT receiver AS id, value AS received, 0 AS sent
+        SELECT moves.receiver AS id, moves.value AS received, 0 AS sent
         FROM moves
         SEMI JOIN gathered ON gathered.id = moves.receiver AND gathered.token = moves.token
         UNION ALL
-        SELECT sender, 0, value
+        SELECT moves.sender, 0, moves.value
         FROM moves
         SEMI JOIN gathered ON gathered.id = moves.sender AND gathered.token = moves.token
-    )
+    ) AS flows
     GROUP BY id
 ),
 swept AS (
-    SELECT collector, id, time
+    SELECT gathered.collector, gathered.id, gathered.time
     FROM gathered
-    JOIN totals USING (id)
-    WHERE received > 0 AND sent >= 0.9 * received
-    QUALIFY count(*) OVER (PARTITION BY collector) >= 3
+    JOIN totals ON totals.id = gathered.id
+    WHERE totals.received > 0 AND totals.sent >= 0.9 * totals.received
+    QUALIFY count(*) OVER (PARTITION BY gathered.collector) >= 3
+),
+members AS (
+    SELECT collector, id, 1 AS transfers, time AS first_time, time AS last_time FROM swept
+    UNION ALL
+    SELECT collector, collector, count(*), min(time), max(time) FROM swept GROUP BY collector
 )
-SELECT 'sweep', collector, id, collector, 0.7, 1, time, time FROM swept
-UNION ALL
-SELECT 'sweep', collector, collector, collector, 0.7, count(*), min(time), max(time) FROM swept GROUP BY collector;
+SELECT collector AS link, id, collector AS through, 0.7 AS confidence, transfers, first_time, last_time
+FROM members

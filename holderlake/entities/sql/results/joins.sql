@@ -1,12 +1,11 @@
 -- Pairs (a, b) of wallets that the preset joins, and their confidence: each wallet of a group with its strongest one, so
 -- that the pairs of a higher confidence connect the same wallets as the evidence of that confidence.
-CREATE OR REPLACE TABLE joins AS
 WITH evidence AS (
     SELECT
-        id,
+        links.id,
         kinds.family,
         dense_rank() OVER (ORDER BY links.kind, links.link) AS fact,
-        confidence
+        links.confidence
     FROM links
     JOIN kinds ON kinds.kind = links.kind
 ),
@@ -17,7 +16,7 @@ agreed AS (
     UNION ALL
     SELECT id, fact, fact, confidence
     FROM evidence
-    WHERE getvariable('families') = 1
+    WHERE $families = 1
 ),
 enough AS (
     SELECT
@@ -25,12 +24,11 @@ enough AS (
         other,
         id,
         confidence,
-        first_value(id) OVER (PARTITION BY fact, other ORDER BY confidence DESC, id) AS first
+        first_value(id) OVER (PARTITION BY fact, other ORDER BY confidence DESC, id) AS strongest
     FROM agreed
-    WHERE confidence >= getvariable('confidence')
+    WHERE confidence >= $confidence
 )
-SELECT first AS a, id AS b, max(confidence) AS confidence
+SELECT strongest AS a, id AS b, max(confidence) AS confidence
 FROM enough
-WHERE first <> id
-GROUP BY ALL
-ORDER BY ALL;
+WHERE strongest <> id
+GROUP BY strongest, id

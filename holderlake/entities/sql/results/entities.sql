@@ -1,26 +1,26 @@
 -- The entities, as in the file entities.parquet.
 WITH strongest AS (
     SELECT id, max(confidence) AS confidence
-    FROM (SELECT a AS id, confidence FROM joins UNION ALL SELECT b, confidence FROM joins)
+    FROM (SELECT a AS id, confidence FROM joins UNION ALL SELECT b, confidence FROM joins) AS ends
     GROUP BY id
 ),
 evidence AS (
-    SELECT id, list_sort(list(DISTINCT kind)) AS kinds
+    SELECT links.id, list_sort(list(DISTINCT links.kind)) AS kinds
     FROM links
-    SEMI JOIN members USING (id)
-    GROUP BY id
+    SEMI JOIN members ON members.id = links.id
+    GROUP BY links.id
 )
 SELECT
     named.address AS entity,
     wallets.address,
-    count(*) OVER (PARTITION BY root) AS wallets,
+    count(*) OVER (PARTITION BY members.root) AS wallets,
     strongest.confidence,
     evidence.kinds,
-    getvariable('preset') AS preset,
-    getvariable('as_of') AS as_of
+    $preset AS preset,
+    CAST($as_of AS BIGINT) AS as_of
 FROM members
 JOIN wallets ON wallets.id = members.id
-JOIN wallets AS named ON named.id = root
+JOIN wallets AS named ON named.id = members.root
 JOIN strongest ON strongest.id = members.id
 JOIN evidence ON evidence.id = members.id
 ORDER BY entity, wallets.address

@@ -1,0 +1,6 @@
+-- Addresses that join no wallets.
+SELECT id FROM degrees WHERE counterparties > $counterparties
+UNION
+SELECT id FROM wallets JOIN marked ON marked.address = wallets.address
+UNION
+SELECT sender FROM passed
