@@ -1,12 +1,15 @@
-"""Python processes that tests start, with text pipes."""
+"""Python processes that tests start, with text pipes, and waiting for what they do."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, TypeVar
+
+import httpx
 
 ROOT: Final = Path(__file__).parents[1]
 PIPE: Final = subprocess.PIPE
@@ -14,6 +17,10 @@ DEVNULL: Final = subprocess.DEVNULL
 STDOUT: Final = subprocess.STDOUT
 HOLDERLAKE: Final = "from pipelines.cli.main import main; main()"
 
+PATIENCE: Final = 300.0
+"""Seconds to wait for another process: on a machine that also runs other tests, a start can take a minute."""
+
+T = TypeVar("T")
 Process = subprocess.Popen[str]
 Ended = subprocess.CompletedProcess[str]
 Stream = IO[str] | int | None
@@ -44,3 +51,22 @@ def start_holderlake(
 ) -> Process:
     """Start the command ``holderlake``."""
     return start(HOLDERLAKE, *arguments, env=env, cwd=cwd, stdin=DEVNULL, stdout=stdout, stderr=stderr)
+
+
+def wait_until(
+    found: Callable[[], T], process: subprocess.Popen[Any] | None = None, log: Callable[[], str] = lambda: ""
+) -> T:
+    """Return the first true result of ``found``. A refused connection counts as false.
+
+    Raises ``AssertionError`` if the process ends, and ``TimeoutError`` after ``PATIENCE``, with the text of ``log``.
+    """
+    give_up_at = time.monotonic() + PATIENCE
+    while time.monotonic() < give_up_at:
+        assert process is None or process.poll() is None, f"the process ended: {log()}"
+        try:
+            if result := found():
+                return result
+        except httpx.TransportError:
+            pass
+        time.sleep(0.02)
+    raise TimeoutError(log())

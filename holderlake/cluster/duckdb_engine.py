@@ -1,4 +1,4 @@
-"""The cluster's SQL on DuckDB in this process, for small data and to check the results of Spark."""
+"""The SQL of indexing and of entities on DuckDB in this process, for small data and to check the results of Spark."""
 
 from __future__ import annotations
 

@@ -21,10 +21,12 @@ from pyiceberg.typedef import Record
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import parse_partition, to_unix
 from holderlake.lake.manifests import TableFile
+from holderlake.storage.sqlite import use_write_ahead_log
 
 NAMESPACE: Final = "holderlake"
 _CATALOG: Final = "catalog.sqlite"
 _MICROSECONDS: Final = 1_000_000
+_BUSY_SECONDS: Final = 30.0
 
 
 def open_catalog(folder: Path, address: str | None) -> Catalog:
@@ -37,7 +39,7 @@ def open_catalog(folder: Path, address: str | None) -> Catalog:
     folder = folder.resolve()
     if address is None:
         with closing(sqlite3.connect(folder / _CATALOG)) as database:
-            database.execute("PRAGMA journal_mode = WAL")  # so that readers never hold up the writer
+            use_write_ahead_log(database, _BUSY_SECONDS)
     uri = address or f"sqlite:///{folder / _CATALOG}"
     kind = "rest" if uri.startswith("http") else "sql"
     catalog = load_catalog(NAMESPACE, type=kind, uri=uri, warehouse=folder.as_uri())

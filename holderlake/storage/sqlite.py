@@ -59,7 +59,7 @@ class Database:
             if version and found and found > version:
                 self._db.close()
                 raise DatabaseError(too_new(path, found, version))
-            _use_write_ahead_log(self._db)
+            use_write_ahead_log(self._db, _BUSY_SECONDS)
             self._db.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
             for statement in schema:
@@ -125,14 +125,18 @@ def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -
     return DatabaseError(f"{path} cannot be used: {error}; check that its folder exists and can be written to")
 
 
-def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Turn on write-ahead logging. Retry for 30 seconds: SQLite fails while another process creates the file."""
-    give_up_at = time.monotonic() + _BUSY_SECONDS
+def use_write_ahead_log(db: sqlite3.Connection, busy_seconds: float) -> None:
+    """Set the journal mode of the connection's file to WAL, so that readers and the writer never wait for each other.
+
+    It tries again for up to ``busy_seconds``, because SQLite does not wait while another process creates the file. The
+    file stores the mode. Raises ``sqlite3.DatabaseError``.
+    """
+    give_up_at = time.monotonic() + busy_seconds
     while True:
         try:
             db.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+            if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
                 raise
             time.sleep(0.01)

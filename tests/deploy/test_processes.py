@@ -9,8 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +20,7 @@ from dagster import AssetKey, DagsterInstance, StaticPartitionsDefinition, asset
 from sqlalchemy import make_url
 
 from holderlake.lake.lake import Lake
-from tests.processes import ROOT
+from tests.processes import ROOT, wait_until
 from tests.real import missing
 
 SETTINGS: Final = ROOT / "deploy" / "dagster"
@@ -84,7 +83,7 @@ def test_webserver_daemon_and_code_server_run_one_job_of_a_pool_after_the_other(
         instance.event_log_storage.set_concurrency_slots("provider", 1)
     with stack(environment | {"DAGSTER_HOME": str(dagster_home)}, tmp_path) as port:
         runs = [launch(port, day) for day in DAYS]
-        wait_for(lambda: all(state(port, run)["status"] in ("SUCCESS", "FAILURE") for run in runs))
+        wait_until(lambda: all(state(port, run)["status"] in ("SUCCESS", "FAILURE") for run in runs))
         first, second = sorted((state(port, run) for run in runs), key=lambda run: run["startTime"])
     assert [first["status"], second["status"]] == ["SUCCESS"] * 2, (tmp_path / "code.out").read_text()[-4_000:]
     assert first["endTime"] <= second["startTime"]
@@ -135,10 +134,10 @@ def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
 
         location = ("-m", "pipelines.definitions", "--location-name", "holderlake")
         start("code", "dagster", "code-server", "start", "-h", "127.0.0.1", "-p", str(code), *location)
-        wait_for(lambda: "Started Dagster code proxy server" in (folder / "code.out").read_text())
+        wait_until(lambda: "Started Dagster code proxy server" in (folder / "code.out").read_text())
         start("daemon", "dagster-daemon", "run")
         start("webserver", "dagster-webserver", "-h", "127.0.0.1", "-p", str(web))
-        wait_for(lambda: answers(f"http://127.0.0.1:{web}/server_info"))
+        wait_until(lambda: answers(f"http://127.0.0.1:{web}/server_info"))
         yield web
 
 
@@ -163,13 +162,6 @@ def answers(url: str) -> bool:
         return httpx.get(url).is_success
     except httpx.TransportError:
         return False
-
-
-def wait_for(is_so: Callable[[], bool], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def free_port() -> int:

@@ -70,12 +70,8 @@ class Customer:
         """Hundredths of a credit that were billed, after open reservations are settled."""
         key = self.keys.find(self.secret)
         assert key is not None
-        for _ in range(1_000):
-            balance = self.keys.balance(key.id)
-            if not balance.reserved:
-                return balance.spent
-            time.sleep(0.01)
-        raise TimeoutError("a reservation is not settled")
+        processes.wait_until(lambda: not self.keys.balance(key.id).reserved)
+        return self.keys.balance(key.id).spent
 
     @property
     def billed(self) -> Counter[str]:
@@ -96,19 +92,8 @@ def service_of(folder: Path, accounts: Path) -> Iterator[Service]:
         process = processes.start(_SERVE, *arguments, stderr=processes.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
-        _wait_until_open(f"http://127.0.0.1:{port}", process)
+        processes.wait_until(lambda: httpx.get(f"http://127.0.0.1:{port}/health", verify=False), process)
         yield Service(f"http://127.0.0.1:{port}", keys)
-
-
-def _wait_until_open(base_url: str, process: Process) -> None:
-    for _ in range(600):
-        try:
-            httpx.get(f"{base_url}/health", verify=False)
-            return
-        except httpx.TransportError:
-            assert process.poll() is None, "the service could not start"
-            time.sleep(0.05)
-    raise TimeoutError("the service did not open its port")
 
 
 @dataclass(frozen=True)

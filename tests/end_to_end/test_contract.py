@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +33,7 @@ from holderlake.provider import errors
 from holderlake.provider.client import ProviderClient
 from holderlake.provider.fetcher import Provider, Response
 from holderlake.provider.ledger.ledger import CreditLedger
+from tests.processes import wait_until
 from tests.sample import the_world
 
 WORLD = the_world()
@@ -70,12 +70,8 @@ def session(sample_service: Any, tmp_path: Path) -> Iterator[Session]:
 
 def _billed(service: Any, secret: str) -> int:
     key = service.keys.find(secret)
-    for _ in range(500):  # an answer is booked just after it has gone out
-        balance = service.keys.balance(key.id)
-        if not balance.reserved:
-            return int(balance.spent)
-        time.sleep(0.01)
-    raise TimeoutError("something stays reserved")
+    wait_until(lambda: not service.keys.balance(key.id).reserved)  # an answer is booked just after it has gone out
+    return int(service.keys.balance(key.id).spent)
 
 
 HISTORY = MapOptions(timestamp=PAST)

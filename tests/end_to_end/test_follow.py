@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +16,10 @@ from holderlake.local.nodes.followers import followers
 from tests.chain.anvil import Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
 from tests.end_to_end.test_real_chain import Trade, balances_of, environment
-from tests.processes import PIPE, start_holderlake
+from tests.processes import PATIENCE, PIPE, start_holderlake, wait_until
 from tests.receiver import Receiver
 
 BLOCKS = 12
-PATIENCE = 60.0
-
-
-def wait_for(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not found():
-        assert time.monotonic() < deadline, "it did not follow"
-        time.sleep(0.05)
 
 
 def test_the_store_follows_new_blocks_and_reorganisations(anvil: Anvil, tmp_path: Path) -> None:
@@ -54,10 +44,10 @@ def test_the_store_follows_new_blocks_and_reorganisations(anvil: Anvil, tmp_path
         snapshot = anvil.rpc("evm_snapshot")
         if number % 4 == 3:
             anvil.mine([call("Coin", coin, "mint", people[1], 1 + number)] * 3)
-            wait_for(equal)
+            wait_until(equal)
             assert anvil.rpc("evm_revert", snapshot)
         anvil.mine_many(trade.blocks(2, 100))
-        wait_for(equal)
+        wait_until(equal)
 
     while sum(report["reorgs"] for report in reports) < BLOCKS // 4:  # it prints after it has stored
         reports.append(json.loads(process.stdout.readline()))
@@ -102,10 +92,10 @@ def test_alerts_and_undone_rows_follow_the_head(anvil: Anvil, tmp_path: Path) ->
         assert json.loads(process.stdout.readline())["added"] == 1
         before = anvil.rpc("evm_snapshot")
         anvil.mine([call("Coin", coin, "mint", second, 5)])
-        wait_for(lambda: len(receiver.posts) == 1)
+        wait_until(lambda: len(receiver.posts) == 1)
         assert anvil.rpc("evm_revert", before)
         anvil.mine([call("Coin", coin, "mint", first, 1)])
-        wait_for(lambda: len(receiver.posts) == 2)
+        wait_until(lambda: len(receiver.posts) == 2)
         (state,) = followers(tmp_path / "engine")
         assert state.is_running
         process.send_signal(signal.SIGINT)

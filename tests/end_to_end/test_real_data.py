@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
@@ -21,7 +20,7 @@ import pytest
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix, to_unix
 from tests.commands import holderlake
-from tests.processes import Process, start_holderlake
+from tests.processes import start_holderlake, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -70,24 +69,13 @@ def server(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     process = start_holderlake("serve", "--port", str(port), env=home.environment, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
-        _wait_for(url, process)
+        wait_until(lambda: httpx.get(f"{url}/v0/chains", verify=False), process)
         yield url, key
     finally:
         process.terminate()
         process.wait(20)
         log.close()
     assert key not in (home.folder / "serve.log").read_text()
-
-
-def _wait_for(url: str, process: Process) -> None:
-    for _ in range(300):
-        assert process.poll() is None, "the service ended"
-        try:
-            httpx.get(f"{url}/v0/chains", verify=False)
-            return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    raise AssertionError("the service did not answer")
 
 
 def _instants(rows: list[dict[str, Any]]) -> list[datetime]:

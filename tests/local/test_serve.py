@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from holderlake.local.accounts import open_keys, wait_for_keys
 from holderlake.settings import Settings, SettingsError, load_settings
 from tests.commands import holderlake
 from tests.postgres import PostgresServer
+from tests.processes import wait_until
 
 Write = Callable[[str], Path]
 
@@ -172,15 +172,7 @@ class Command:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Return when the condition is true; fail if the process ends."""
-        for _ in range(600):
-            assert self.running.poll() is None, self.log.read_text()
-            try:
-                if condition():
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.05)
-        raise TimeoutError(self.log.read_text())
+        wait_until(condition, self.running, self.log.read_text)
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the log's lines, all of them JSON."""

@@ -9,9 +9,11 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
+import httpx
 import pytest
 
 from holderlake.service.billing.keys import KeyStore
@@ -64,20 +66,8 @@ def _processes(folder: Path, ledger: str, count: int, per_minute: int = 10_000) 
             stack.callback(process.kill)
             started.append((f"http://127.0.0.1:{port}", process))
         for base_url, process in started:
-            asyncio.run(_wait_until_open(base_url, process))
+            processes.wait_until(partial(httpx.get, f"{base_url}/health", verify=False), process)
         yield started
-
-
-async def _wait_until_open(base_url: str, process: Process) -> None:
-    async with aiohttp.ClientSession() as http:
-        for _ in range(600):
-            try:
-                async with http.get(f"{base_url}/health"):
-                    return
-            except aiohttp.ClientConnectionError:
-                assert process.poll() is None, "the service could not start"
-                await asyncio.sleep(0.05)
-    raise TimeoutError("the service did not open its port")
 
 
 async def _ask(base_urls: Sequence[str], secret: str, requests: int, victim: Process | None = None) -> Counter[str]:

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -77,15 +76,7 @@ class Process:
 
     def wait_until(self, true: Callable[[], Any]) -> Any:
         """Return the first true result of the function."""
-        for _ in range(600):
-            assert self.running.poll() is None, self.log.read_text()
-            try:
-                if found := true():
-                    return found
-            except httpx.TransportError:
-                pass
-            time.sleep(0.05)
-        raise TimeoutError(self.log.read_text())
+        return started.wait_until(true, self.running, self.log.read_text)
 
     def processes(self) -> set[int]:
         """Return the ids of processes that answer a few requests."""
@@ -206,8 +197,7 @@ def test_running_request_is_answered_before_the_end(
         slow = callers.submit(process.get, f"/slow?until={awaited}")
         process.wait_until(lambda: process.metric("holderlake_requests_in_progress") == 2)
         process.running.send_signal(stop)
-        while not process.is_refused():
-            time.sleep(0.02)
+        started.wait_until(process.is_refused)
         assert not slow.done()
         awaited.touch()
         assert slow.result().text == "answered in full"
@@ -234,8 +224,7 @@ def test_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
         callers.submit(process.get, "/thread")
         process.wait_until(lambda: process.metric("holderlake_requests_in_progress") == 2)
         process.running.send_signal(signal.SIGINT)
-        while not process.is_refused():
-            time.sleep(0.02)
+        started.wait_until(process.is_refused)
         process.running.send_signal(signal.SIGINT)
         assert process.ended()[0] == 130
 
@@ -262,11 +251,7 @@ def test_killed_process_is_replaced(two: Process) -> None:
 def test_processes_end_with_their_supervisor(serve: Serve) -> None:
     process = serve(1)
     process.running.kill()
-    for _ in range(600):
-        if process.is_refused():
-            return
-        time.sleep(0.05)
-    raise AssertionError("the port still accepts connections")
+    started.wait_until(process.is_refused)
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ from holderlake.engine.catalog.tokens import folded, save_words
 from holderlake.engine.errors import BadSource, DamagedCatalog, UnusableStore
 from holderlake.engine.files.disk_errors import REBUILD, sqlite_failures
 from holderlake.engine.records import Key
+from holderlake.storage.sqlite import use_write_ahead_log
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def _connect(root: Path) -> sqlite3.Connection:
     with sqlite_failures(root / CATALOG):
         connection = sqlite3.connect(root / CATALOG, timeout=_BUSY_SECONDS, check_same_thread=False)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            use_write_ahead_log(connection, _BUSY_SECONDS)
             connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
             connection.close()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
 from holderlake.service.database.errors import DatabaseUnavailable, KeysBusy
+from holderlake.storage.sqlite import use_write_ahead_log
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Database:
         else:
             path = self.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._translated(lambda: use_write_ahead_log(path, busy_seconds))
+            self._translated(lambda: make_sqlite_file(path, busy_seconds))
             self._engine = self._single = sqlite_engine(url, busy_seconds)
             self._reading = self._engine.execution_options(only_reads=True)
 
@@ -191,24 +191,10 @@ def _begin_sqlite(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def use_write_ahead_log(path: Path, busy_seconds: float) -> None:
-    """Set the journal mode of a SQLite file to WAL. The file stores the mode.
-
-    It tries again for up to ``busy_seconds``, because SQLite does not wait while other processes create the same file.
-    """
-    deadline = time.monotonic() + busy_seconds
-    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
-    try:
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-    finally:
-        connection.close()
+def make_sqlite_file(path: Path, busy_seconds: float) -> None:
+    """Make a SQLite file with a write-ahead log, if it is missing. ``busy_seconds`` limits the wait for locks."""
+    with closing(sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)) as connection:
+        use_write_ahead_log(connection, busy_seconds)
 
 
 def postgresql_engine(url: sa.URL, busy_seconds: float, is_pooled: bool = True) -> sa.Engine:

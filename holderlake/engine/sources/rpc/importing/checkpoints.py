@@ -18,8 +18,10 @@ from typing import Final
 from holderlake.engine.errors import BadSource, UnusableStore
 from holderlake.engine.sources.rpc.importing.intervals import Interval, merged
 from holderlake.storage.locks import locked
+from holderlake.storage.sqlite import use_write_ahead_log
 
 _FILE: Final = "nodes.sqlite"
+_BUSY_SECONDS: Final = 60.0
 _PATIENCE: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS chains (chain TEXT PRIMARY KEY, evm_id INTEGER NOT NULL);
@@ -59,9 +61,9 @@ class Checkpoints:
         self._root = root
         self._chain = chain
         # one thread at a time uses it, but different ones
-        self._database = sqlite3.connect(root / _FILE, timeout=60, check_same_thread=False)
+        self._database = sqlite3.connect(root / _FILE, timeout=_BUSY_SECONDS, check_same_thread=False)
         try:
-            self._database.execute("PRAGMA journal_mode = WAL")
+            use_write_ahead_log(self._database, _BUSY_SECONDS)
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.executescript(_SCHEMA)
         except sqlite3.DatabaseError as error:
