@@ -2,7 +2,7 @@
 
     python -m benchmarks.clusters                          # worlds of 400 owners with decoys, all presets
     python -m benchmarks.clusters --groups FOLDER          # groups.parquet, edges.parquet and labels.parquet
-    python -m benchmarks.clusters --wallets 1000000        # seconds and memory of 20 transfers a wallet
+    python -m benchmarks.clusters --wallets 1000000        # seconds and memory of 20 transfers a wallet, and one map
 
 Precision is the part of the pairs of wallets in one entity that have one owner; recall is the part of the pairs with
 one owner that are in one entity. Wallets whose owner is not known do not count. Of published groups, only pairs count
@@ -22,18 +22,72 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from statistics import median
 from typing import Final
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.worlds import WAYS, World, make_world, write_crowd
+from benchmarks.worlds import BEGIN, WAYS, YEAR, World, make_world, write_crowd
+from holderlake.contract import exact_json
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.extra_requests import OwnersOptions, OwnersRequest
+from holderlake.contract.requests import MapOptions, MapRequest
+from holderlake.contract.times import from_unix
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
+from holderlake.entities.clusters import FOLDER
 from holderlake.entities.kinds import KINDS
 from holderlake.entities.links import ENTITIES, LINKS, MARKED, find_entities
 from holderlake.entities.presets import PRESETS, Preset
+from holderlake.service.api import extra_answers
+from holderlake.service.api.answers import token_map
 
 _HOPS: Final = 4
+_HELD: Final = """
+WITH gifts AS (
+    SELECT
+        crowd.to_address,
+        CAST(1e12 + hash(crowd.to_address) % 1000000000000 * (CASE WHEN joined THEN 1e6 ELSE 1 END) AS HUGEINT) AS value
+    FROM (SELECT DISTINCT to_address FROM read_parquet($crowd)) AS crowd
+    LEFT JOIN (SELECT address, hash(entity) % 100 = 0 AS joined FROM read_parquet($entities)) AS entities
+        ON entities.address = crowd.to_address
+),
+moves AS (
+    FROM read_parquet($crowd)
+    UNION ALL BY NAME
+    SELECT
+        'eth' AS chain,
+        'native' AS token_address,
+        $zero AS from_address,
+        to_address,
+        value,
+        $begin AS block_time,
+        '0x' || md5(to_address) || md5('mint') AS tx_hash
+    FROM gifts
+)
+SELECT
+    chain,
+    token_address,
+    'native' AS token_standard,
+    from_address,
+    to_address,
+    CAST(value AS VARCHAR) AS value,
+    CAST(NULL AS VARCHAR) AS token_id,
+    block_time // 12 AS block_number,
+    block_time,
+    tx_hash,
+    row_number() OVER () AS log_index,
+    'exact' AS time_kind,
+    'exact' AS log_index_kind,
+    'benchmark' AS source
+FROM moves
+"""
+"""The crowd's transfers, after one mint to each wallet: most to the wallets of a hundredth of the entities."""
+_LIMIT: Final = 500
+_MAPS: Final = 20
 
 
 def score_world(folder: Path, owners: int, seed: int) -> None:
@@ -173,13 +227,13 @@ def _grouped(groups: Mapping[str, object], known: Container[str] | None = None) 
 
 def measure(folder: Path, wallets: int) -> None:
     """Print the seconds and the peak of memory for all links and entities of many transfers."""
-    path = folder / "crowd.parquet"
-    owners = 400
+    path, owners = folder / "crowd.parquet", 400
     with ProcessPoolExecutor(1) as other:  # whose memory does not count
         world = other.submit(write_crowd, path, owners, max(1, wallets // 10_000), 20 * wallets).result()
     marked = _marked(world)
     start, cpu = time.perf_counter(), time.process_time()
-    found = find_entities([str(path)], marked, next(iter(PRESETS.values())), folder)
+    results = folder / "store" / FOLDER
+    found = find_entities([str(path)], marked, next(iter(PRESETS.values())), results)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
@@ -187,8 +241,42 @@ def measure(folder: Path, wallets: int) -> None:
         f"{seconds:.0f} s ({cpu:.0f} s of CPU), at most {peak:.1f} GB, "
         f"{sum(found.links.values()):,} links, {found.entities:,} entities of {found.joined:,} wallets"
     )
-    entity = _entity(folder)
+    entity = _entity(results)
     print("one of its worlds:", _text(*_pairwise(world.owners, entity)))
+    measure_map(folder / "store", path)
+
+
+def measure_map(folder: Path, crowd: Path) -> None:
+    """Print the milliseconds of a map, and of a map with the entities and links of its holders."""
+    at = from_unix(BEGIN + YEAR)
+    with Store(folder) as store:
+        parameters = {
+            "crowd": str(crowd),
+            "entities": str(folder / FOLDER / ENTITIES),
+            "zero": ZERO_ADDRESS,
+            "begin": BEGIN - 1,
+        }
+        with duckdb.connect() as database:
+            rows = database.sql(_HELD, params=parameters).to_arrow_reader(100_000)
+            batches = (batch.cast(TRANSFERS) for batch in rows)
+            store.add_transfers(pa.RecordBatchReader.from_batches(TRANSFERS, batches), "benchmark")
+        of_map = MapRequest(chain="eth", token_address="native", options=MapOptions(limit=_LIMIT))
+        of_links = OwnersRequest(chain="eth", token_address="native", options=OwnersOptions(limit=_LIMIT))
+        spent: dict[str, list[float]] = defaultdict(list)
+        for _ in range(_MAPS + 1):
+            start = time.perf_counter()
+            map_bytes = exact_json.encode(token_map(store, of_map, at).plain())
+            middle = time.perf_counter()
+            shown = extra_answers.owners(store, of_links, at).plain()
+            link_bytes = exact_json.encode(shown)
+            spent["map"].append(middle - start)
+            spent["links"].append(time.perf_counter() - middle)
+    alone, links = (median(spent[part][1:]) * 1_000 for part in ("map", "links"))
+    print(
+        f"map of {_LIMIT} holders: {alone:.1f} ms ({len(map_bytes):,} bytes); with the links of "
+        f"{sum(len(one['holders']) for one in shown['clusters'])} holders in {len(shown['clusters'])} entities: "
+        f"{alone + links:.1f} ms ({len(link_bytes):,} bytes more), ratio {1 + links / alone:.2f}"
+    )
 
 
 def _marked(world: World) -> pa.Table:

@@ -32,6 +32,9 @@ DAY: Final = 86_400
 YEAR: Final = 365 * DAY
 BEGIN: Final = 1_700_000_000
 WAYS: Final = ("disperse", "one by one", "chain", "exchange")
+_SPACE: Final = 10**15
+_STEP: Final = 3**18
+"""Address n has the number n * _STEP % _SPACE, so that addresses made after each other are not sorted by number."""
 _SCHEMA: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("chain", "token_address", "from_address", "to_address")),
@@ -56,7 +59,7 @@ class World:
 
     def address(self) -> str:
         self.made += 1
-        return f"0x{self.made:040d}"
+        return f"0x{self.made * _STEP % _SPACE:040d}"
 
     def wallets(self, count: int, way: str = "decoy") -> list[str]:
         """Return new wallets of one new owner."""
@@ -234,15 +237,21 @@ def write_crowd(path: Path, owners: int, copies: int, transfers: int, seed: int 
     senders, receivers, sent = (_numbers(table[name]) for name in ("from_address", "to_address", "tx_hash"))
     with pq.ParquetWriter(path, _SCHEMA) as file:
         for copy in range(copies):
-            addresses, hashes = copy * world.made, copy * (world.sent + noise)
+            addresses, hashes = copy * world.made * _STEP, copy * (world.sent + noise)
             file.write_table(
-                _rows(senders + addresses, receivers + addresses, table["value"], table["block_time"], sent + hashes)
+                _rows(
+                    (senders + addresses) % _SPACE,
+                    (receivers + addresses) % _SPACE,
+                    table["value"],
+                    table["block_time"],
+                    sent + hashes,
+                )
             )
             popular = (2_000 * draw.random((2, noise)) ** 3).astype(np.int64) + copies * world.made
             ends = np.where(draw.random((2, noise)) < 0.45, popular, draw.integers(0, copies * world.made, (2, noise)))
             file.write_table(
                 _rows(
-                    *ends,
+                    *(ends * _STEP % _SPACE),
                     pa.array(draw.integers(1, 10**12, noise)),
                     pa.array(draw.integers(BEGIN, BEGIN + YEAR, noise)),
                     hashes + world.sent + np.arange(noise),

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holderlake.contract.times import to_unix
-from holderlake.entities.links import ENTITIES, JOINS, LINKS, SEARCHES, connected
+from holderlake.entities.links import JOINS, LINKS, SEARCHES, AnyArray, connected
 
 FOLDER: Final = "entities"
 """The folder of a store that has the files."""
-_JOINS: Final = """
-WITH members AS (
-    FROM read_parquet($entities)
-    WHERE as_of IS NOT DISTINCT FROM $as_of
-),
-concerned AS (
-    SELECT address
-    FROM members
-    SEMI JOIN (FROM members WHERE address IN (SELECT unnest($addresses))) AS asked USING (entity)
-)
-SELECT address, other
-FROM read_parquet($joins)
-SEMI JOIN concerned USING (address)
-WHERE confidence >= $confidence AND as_of IS NOT DISTINCT FROM $as_of
-"""
-_LINKS: Final = """
-SELECT address, kind, link, through, confidence, transfers, first_time, last_time
-FROM read_parquet(?)
-WHERE address IN (SELECT unnest(?)) AND as_of IS NOT DISTINCT FROM ?
-QUALIFY row_number() OVER (PARTITION BY address ORDER BY confidence DESC, kind, link) <= ?
-ORDER BY address, confidence DESC, kind, link
-"""
+_KEPT: Final = 8
+"""Number of searches, and of files of links, of which a process keeps what it read."""
+_ORDER: Final = [("address", "ascending"), ("confidence", "descending"), ("kind", "ascending"), ("link", "ascending")]
 
 
 @dataclass(frozen=True)
@@ -58,44 +42,136 @@ def search_at(folder: Path, at: datetime) -> Known | None:
     return next((one for one in reversed(searches) if one.as_of is not None and one.as_of <= at), searches[0])
 
 
+@dataclass(frozen=True)
+class OpenFile:
+    """A file that is open for reading. Two are equal if they are the same version of the same file."""
+
+    file: BinaryIO = field(compare=False)
+    version: tuple[int, int, int, int]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[OpenFile]:
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
+        yield OpenFile(file, (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size))
+
+
+@dataclass(frozen=True)
+class Joins:
+    """The joins of one search. A wallet is a place in ``addresses``, which are sorted.
+
+    ``ones`` and ``others`` (int64) are the wallets of each join, ``confidence`` is its confidence. For each wallet,
+    ``entity`` (int64) is the least wallet that joins of any confidence connect it to.
+    """
+
+    addresses: AnyArray
+    ones: AnyArray
+    others: AnyArray
+    confidence: AnyArray
+    entity: AnyArray
+
+    def around(self, wallets: AnyArray, confidence: float) -> tuple[AnyArray, AnyArray]:
+        """Return the joins of at least a confidence in the entities of these wallets, as two arrays of wallets."""
+        concerned = np.zeros(len(self.addresses), np.bool_)
+        concerned[self.entity[wallets]] = True
+        chosen = concerned[self.entity[self.ones]] & (self.confidence >= confidence)
+        return self.ones[chosen], self.others[chosen]
+
+
 def entities_among(folder: Path, known: Known, addresses: Collection[str], confidence: float) -> list[list[str]]:
     """Return the groups of two addresses or more that joins of at least ``confidence`` connect, also over others.
 
     ``known`` is the search whose joins count. Within a group the order is that of ``addresses``, and groups are in the
     order of their first address.
     """
-    with duckdb.connect() as database:
-        parameters = {
-            "entities": str(folder / ENTITIES),
-            "joins": str(folder / JOINS),
-            "as_of": known.as_of,
-            "addresses": list(addresses),
-            "confidence": confidence,
-        }
-        joins = database.sql(_JOINS, params=parameters).to_arrow_table()
-    wallets, entities = connected(joins["address"].to_numpy(), joins["other"].to_numpy())
-    entity = dict(zip(wallets.tolist(), entities.tolist(), strict=True))
-    groups: dict[str, list[str]] = defaultdict(list)
+    with _opened(folder / JOINS) as opened:
+        joins = _joins(opened, known.as_of)
+    asked = _bytes(addresses)
+    places = np.searchsorted(joins.addresses, asked)
+    is_joined = places < np.searchsorted(joins.addresses, asked, "right")
+    values, roots = connected(*joins.around(places[is_joined], confidence))
+    entity = dict(zip(joins.addresses[values].tolist(), roots.tolist(), strict=True))
+    groups: dict[int, list[str]] = defaultdict(list)
     for address in addresses:
-        if address in entity:
-            groups[entity[address]].append(address)
+        if (found := entity.get(address.encode())) is not None:
+            groups[found].append(address)
     return [group for group in groups.values() if len(group) > 1]
+
+
+@lru_cache(_KEPT)
+def _joins(opened: OpenFile, as_of: datetime | None) -> Joins:
+    table = pq.read_table(opened.file, filters=_is_as_of(as_of))
+    ends = pa.chunked_array([*table["address"].chunks, *table["other"].chunks], pa.string())
+    coded = ends.combine_chunks().dictionary_encode()
+    order = pc.sort_indices(coded.dictionary)
+    ones, others = np.split(np.argsort(order.to_numpy())[coded.indices.to_numpy()], 2)
+    _, entity = connected(ones, others)
+    addresses = _bytes(coded.dictionary.take(order).to_pylist())
+    return Joins(addresses, ones, others, table["confidence"].to_numpy(), entity)
 
 
 def links_of(folder: Path, known: Known, addresses: Collection[str], most: int) -> pa.Table:
     """Return the strongest links of each address that the search ``known`` found, at most ``most`` of each.
 
-    The columns are those of ``links.LINKS``.
+    The columns are those of ``links.LINKS``. Only row groups of the file that may have the addresses are read.
     """
-    with duckdb.connect() as database:
-        parameters = [str(folder / LINKS), list(addresses), known.as_of, most]
-        return database.sql(_LINKS, params=parameters).to_arrow_table()
+    with _opened(folder / LINKS) as opened:
+        groups = _row_groups(opened)
+        parquet = pq.ParquetFile(opened.file, metadata=groups.metadata)
+        rows = parquet.read_row_groups(groups.having(addresses, known.as_of))
+    wanted = pc.field("address").isin(pa.array(addresses, pa.string())) & _is_as_of(known.as_of)
+    rows = rows.filter(wanted).sort_by(_ORDER)
+    _, first, address = np.unique(rows["address"].to_numpy(), return_index=True, return_inverse=True)
+    return rows.filter(pa.array(np.arange(rows.num_rows) - first[address] < most))
 
 
-def plain(table: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as plain data, with times in unix seconds."""
-    rows: list[dict[str, Any]] = table.to_pylist()
-    for row in rows:
-        for name in ("first_time", "last_time"):
-            row[name] = None if row[name] is None else to_unix(row[name])
+@dataclass(frozen=True)
+class RowGroups:
+    """The row groups of a file of links: the least and the last address (bytes) of each, and its instant (UTC)."""
+
+    metadata: pq.FileMetaData
+    least: AnyArray
+    last: AnyArray
+    as_of: list[datetime | None]
+
+    def having(self, addresses: Collection[str], as_of: datetime | None) -> list[int]:
+        """Return the numbers of the row groups of an instant that may have some of the addresses."""
+        asked = np.sort(_bytes(addresses))
+        may_have = np.searchsorted(asked, self.least, "left") < np.searchsorted(asked, self.last, "right")
+        return [number for number in np.flatnonzero(may_have).tolist() if self.as_of[number] == as_of]
+
+
+@lru_cache(_KEPT)
+def _row_groups(opened: OpenFile) -> RowGroups:
+    metadata = pq.ParquetFile(opened.file).metadata
+    column = {name: number for number, name in enumerate(metadata.schema.names)}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    addresses = [group.column(column["address"]).statistics for group in groups]
+    times = [group.column(column["as_of"]).statistics for group in groups]
+    return RowGroups(
+        metadata,
+        _bytes([one.min for one in addresses]),
+        _bytes([one.max for one in addresses]),
+        [one.min if one.has_min_max else None for one in times],
+    )
+
+
+def _bytes(texts: Iterable[str]) -> AnyArray:
+    return np.array([text.encode() for text in texts], np.bytes_)
+
+
+def _is_as_of(as_of: datetime | None) -> pc.Expression:
+    column = pc.field("as_of")
+    return column.is_null() if as_of is None else column == pa.scalar(as_of, pa.timestamp("us"))
+
+
+def plain(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """Return links as plain data by address, with times in unix seconds."""
+    seconds = {name: table[name].cast(pa.timestamp("s")).cast(pa.int64()) for name in ("first_time", "last_time")}
+    for name, column in seconds.items():
+        table = table.set_column(table.column_names.index(name), name, column)
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.to_pylist():
+        rows[row["address"]].append(row)
     return rows

@@ -122,7 +122,9 @@ _FACTS: Final = (
     "funded",
 )
 """The statements whose tables all kinds of evidence read. A statement comes after all statements that it uses."""
-_GROUP_ROWS: Final = 122_880
+_BATCH_ROWS: Final = 122_880
+_GROUP_ROWS: Final = 512
+"""Rows of a row group. Groups are small, as a reader of few addresses needs few of them."""
 _SPILL: Final = ".entities-"
 _SPILL_LOCK: Final = "lock"
 _ADDRESS: Final = "CASE WHEN {0} ILIKE '0x%' THEN lower({0}) ELSE {0} END AS {0}"
@@ -216,7 +218,9 @@ def find_on(
     with ExitStack() as stack:
         writers = {
             name: stack.enter_context(
-                pq.ParquetWriter(stack.enter_context(whole_file(folder / name)), schema, compression="zstd")
+                pq.ParquetWriter(
+                    stack.enter_context(whole_file(folder / name)), schema, compression="lz4", use_dictionary=["kind"]
+                )
             )
             for name, (_, schema) in _FILES.items()
         }
@@ -231,8 +235,8 @@ def find_on(
             }
             _search(engine, preset, values, times["timed"], advance)
             for name, (query, schema) in _FILES.items():
-                for rows in _row_groups(engine.rows(statement(f"results/{query}"), values)):
-                    writers[name].write_table(_exact(rows, schema))
+                for rows in _batches(engine.rows(statement(f"results/{query}"), values)):
+                    writers[name].write_table(_exact(rows, schema), _GROUP_ROWS)
             advance("entities")
         counted = engine.rows(statement("results/counts"), {})
         return Found(
@@ -314,12 +318,12 @@ def _only(engine: Engine, query: str) -> dict[str, Any]:
     return dict(row)
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows in tables of about ``_GROUP_ROWS`` rows."""
+def _batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows in tables of about ``_BATCH_ROWS`` rows."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(one.num_rows for one in held) >= _GROUP_ROWS:
+        if sum(one.num_rows for one in held) >= _BATCH_ROWS:
             yield pa.Table.from_batches(held)
             held = []
     if held:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holderlake.engine.files.arrays import Arrays, expand_ranges
-from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.numeric.bigint import Array, equal_neighbours
 from holderlake.engine.numeric.hashing import digests_of_few
 
 UNKNOWN: Final = -1
@@ -212,11 +212,13 @@ class Dictionary:
         ``numbers`` are the numbers of the addresses, without repetitions.
         """
         order = np.argsort(self._heads(numbers, 0), kind="stable")
-        alike = _alike(self._heads(numbers[order], 0))
+        alike = equal_neighbours(self._heads(numbers[order], 0))
         if len(alike):  # many begin with the same six hexadecimal digits
             among = order[alike]
             order[alike] = among[np.lexsort((self._heads(numbers[among], 8), self._heads(numbers[among], 0)))]
-            alike = alike[_alike(self._heads(numbers[order[alike]], 0), self._heads(numbers[order[alike]], 8))]
+            alike = alike[
+                equal_neighbours(self._heads(numbers[order[alike]], 0), self._heads(numbers[order[alike]], 8))
+            ]
         if len(alike):
             among = order[alike]
             texts = [text.encode() for text in self.texts(numbers[among])]
@@ -224,10 +226,3 @@ class Dictionary:
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
         return ranks
-
-
-def _alike(*keys: Array) -> Array:
-    """Return the indices of rows that equal the previous or the next row. ``keys`` are the columns of the sorted
-    rows."""
-    same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
-    return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

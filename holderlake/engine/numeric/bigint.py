@@ -145,6 +145,13 @@ def descending_order(limbs: Array, *ties: Array) -> Array:
     return np.lexsort((*reversed(ties), *keys, ~limbs[:, -1].astype(np.int64)))
 
 
+def equal_neighbours(*keys: Array) -> Array:
+    """Return the indices of rows that equal the previous or the next row. ``keys`` are the columns of the sorted
+    rows."""
+    same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
+    return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
+
+
 def insertion_points(
     keys: Array, rows_at: Callable[[Array], Array], low: Array, high: Array, after_equals: bool = False
 ) -> Array:

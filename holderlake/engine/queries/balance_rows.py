@@ -24,6 +24,7 @@ from holderlake.engine.numeric.bigint import (
     count_positive,
     descending_order,
     digits_to_ints,
+    equal_neighbours,
     fit_width,
     from_digits,
     insertion_points,
@@ -258,8 +259,7 @@ class BalanceReader:
         new = self._now.at(self._now.addresses != self._zero)
         width = max(base.balances.shape[1], new.balances.shape[1])
         new = new._replace(balances=resized(new.balances, width))
-        numbers, which = np.unique(new.addresses, return_inverse=True)
-        new = new.at(descending_order(new.balances, self._dictionary.ranks(numbers)[which]))
+        new = new.at(self._order(new))
         places = self._places_of_new(new, base, start, stop)
         rows = np.empty(stop - start, np.int32)
         rows = rows[: kept_rows(*intervals, stop, left_out, *days, rows)]
@@ -267,6 +267,15 @@ class BalanceReader:
         found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
         merge_rows(base.holders, base.balances, base.first_days, base.end_days, *days, rows, *new, places, *found)
         return found
+
+    def _order(self, rows: Rows) -> Array:
+        """Return the indices that sort rows by descending balance, then address."""
+        order = descending_order(rows.balances)
+        tied = equal_neighbours(*rows.balances[order].T)
+        among = order[tied]
+        numbers, which = np.unique(rows.addresses[among], return_inverse=True)
+        order[tied] = among[descending_order(rows.balances[among], self._dictionary.ranks(numbers)[which])]
+        return order
 
     def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
         """Return for each of the ``new`` rows the row of the base before which it belongs, between ``start`` and

@@ -182,7 +182,7 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
             {
                 "share": sum(shares[address] for address in group),
                 "holders": group,
-                "links": [row for row in rows if row["address"] in group],
+                "links": [row for address in group for row in rows.get(address, ())],
             }
             for group in groups
         ]
