@@ -2,7 +2,7 @@
 
     python -m benchmarks.compare HOME/warehouse.duckdb [--differences 500]
 
-The warehouse is copied, and rows of the copy are changed: an amount or a relationship (transfers), labels, decimals,
+The warehouse is copied, and rows of the copy are changed: an amount or a relationship (transfers), shares, labels, decimals,
 the length of a list, the order of equal amounts, the instant of a list, and thresholds. A token and instant has
 differences of one cause only. Equal warehouses must have none.
 """
@@ -49,13 +49,19 @@ class Planter:
             f"SELECT from_address, to_address FROM grouped_transfers WHERE {_HERE} AND time_node IS NULL "
             "GROUP BY ALL HAVING count(*) = 1"
         )
-        for one, other in self._some(sql, place, 4):
+        changes = (
+            "UPDATE grouped_transfers SET total_transfers = total_transfers + 1",
+            "DELETE FROM grouped_transfers",
+        )
+        for number, (one, other) in enumerate(self._some(sql, place, 4)):
             self.database.execute(
-                f"UPDATE grouped_transfers SET total_transfers = total_transfers + 1 WHERE {_HERE} "
-                "AND from_address = ? AND to_address = ?",
-                [*place, one, other],
+                f"{changes[number % 2]} WHERE {_HERE} AND from_address = ? AND to_address = ?", [*place, one, other]
             )
             self.planted[place, "relationship", f"{one} to {other}"] = "transfers"
+
+    def supply(self, place: Place) -> None:
+        self.database.execute(f"UPDATE holders SET share = share * 0.9 WHERE {_HERE}", place)
+        self.planted[place, "share", ""] = "other supply"
 
     def labels(self, place: Place) -> None:
         for (address,) in self._some(f"SELECT address FROM holders WHERE {_HERE}", place, 6):
@@ -65,6 +71,8 @@ class Planter:
             self.planted[place, "label", str(address)] = "other labels"
 
     def decimals(self, place: Place) -> None:
+        if self._some(f"SELECT 1 FROM holders WHERE {_HERE} AND amount IS NULL", place, 1):
+            return  # amounts beyond 38 digits are text
         self.database.execute(f"UPDATE holders SET amount = amount / 1000, amount_exact = NULL WHERE {_HERE}", place)
         for (address,) in self._some(f"SELECT address FROM holders WHERE {_HERE}", place, 5):
             self.planted[place, "amount", str(address)] = "other decimals"
@@ -118,8 +126,11 @@ class Planter:
                 self.planted[place, "rank", address] = "ties"
 
     def thresholds(self, place: Place) -> None:
+        scored = f"{_HERE} AND service_score IS NOT NULL"
+        if not self._some(f"SELECT 1 FROM maps WHERE {scored}", place, 1):
+            return
         self.database.execute(
-            f"UPDATE maps SET rules = 'other', service_score = service_score + 1 WHERE {_HERE}", place
+            f"UPDATE maps SET rules = 'other', service_score = service_score + 1 WHERE {scored}", place
         )
         self.planted[place, "score", ""] = "other thresholds"
 
@@ -142,6 +153,7 @@ def main() -> None:
             planter.random.shuffle(places)
             ways: list[Callable[[Place], None]] = [
                 planter.transfers,
+                planter.supply,
                 planter.labels,
                 planter.decimals,
                 planter.limits,

@@ -15,7 +15,7 @@ from holderlake.storage.atomic_files import whole_file
 _MOST_ROWS: Final = 50
 _CAUSES: Final = """
 PIVOT (SELECT what, cause FROM differences) ON what IN (
-    'holder', 'amount', 'rank', 'label', 'relationship', 'cluster', 'score'
+    'holder', 'amount', 'share', 'rank', 'label', 'relationship', 'cluster', 'score'
 ) USING count(*) GROUP BY cause ORDER BY cause
 """
 _TOKENS: Final = """

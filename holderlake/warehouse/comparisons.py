@@ -32,15 +32,19 @@ TABLE: Final = Table(
             _column("token_address", pa.string(), "The token's contract address, or native"),
             _column("source_a", pa.string(), "Name of the first source"),
             _column("source_b", pa.string(), "Name of the second source"),
-            _column("what", pa.string(), "holder, amount, rank, label, relationship, cluster, score, or equal"),
-            _column("subject", pa.string(), "The address, the pair of addresses, or a cluster's first members"),
+            _column("what", pa.string(), "holder, amount, share, rank, label, relationship, cluster, score, or equal"),
+            _column(
+                "subject",
+                pa.string(),
+                "The address, the pair of addresses, a cluster's first members; empty for all holders or a score",
+            ),
             _column("a", pa.string(), "Value of the first source as text; null if it has none", required=False),
             _column("b", pa.string(), "Value of the second source as text; null if it has none", required=False),
             _column(
                 "cause",
                 pa.string(),
-                "transfers, other decimals, other labels, other thresholds, other limits, ties, lateness, unknown, or "
-                "none if equal",
+                "transfers, other decimals, other supply, other labels, other thresholds, other limits, ties, lateness, "
+                "unknown, or none if equal",
             ),
             _column("compared_at", INSTANT_TYPE, "Time of the comparison, UTC"),
         ]

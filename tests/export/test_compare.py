@@ -96,6 +96,12 @@ def test_equal_homes_have_no_difference(compare: Compare) -> None:
             [f"UPDATE grouped_transfers SET total_transfers = 9 WHERE {SECOND}"],
             ("relationship", f"{ONE} to {TWO}", "transfers"),
         ),
+        ([f"UPDATE holders SET share = share * 0.9 WHERE {SECOND}"], ("share", "", "other supply")),
+        ([f"UPDATE holders SET share = share * 0.9 WHERE {SECOND} AND rank = 1"], ("share", ONE, "unknown")),
+        (
+            [f"DELETE FROM grouped_transfers WHERE {SECOND} AND from_address = '{ONE}'"],
+            ("relationship", f"{ONE} to {TWO}", "transfers"),
+        ),
         (["UPDATE maps SET rules = 'other', service_score = 1"], ("score", "", "unknown")),
     ],
 )

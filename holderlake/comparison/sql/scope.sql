@@ -31,13 +31,13 @@ later_b AS (
 SELECT
     chain, token_address, timestamp, address,
     log10(CAST(later_a.exact AS DOUBLE) / nullif(CAST(later_b.exact AS DOUBLE), 0)) AS ratio,
-    coalesce(later_a.exact = later_a.next, false) AS stays_a,
-    coalesce(later_b.exact = later_b.next, false) AS stays_b
+    coalesce(later_a.exact = later_a.next, true) AS stays_a,
+    coalesce(later_b.exact = later_b.next, true) AS stays_b
 FROM later_a
 JOIN later_b USING (chain, token_address, timestamp, address)
 WHERE later_a.exact <> later_b.exact;
 
--- decimals: the power of ten between all amounts, if it is one and the same. is_late: the list of one side is the other
+-- amounts: the number of amounts that differ. decimals: the power of ten between all amounts, if it is one and the same. is_late: the list of one side is the other
 -- side's of another instant, and the other side's present amounts stay at its next instant.
 CREATE TABLE scope AS
 WITH ratios AS (
@@ -53,6 +53,7 @@ SELECT
     lists_a.timestamp,
     lists_a.last AS last_a,
     lists_b.last AS last_b,
+    coalesce(amounts, 0) AS amounts,
     CASE
         WHEN amounts > 1 AND most - least < 1e-6 AND abs(round(most)) >= 1 AND abs(most - round(most)) < 1e-6
             THEN round(most)
