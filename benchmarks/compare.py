@@ -2,9 +2,9 @@
 
     python -m benchmarks.compare HOME/warehouse.duckdb [--differences 500]
 
-The warehouse is copied, and rows of the copy are changed: an amount or a relationship (transfers), shares, labels, decimals,
-the length of a list, the order of equal amounts, the instant of a list, and thresholds. A token and instant has
-differences of one cause only. Equal warehouses must have none.
+The warehouse is copied, and rows of the copy are changed: an amount or a relationship (transfers), shares, labels,
+decimals, the length of a list, the order of equal amounts, the instant of a list, and thresholds. A token and instant
+has differences of one cause only. Equal warehouses must have none.
 """
 
 from __future__ import annotations

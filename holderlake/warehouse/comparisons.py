@@ -36,15 +36,15 @@ TABLE: Final = Table(
             _column(
                 "subject",
                 pa.string(),
-                "The address, the pair of addresses, a cluster's first members; empty for all holders or a score",
+                "An address, a pair of addresses, a cluster's first members, or empty: all holders, the score",
             ),
             _column("a", pa.string(), "Value of the first source as text; null if it has none", required=False),
             _column("b", pa.string(), "Value of the second source as text; null if it has none", required=False),
             _column(
                 "cause",
                 pa.string(),
-                "transfers, other decimals, other supply, other labels, other thresholds, other limits, ties, lateness, "
-                "unknown, or none if equal",
+                "transfers, other decimals, other supply, other labels, other thresholds, other limits, ties, "
+                "lateness, unknown, or none if equal",
             ),
             _column("compared_at", INSTANT_TYPE, "Time of the comparison, UTC"),
         ]
