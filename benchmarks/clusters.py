@@ -107,6 +107,11 @@ def score_world(folder: Path, owners: int, seed: int) -> None:
         for way in WAYS:
             own = {wallet: owner for wallet, owner in world.owners.items() if world.ways[owner] == way}
             print(f"    funded by {way:12}", _text(*_pairwise(own, entity, world.owners)))
+    untimed = folder / "untimed.parquet"
+    pq.write_table(world.table().drop_columns(["block_time"]), untimed)
+    find_entities([str(untimed)], marked, PRESETS["one-kind"], folder)
+    own = {wallet: owner for wallet, owner in world.owners.items() if world.ways[owner] == "disperse"}
+    print("  one-kind without times, funded by disperse", _text(*_pairwise(own, _entity(folder), world.owners)))
     print("  by least confidence, one kind or several")
     for confidence in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95):
         find_entities([str(path)], marked, replace(PRESETS["one-kind"], confidence=confidence), folder)

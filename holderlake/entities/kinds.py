@@ -19,7 +19,7 @@ class Kind:
     """A kind of evidence.
 
     Kinds of one ``family`` may show the same fact twice, so they do not confirm each other. ``needs_times`` is True if
-    the evidence needs the time, transaction and amount of each transfer. ``in_pairs`` is True if the SQL finds pairs
+    the evidence needs the time of each transfer. ``in_pairs`` is True if the SQL finds pairs
     (a, b), whose connected wallets are linked, instead of links.
     """
 
@@ -40,13 +40,15 @@ class Kind:
         return " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
 
 
+DISPERSE_TOOLS: Final = ("0xd152f549545093347a162dce210e7293f1452150",)
+"""Contracts that pay many receivers for anyone in one transaction: Disperse.app, at one address on most chains."""
 KINDS: Final[Mapping[str, Kind]] = {
     kind.name: kind
     for kind in (
         Kind("direct", "transfers", needs_times=False),
         Kind("sweep", "transfers"),
         Kind("first_funder", "funding"),
-        Kind("disperse", "funding"),
+        Kind("disperse", "funding", needs_times=False),
         Kind("funding_chain", "funding"),
         Kind("deposit", "exchange"),
         Kind("in_step", "behaviour", in_pairs=True),

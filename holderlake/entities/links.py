@@ -24,7 +24,7 @@ from holderlake.cluster.duckdb_engine import DuckDbEngine
 from holderlake.cluster.statements import Statement, Value
 from holderlake.engine.errors import BadSource
 from holderlake.engine.numeric.graph_kernels import components
-from holderlake.entities.kinds import KINDS, Kind, statement
+from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS, Kind, statement
 from holderlake.entities.presets import Preset
 from holderlake.storage.atomic_files import remove_leftovers, whole_file
 from holderlake.storage.locks import locked
@@ -207,6 +207,7 @@ def find_on(
     """
     _read(engine, transfers, max(instants, default=None))
     engine.register("marked", marked.cast(MARKED))
+    engine.register("tools", pa.table({"address": list(DISPERSE_TOOLS)}))
     engine.register("kinds", pa.table({"kind": list(KINDS), "family": [one.family for one in KINDS.values()]}))
     for name in ("wallets", "tokens", "every_move"):
         engine.run(statement(f"transfers/{name}"), {}, keep=True)
@@ -214,7 +215,7 @@ def find_on(
     folder.mkdir(parents=True, exist_ok=True)
     times = _only(engine, "SELECT count(block_time) > 0 AS timed, max(block_time) AS last FROM every_move")
     if not times["timed"] and preset.families > 1:
-        raise BadSource(f"{transfers[0]} has no times (block_time), so only the preset bare-edges applies")
+        raise BadSource(f"{transfers[0]} has no times (block_time), so only the presets one-kind and bare-edges apply")
     with ExitStack() as stack:
         writers = {
             name: stack.enter_context(

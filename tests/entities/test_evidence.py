@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holderlake.contract.times import to_unix
+from holderlake.entities.kinds import DISPERSE_TOOLS
 from tests.entities.transfers import linked, links, paid
 
 DAY = 24 * 60
@@ -148,3 +149,18 @@ def test_a_link_names_the_address_and_the_times_of_its_transfers(tmp_path: Path)
         ("w1", "owner", 600),
         ("w2", "owner", 1200),
     }
+
+
+def test_without_times_wallets_paid_in_one_transaction_are_linked(tmp_path: Path) -> None:
+    rows = [paid("owner", one, 10, 100 + number, tx="t") for number, one in enumerate(WALLETS)]
+    rows += [paid("faucet", f"{batch} {number}", 10, tx=f"f{batch}") for batch in range(11) for number in range(9)]
+    rows += [paid("stranger", "w1", 10), paid("w2", "shop", 10)]
+    untimed = [{name: value for name, value in row.items() if name != "block_time"} for row in rows]
+    assert links(tmp_path, untimed, "disperse") == [{"owner", *WALLETS}]
+
+
+def test_a_known_disperse_tool_pays_for_others_even_if_nothing_shows_for_whom(tmp_path: Path) -> None:
+    (tool,) = DISPERSE_TOOLS
+    rows = [paid(tool, f"{tx} {number}", tx, tx=f"t{tx}") for tx in range(100) for number in range(3)]
+    found = links(tmp_path, rows, "disperse", marked=[tool])
+    assert found == sorted([{f"{tx} {number}" for number in range(3)} for tx in range(100)], key=sorted)

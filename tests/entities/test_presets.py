@@ -97,7 +97,7 @@ def test_addresses_with_capital_letters_are_the_same_and_rows_without_addresses_
     [
         (["from_address"], BARE, None, "has no column to_address"),
         (["from_address", "to_address"], BARE, 5, "has no column block_time"),
-        (["from_address", "to_address"], TWO, None, "only the preset bare-edges applies"),
+        (["from_address", "to_address"], TWO, None, "only the presets one-kind and bare-edges apply"),
     ],
 )
 def test_a_file_that_lacks_a_column_is_refused_by_name(

@@ -1,8 +1,14 @@
--- Payments with the wallet that pays. A hub pays nobody: it is a faucet or an airdrop.
+-- Payments with the wallet that pays. A hub pays nobody: it is a faucet or an airdrop. The payer is null if a disperse tool
+-- pays, and the transfers lack what the tool received.
 SELECT *
 FROM (
-    SELECT payments.*, coalesce(passed.payer, payments.sender) AS payer
+    SELECT
+        payments.*,
+        CASE
+            WHEN passed.payer IS NULL AND payments.sender IN (SELECT id FROM wallets JOIN tools USING (address)) THEN NULL
+            ELSE coalesce(passed.payer, payments.sender)
+        END AS payer
     FROM payments
     LEFT JOIN passed ON passed.tx = payments.tx AND passed.token = payments.token AND passed.sender = payments.sender
 ) AS paid
-WHERE payer NOT IN (SELECT id FROM hubs)
+WHERE payer IS NULL OR payer NOT IN (SELECT id FROM hubs)
