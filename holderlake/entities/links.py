@@ -127,7 +127,6 @@ _GROUP_ROWS: Final = 512
 """Rows of a row group. Groups are small, as a reader of few addresses needs few of them."""
 _SPILL: Final = ".entities-"
 _SPILL_LOCK: Final = "lock"
-_ADDRESS: Final = "CASE WHEN {0} ILIKE '0x%' THEN lower({0}) ELSE {0} END AS {0}"
 _COLUMNS: Final = {
     "chain": "''",
     "token_address": "''",
@@ -137,6 +136,15 @@ _COLUMNS: Final = {
     "transfers": "1",
 }
 """Columns of transfers that a file may lack, each with the SQL of its value then."""
+_OTHER_NAMES: Final = {
+    "from_address": ("from", "sender"),
+    "to_address": ("to", "receiver", "recipient"),
+    "token_address": ("token",),
+    "tx_hash": ("transaction_hash", "tx"),
+    "block_time": ("block_timestamp", "timestamp"),
+    "value": ("amount",),
+}
+"""Names of columns in files of other tools. The first name that a file has counts, after the column's own name."""
 _LINK: Final = """
 SELECT
     '{0}' AS kind,
@@ -272,18 +280,32 @@ def _read(engine: Engine, paths: Sequence[str], until: int | None) -> None:
         columns = engine.table("no_rows").schema
     except (duckdb.Error, FileNotFoundError) as error:
         raise BadSource(f"{paths[0]} can't be read as transfers: {str(error).splitlines()[0]}") from error
+    names = {
+        column: next((name for name in (column, *_OTHER_NAMES.get(column, ())) if name in columns.names), None)
+        for column in ("from_address", "to_address", *_COLUMNS)
+    }
     needed = ["from_address", "to_address", *(["block_time"] if until is not None else [])]
-    if missing := [name for name in needed if name not in columns.names]:
+    if missing := [column for column in needed if names[column] is None]:
         raise BadSource(f"{paths[0]} has no column {' and no column '.join(missing)}")
-    chosen = {name: name if name in columns.names else f"{default} AS {name}" for name, default in _COLUMNS.items()}
-    if "value" in columns.names:
-        chosen["value"] = "TRY_CAST(value AS DOUBLE) AS value"
-    if "block_time" in columns.names and pa.types.is_timestamp(columns.field("block_time").type):
-        chosen["block_time"] = "CAST(epoch(block_time) AS BIGINT) AS block_time"
-    listed = ", ".join([*map(_ADDRESS.format, ("from_address", "to_address")), *chosen.values()])
+    listed = ", ".join(
+        f"{_COLUMNS[column] if name is None else _sql_of(columns.field(name), column)} AS {column}"
+        for column, name in names.items()
+    )
     condition = "" if until is None else f" AND block_time <= {until}"
     ends = "from_address IS NOT NULL AND to_address IS NOT NULL"
     engine.run(Statement("given", f"SELECT * FROM (SELECT {listed} FROM files) AS read WHERE {ends}{condition}"), {})
+
+
+def _sql_of(given: pa.Field, column: str) -> str:
+    """Return the SQL of a column of transfers from a column of a file."""
+    name = f'"{given.name}"'
+    if column in ("from_address", "to_address"):
+        return f"CASE WHEN {name} ILIKE '0x%' THEN lower({name}) ELSE {name} END"
+    if column == "value":
+        return f"TRY_CAST({name} AS DOUBLE)"
+    if column == "block_time" and pa.types.is_timestamp(given.type):
+        return f"CAST(epoch({name}) AS BIGINT)"
+    return name
 
 
 def _find(engine: Engine, kind: Kind) -> None:

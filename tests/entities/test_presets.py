@@ -189,3 +189,10 @@ def test_the_joins_of_a_confidence_are_the_entities_of_that_confidence(
         assert known is not None
         found = entities_among(Path(name), known, ["exchange", *"abcdefgh"], confidence)
     assert sorted(map(set, found), key=sorted) == expected
+
+
+def test_files_of_other_tools_have_other_names_of_columns(tmp_path: Path) -> None:
+    names = {"from_address": "from", "to_address": "to", "tx_hash": "transaction_hash", "block_time": "block_timestamp"}
+    rows = [paid("owner", one, 10, tx="t") for one in ("w1", "w2", "w3")]
+    renamed = [{names.get(name, name): value for name, value in row.items()} for row in rows]
+    assert entities(tmp_path, renamed, PRESETS["one-kind"]) == [{"owner", "w1", "w2", "w3"}]
