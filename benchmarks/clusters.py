@@ -121,6 +121,11 @@ def score_world(folder: Path, owners: int, seed: int) -> None:
     for kind in KINDS:
         rows = links.filter(pc.equal(links["kind"], kind))
         print(f"    {kind:14}", _text(*_links(rows, world.owners)))
+        for confidence in sorted(set(rows["confidence"].to_pylist())):
+            of_confidence = rows.filter(pc.equal(rows["confidence"], confidence))
+            right, pairs, _ = _links(of_confidence, world.owners)
+            if pairs:
+                print(f"      {confidence:<12} precision {right / pairs:.4f} of {pairs:,} pairs")
 
 
 def _links(links: pa.Table, owners: Mapping[str, int]) -> tuple[int, int, int]:

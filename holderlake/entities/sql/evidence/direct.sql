@@ -1,6 +1,6 @@
 -- Transfers between two wallets. If the first transfer that a wallet ever received came from the other one, all that it
 -- received from there is evidence of funding, and only what it sent back counts here. Confidence: 0.3 for one transfer,
--- 0.5 for more, 0.7 if they go both ways.
+-- 0.5 for more. Transfers both ways are not stronger: most such pairs are market makers or friends.
 WITH counted AS (
     SELECT
         ties.a,
@@ -19,7 +19,7 @@ linked AS (
         CAST(a AS BIGINT) * 2147483648 + b AS link,
         a,
         b,
-        CASE WHEN forth > 0 AND back > 0 THEN 0.7 WHEN forth + back > 1 THEN 0.5 ELSE 0.3 END AS confidence,
+        CASE WHEN forth + back > 1 THEN 0.5 ELSE 0.3 END AS confidence,
         forth + back AS transfers,
         first_time,
         last_time
