@@ -22,7 +22,7 @@ from holderlake.entities.links import JOINS, LINKS, SEARCHES, AnyArray, connecte
 FOLDER: Final = "entities"
 """The folder of a store that has the files."""
 _KEPT: Final = 8
-"""Number of searches, and of files of links, of which a process keeps what it read."""
+"""Number of searches, and of files of links, that a process keeps in memory."""
 _ORDER: Final = [("address", "ascending"), ("confidence", "descending"), ("kind", "ascending"), ("link", "ascending")]
 
 

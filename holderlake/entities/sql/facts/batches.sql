@@ -1,4 +1,4 @@
--- Payments with the wallet that pays. A hub pays nobody: it is a faucet or an airdrop. The payer is null if a disperse tool
+-- Payments with the wallet that pays, without those of hubs: faucets and airdrops. The payer is null if a disperse tool
 -- pays, and the transfers lack what the tool received.
 SELECT *
 FROM (
