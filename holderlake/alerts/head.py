@@ -108,6 +108,7 @@ class HeadAlerts:
             answered -= {(one.token_address, one.as_of) for one in found.refused if one.error.code != NoHolders.code}
             listed = [(family, self._chain, as_of, token) for token, as_of in sorted(answered)]
             database.executemany("INSERT INTO coverage (family, chain, timestamp, subject) VALUES (?, ?, ?, ?)", listed)
+        database.execute("CHECKPOINT")  # otherwise deleted rows stay in memory
 
 
 def _common(some: Tokens, others: Tokens) -> Tokens:

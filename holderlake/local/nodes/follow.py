@@ -16,6 +16,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, InvalidAnswer, Unavailable
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import ChainBusy
+from holderlake.engine.sources.rpc.importing.reading import frozen_objects
 from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport
 from holderlake.engine.store.store import Store
 from holderlake.local.engine import LocalEngine
@@ -89,7 +90,7 @@ def follow(
     errors of ``follow_nodes``.
     """
     newest = replace(asked, confirmations=asked.confirmations or 0, to_block=None)
-    with open_own_store(workspace.settings) as store:
+    with frozen_objects(), open_own_store(workspace.settings) as store:
         engine = LocalEngine(lambda: store, lambda: own_store_id(workspace.settings))
 
         async def run() -> None:
