@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
@@ -35,6 +36,8 @@ _SEVERAL: Final = 2
 _KINDS: Final = frozenset(TOPICS)
 
 T = TypeVar("T")
+_FREEZING: Final = threading.Lock()
+"""Held by the outermost block of ``frozen_objects``."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +261,7 @@ def frozen_objects() -> Iterator[None]:
     Within another such block it does nothing. Python never collects what is frozen and released again and again, so a
     process that imports without end has one block around all imports.
     """
-    if gc.get_freeze_count():
+    if not _FREEZING.acquire(blocking=False):
         yield
         return
     gc.freeze()
@@ -266,6 +269,7 @@ def frozen_objects() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+        _FREEZING.release()
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
