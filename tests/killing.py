@@ -23,7 +23,7 @@ def kill_everywhere(work: str, folders: Sequence[Path], **env: str) -> None:
     """Run ``work`` to its end on the first folder, and kill it at different changes on each other folder."""
     command = [sys.executable, "-m", "tests.killing", work, *map(str, folders)]
     ended = subprocess.run(
-        command, cwd=ROOT, env=os.environ | env, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, env=os.environ | env, capture_output=True, text=True, timeout=1200, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.split() == ["0", *["-9"] * (len(folders) - 1)], ended.stdout + ended.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -27,6 +28,9 @@ NAMESPACE: Final = "holderlake"
 _CATALOG: Final = "catalog.sqlite"
 _MICROSECONDS: Final = 1_000_000
 _BUSY_SECONDS: Final = 30.0
+
+# One thread: those of pyiceberg 0.12 share the object that compares partitions, and then miss files to remove.
+os.environ.setdefault("PYICEBERG_MAX_WORKERS", "1")
 
 
 def open_catalog(folder: Path, address: str | None) -> Catalog:

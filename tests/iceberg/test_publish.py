@@ -8,8 +8,9 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -54,6 +55,15 @@ def lake(tmp_path: Path) -> Lake:
         fill(made, "eth", day, place)
         fill(made, "bsc", day, 10 + place)
     return made
+
+
+@pytest.fixture
+def switching_threads() -> Iterator[None]:
+    """Make Python switch between threads every microsecond."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
 
 
 def fill(lake: Lake, chain: str, day: datetime, number: int) -> None:
@@ -124,6 +134,17 @@ def test_a_replaced_partition_is_replaced_in_one_snapshot_and_stays_in_earlier_o
     table = open_catalog(folder, None).load_table((NAMESPACE, "holders"))
     assert rows(table.scan(snapshot_id=old).to_arrow()) == before
     assert table.current_snapshot().summary[COMMIT] == found.commit
+
+
+def test_every_replaced_file_is_found_however_often_threads_switch(
+    lake: Lake, tmp_path: Path, switching_threads: None
+) -> None:
+    for number in range(15):
+        fill(lake, "eth", DAYS[number], number)
+        publish(lake, tmp_path / "iceberg", None)
+    for number in range(15):
+        fill(lake, "eth", DAYS[number], number + 1)
+    assert publish(lake, tmp_path / "iceberg", None).removed["maps"] == 15
 
 
 def test_cleaning_up_keeps_the_last_publication(lake: Lake, tmp_path: Path) -> None:
