@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import signal
 import statistics
 import tempfile
 import time
@@ -85,7 +84,7 @@ def main() -> None:
         with Store(home / "engine") as store:
             wait_for(lambda: balances(store, world) == held(world))
             measure(world, store, receiver, follower.pid, blocks, chosen.reorgs)
-        follower.send_signal(signal.SIGINT)
+        follower.terminate()
         follower.wait()
 
 

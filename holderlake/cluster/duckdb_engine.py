@@ -30,6 +30,7 @@ class DuckDbEngine:
         self._connection.execute("SET enable_progress_bar = false")
         self._connection.execute("SET memory_limit = ?", [memory_limit])
         self._connection.execute("SET preserve_insertion_order = false")  # it needs memory, and views have no order
+        self._connection.execute("SET TimeZone = 'UTC'")  # of times as text without a zone
         self._connection.execute(f"CREATE MACRO hashed(value) AS {_HASHED}")
 
     def close(self) -> None:
@@ -46,12 +47,14 @@ class DuckDbEngine:
     def read(self, name: str, locations: Sequence[str]) -> None:
         """Make a view ``name`` of files. ``locations`` are Parquet files, folders of them, or CSV files only.
 
-        A column that a file lacks is null. Raises ``FileNotFoundError`` if there is no file.
+        A column that a file lacks is null. Columns of CSV files are text. Raises ``FileNotFoundError`` if there is no
+        file.
         """
         found = [f"{place}/*.parquet" if Path(place).is_dir() else place for place in locations]
         listed = ", ".join("'" + place.replace("'", "''") + "'" for place in found)
-        function = "read_csv" if all(place.endswith((".csv", ".csv.gz")) for place in found) else "read_parquet"
-        files = f"{function}([{listed}], union_by_name = true)"
+        is_csv = all(place.endswith((".csv", ".csv.gz")) for place in found)
+        function, options = ("read_csv", ", header = true, all_varchar = true") if is_csv else ("read_parquet", "")
+        files = f"{function}([{listed}], union_by_name = true{options})"
         try:
             self._connection.execute(f"CREATE OR REPLACE VIEW {name} AS FROM {files}")
         except duckdb.IOException as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -26,7 +26,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.numeric.graph_kernels import components
 from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS, Kind, statement
 from holderlake.entities.presets import Preset
-from holderlake.storage.atomic_files import remove_leftovers, whole_file
+from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 
 LINKS: Final = "cluster_links.parquet"
@@ -34,9 +34,10 @@ LINKS: Final = "cluster_links.parquet"
 
 Wallets with the same ``kind`` and ``link`` (int64) are linked to each other. ``address`` is the wallet, and ``through``
 the address whose transfers with the wallet are the evidence: the other wallet, the funder, the deposit address, or
-null. ``confidence`` is from 0 to 1, ``transfers`` the number of transfers behind the row, and ``first_time`` and
-``last_time`` are the times of the first and last one (UTC; null without times). ``as_of`` is as in ``SEARCHES``, and
-numbers of links are those of one instant.
+null. ``confidence`` is from 0 to 1, ``transfers`` the number of transfers behind the row (of wallets that act in step,
+those with the wallet that this one acts with most often), and ``first_time`` and ``last_time`` are the times of the
+first and last one (UTC; null without times). ``as_of`` is as in ``SEARCHES``, and numbers of links are those of one
+instant.
 """
 ENTITIES: Final = "entities.parquet"
 """The file of entities: a row for each wallet that the preset joins to another one, sorted by entity.
@@ -58,6 +59,7 @@ SEARCHES: Final = "entity_searches.parquet"
 """
 MARKED: Final = pa.schema([("address", pa.string()), ("is_exchange", pa.bool_())])
 """Columns of a table of addresses that join no wallets: exchanges, contracts and others with a label."""
+_GROUPS: Final = pa.schema([("id", pa.int64()), ("link", pa.int64()), ("confidence", pa.float64())])
 AnyArray: TypeAlias = npt.NDArray[Any]
 Advance: TypeAlias = Callable[[str], None]
 _TEXT, _NUMBER, _TIME = pa.string(), pa.int64(), pa.timestamp("us")
@@ -126,7 +128,6 @@ _BATCH_ROWS: Final = 122_880
 _GROUP_ROWS: Final = 512
 """Rows of a row group. Groups are small, as a reader of few addresses needs few of them."""
 _SPILL: Final = ".entities-"
-_SPILL_LOCK: Final = "lock"
 _COLUMNS: Final = {
     "chain": "''",
     "token_address": "''",
@@ -187,7 +188,7 @@ def find_entities(
     remove_leftovers(folder, _SPILL)
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
-        locked(Path(spilled, _SPILL_LOCK)),
+        locked(Path(spilled, SPILL_LOCK)),
         DuckDbEngine(memory, Path(spilled)) as engine,
     ):
         return find_on(engine, transfers, marked, preset, folder, instants, advance)
@@ -217,32 +218,27 @@ def find_on(
     engine.register("marked", marked.cast(MARKED))
     engine.register("tools", pa.table({"address": list(DISPERSE_TOOLS)}))
     engine.register("kinds", pa.table({"kind": list(KINDS), "family": [one.family for one in KINDS.values()]}))
-    for name in ("wallets", "tokens", "every_move"):
-        engine.run(statement(f"transfers/{name}"), {}, keep=True)
+    with _named(transfers):
+        for name in ("wallets", "tokens", "every_move"):
+            engine.run(statement(f"transfers/{name}"), {}, keep=True)
     advance("transfers")
     folder.mkdir(parents=True, exist_ok=True)
-    times = _only(engine, "SELECT count(block_time) > 0 AS timed, max(block_time) AS last FROM every_move")
-    if not times["timed"] and preset.families > 1:
-        raise BadSource(f"{transfers[0]} has no times (block_time), so only the presets one-kind and bare-edges apply")
-    with ExitStack() as stack:
-        writers = {
-            name: stack.enter_context(
-                pq.ParquetWriter(
-                    stack.enter_context(whole_file(folder / name)), schema, compression="lz4", use_dictionary=["kind"]
-                )
-            )
-            for name, (_, schema) in _FILES.items()
-        }
-        for instant in sorted(set(instants)) or [times["last"]]:
+    moves = _only(
+        engine, "SELECT count(*) AS rows, count(block_time) AS timed, max(block_time) AS last FROM every_move"
+    )
+    if moves["rows"] and not moves["timed"] and preset.families > 1:
+        raise BadSource(f"{_names(transfers)} has no times (block_time): use the preset one-kind or bare-edges")
+    with _replaced(folder) as writers:
+        for instant in sorted(set(instants)) or (None,):
             values: dict[str, Value] = {
                 "until": instant,
-                "as_of": instant,
+                "as_of": moves["last"] if instant is None else instant,
                 "preset": preset.name,
                 "counterparties": preset.counterparties,
                 "families": preset.families,
                 "confidence": preset.confidence,
             }
-            _search(engine, preset, values, times["timed"], advance)
+            _search(engine, preset, values, bool(moves["timed"]), advance)
             for name, (query, schema) in _FILES.items():
                 for rows in _batches(engine.rows(statement(f"results/{query}"), values)):
                     writers[name].write_table(_exact(rows, schema), _GROUP_ROWS)
@@ -254,6 +250,24 @@ def find_on(
             {row["kind"]: row["links"] for rows in counted for row in rows.to_pylist()},
             **_only(engine, "SELECT count(DISTINCT root) AS entities, count(*) AS joined FROM members"),
         )
+
+
+@contextmanager
+def _replaced(folder: Path) -> Iterator[dict[str, pq.ParquetWriter]]:
+    """Yield a writer of each file. If the block raises no error, the files then replace the folder's.
+
+    Meanwhile the folder has no file ``SEARCHES``, so that no reader takes a mixture for a search.
+    """
+    with ExitStack() as parts:
+        paths = {name: parts.enter_context(whole_file(folder / name)) for name in reversed(_FILES)}
+        with ExitStack() as opened:
+            yield {
+                name: opened.enter_context(
+                    pq.ParquetWriter(paths[name], schema, compression="lz4", use_dictionary=["kind"])
+                )
+                for name, (_, schema) in _FILES.items()
+            }
+        (folder / SEARCHES).unlink(missing_ok=True)
 
 
 def _search(engine: Engine, preset: Preset, values: Mapping[str, Value], timed: bool, advance: Advance) -> None:
@@ -274,19 +288,17 @@ def _search(engine: Engine, preset: Preset, values: Mapping[str, Value], timed: 
 
 def _read(engine: Engine, paths: Sequence[str], until: int | None) -> None:
     """Make the view ``given`` of the transfers. Columns that the files lack are null, or one transfer a row."""
-    try:
+    with _named(paths):
         engine.read("files", paths)
         engine.run(Statement("no_rows", "SELECT * FROM files LIMIT 0"), {})
         columns = engine.table("no_rows").schema
-    except (duckdb.Error, FileNotFoundError) as error:
-        raise BadSource(f"{paths[0]} can't be read as transfers: {str(error).splitlines()[0]}") from error
     names = {
         column: next((name for name in (column, *_OTHER_NAMES.get(column, ())) if name in columns.names), None)
         for column in ("from_address", "to_address", *_COLUMNS)
     }
     needed = ["from_address", "to_address", *(["block_time"] if until is not None else [])]
     if missing := [column for column in needed if names[column] is None]:
-        raise BadSource(f"{paths[0]} has no column {' and no column '.join(missing)}")
+        raise BadSource(f"{_names(paths)} has no column {' and no column '.join(missing)}")
     listed = ", ".join(
         f"{_COLUMNS[column] if name is None else _sql_of(columns.field(name), column)} AS {column}"
         for column, name in names.items()
@@ -297,15 +309,39 @@ def _read(engine: Engine, paths: Sequence[str], until: int | None) -> None:
 
 
 def _sql_of(given: pa.Field, column: str) -> str:
-    """Return the SQL of a column of transfers from a column of a file."""
+    """Return the SQL of a column of transfers from a column of a file. What is no number or time is null."""
     name = f'"{given.name}"'
-    if column in ("from_address", "to_address"):
-        return f"CASE WHEN {name} ILIKE '0x%' THEN lower({name}) ELSE {name} END"
     if column == "value":
-        return f"TRY_CAST({name} AS DOUBLE)"
-    if column == "block_time" and pa.types.is_timestamp(given.type):
-        return f"CAST(epoch({name}) AS BIGINT)"
-    return name
+        return f"CASE WHEN abs(TRY_CAST({name} AS DOUBLE)) < 1e300 THEN TRY_CAST({name} AS DOUBLE) END"
+    if column == "transfers":
+        return f"coalesce(TRY_CAST({name} AS BIGINT), 1)"
+    if column == "block_time":
+        if pa.types.is_integer(given.type) or pa.types.is_floating(given.type):
+            return f"TRY_CAST({name} AS BIGINT)"
+        if pa.types.is_timestamp(given.type):
+            return f"CAST(epoch({name}) AS BIGINT)"
+        text = f"CAST({name} AS VARCHAR)"
+        return f"coalesce(TRY_CAST({text} AS BIGINT), CAST(epoch(TRY_CAST({text} AS TIMESTAMPTZ)) AS BIGINT))"
+    return f"coalesce({plain_text(name)}, '')" if column in ("chain", "token_address") else plain_text(name)
+
+
+def plain_text(column: str) -> str:
+    """Return the SQL of a column as text, with hexadecimal numbers in small letters."""
+    text = f"CAST({column} AS VARCHAR)"
+    return f"CASE WHEN {text} ILIKE '0x%' THEN lower({text}) ELSE {text} END"
+
+
+@contextmanager
+def _named(paths: Sequence[str]) -> Iterator[None]:
+    """Raise ``BadSource``, which names the files, for an error of reading them."""
+    try:
+        yield
+    except (duckdb.Error, FileNotFoundError) as error:
+        raise BadSource(f"{_names(paths)} can't be read as transfers: {str(error).splitlines()[0]}") from error
+
+
+def _names(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"one of the {len(paths):,} files from {paths[0]} on"
 
 
 def _find(engine: Engine, kind: Kind) -> None:
@@ -314,8 +350,30 @@ def _find(engine: Engine, kind: Kind) -> None:
         engine.run(kind.statement, {}, keep=True)
         return
     engine.run(Statement("pairs", kind.statement.text), {}, keep=True)
-    engine.register("groups", _components(engine, "pairs"))
+    engine.run(Statement("strengths", "SELECT a, b, confidence FROM pairs"), {})
+    engine.register("groups", groups_by_confidence(engine.table("strengths")))
     engine.run(Statement(kind.name, statement("facts/groups").text), {}, keep=True)
+
+
+def groups_by_confidence(pairs: pa.Table) -> pa.Table:
+    """Return the groups of wallets that pairs (``a``, ``b``, ``confidence``) of at least a confidence connect.
+
+    The result has a row for each wallet (``id``) of a group: ``link`` is the group's number, and ``confidence`` that of
+    its pairs. A group that pairs of a higher confidence connect too is not repeated.
+    """
+    ones, others, confidence = (pairs[name].to_numpy() for name in ("a", "b", "confidence"))
+    levels = np.unique(confidence)[::-1]
+    known = np.zeros(1 + max(ones.max(initial=-1), others.max(initial=-1)), np.int64)
+    found: list[pa.Table] = []
+    for place, level in enumerate(levels.tolist()):
+        chosen = confidence >= level
+        ids, roots = connected(ones[chosen], others[chosen])
+        _, group, counts = np.unique(roots, return_inverse=True, return_counts=True)
+        is_new = counts[group] > known[ids]
+        known[ids] = counts[group]
+        links = roots[is_new].astype(np.int64) * len(levels) + place
+        found.append(pa.table([ids[is_new], links, np.full(len(links), level)], _GROUPS))
+    return pa.concat_tables(found or [_GROUPS.empty_table()])
 
 
 def _components(engine: Engine, pairs: str) -> pa.Table:

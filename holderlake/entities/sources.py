@@ -9,14 +9,15 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.contract.chains import BURN_ADDRESSES
+from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
-from holderlake.entities.links import MARKED
+from holderlake.entities.links import MARKED, plain_text
 
 _EXCHANGE_COLUMNS: Final = {
-    "is_exchange": "is_exchange",
-    "is_cex": "is_cex",
-    "kind": "kind IN ('exchange', 'cex')",
-    "type": "type IN ('exchange', 'cex')",
+    "is_exchange": "TRY_CAST(is_exchange AS BOOLEAN)",
+    "is_cex": "TRY_CAST(is_cex AS BOOLEAN)",
+    "kind": "lower(CAST(kind AS VARCHAR)) IN ('exchange', 'cex')",
+    "type": "lower(CAST(type AS VARCHAR)) IN ('exchange', 'cex')",
 }
 """The columns that tell exchanges from other labels, each with its condition in SQL. The first one present counts."""
 
@@ -29,27 +30,31 @@ def store_files(store: Store) -> list[str]:
 def store_marks(store: Store) -> pa.Table:
     """Return the addresses with a label, token contracts and burn addresses of a store, in the schema ``MARKED``."""
     marked = store.marked_addresses()
-    return pa.table([list(marked), [label.is_cex or label.is_dex for label in marked.values()]], MARKED)
+    return pa.table([list(marked), [label.is_cex for label in marked.values()]], MARKED)
 
 
 def file_marks(path: Path | None) -> pa.Table:
     """Return the addresses of a Parquet or CSV file of labels, and burn addresses, in the schema ``MARKED``.
 
     The file has the column ``address``, and may have ``is_exchange``, ``is_cex``, ``kind`` or ``type``, whose values
-    ``exchange`` and ``cex`` mean an exchange. Without a file, only burn addresses are marked. Raises ``ValueError`` if
-    the file has no column ``address``.
+    ``exchange`` and ``cex`` mean an exchange. Without a file, only burn addresses are marked. Raises ``BadSource`` if
+    the file can't be read, or has no column ``address``.
     """
     burns = pa.table([list(BURN_ADDRESSES), [False] * len(BURN_ADDRESSES)], MARKED)
     if path is None:
         return burns
     with duckdb.connect() as database:
-        read = database.read_csv if path.name.endswith((".csv", ".csv.gz")) else database.read_parquet
-        labels = read(str(path))
-        if "address" not in labels.columns:
-            raise ValueError(f"{path} has no column address")
-        exchange = next((sql for name, sql in _EXCHANGE_COLUMNS.items() if name in labels.columns), "false")
-        rows = labels.filter("address IS NOT NULL").project(
-            "CASE WHEN address ILIKE '0x%' THEN lower(address) ELSE address END AS address, "
-            f"coalesce({exchange}, false) AS is_exchange"
-        )
-        return pa.concat_tables([burns, rows.to_arrow_table().cast(MARKED)])
+        try:
+            if path.name.endswith((".csv", ".csv.gz")):
+                labels = database.read_csv(str(path), header=True, all_varchar=True)
+            else:
+                labels = database.read_parquet(str(path))
+            if "address" not in labels.columns:
+                raise BadSource(f"{path} has no column address")
+            exchange = next((sql for name, sql in _EXCHANGE_COLUMNS.items() if name in labels.columns), "false")
+            rows = labels.filter("address IS NOT NULL").project(
+                f"{plain_text('address')} AS address, coalesce({exchange}, false) AS is_exchange"
+            )
+            return pa.concat_tables([burns, rows.to_arrow_table().cast(MARKED)])
+        except duckdb.Error as error:
+            raise BadSource(f"{path} can't be read as labels: {str(error).splitlines()[0]}") from error

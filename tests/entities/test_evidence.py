@@ -6,7 +6,8 @@ from pathlib import Path
 
 from holderlake.contract.times import to_unix
 from holderlake.entities.kinds import DISPERSE_TOOLS
-from tests.entities.transfers import linked, links, paid
+from holderlake.entities.presets import PRESETS
+from tests.entities.transfers import entities, linked, links, paid
 
 DAY = 24 * 60
 WALLETS = ("w1", "w2", "w3", "w4")
@@ -164,3 +165,63 @@ def test_a_known_disperse_tool_pays_for_others_even_if_nothing_shows_for_whom(tm
     rows = [paid(tool, f"{tx} {number}", tx, tx=f"t{tx}") for tx in range(100) for number in range(3)]
     found = links(tmp_path, rows, "disperse", marked=[tool])
     assert found == sorted([{f"{tx} {number}" for number in range(3)} for tx in range(100)], key=sorted)
+
+
+def test_a_coin_of_one_chain_does_not_hide_the_funding_of_another(tmp_path: Path) -> None:
+    rows = [paid("owner", one, 10, token="0xt") | {"chain": "base"} for one in WALLETS]
+    assert links(tmp_path, [*rows, paid("a", "b", 10)], "first_funder") == [{"owner", *WALLETS}]
+
+
+def test_times_of_direct_evidence_are_those_of_the_transfers_that_count(tmp_path: Path) -> None:
+    rows = [paid("exchange", "owner", 0), paid("owner", "w1", 10), paid("w1", "owner", 40)]
+    found = [row for row in linked(tmp_path, rows, ["exchange"]) if row["kind"] == "direct"]
+    assert {(row["transfers"], to_unix(row["first_time"]), to_unix(row["last_time"])) for row in found} == {
+        (1, 2400, 2400)
+    }
+
+
+def test_a_wallet_has_one_row_of_a_payment_in_which_it_pays_itself_too(tmp_path: Path) -> None:
+    (tool,) = DISPERSE_TOOLS
+    rows = [paid("w1", tool, 10, 300, tx="t"), *(paid(tool, one, 10, tx="t") for one in WALLETS)]
+    assert [row["address"] for row in linked(tmp_path, rows) if row["kind"] == "disperse"] == list(WALLETS)
+
+
+def test_nobody_is_the_payer_of_a_contract_that_several_pay_in_one_transaction(tmp_path: Path) -> None:
+    rows = [paid("alice", "contract", 10, tx="t"), paid("zed", "contract", 10, tx="t")]
+    rows += [paid("contract", one, 10, tx="t") for one in WALLETS]
+    assert links(tmp_path, rows, "disperse") == [set(WALLETS)]
+    assert links(tmp_path, rows, "first_funder") == []
+
+
+def test_a_token_contract_is_a_hub(tmp_path: Path) -> None:
+    rows = [paid("0xtoken", one, 10, token="0xtoken") for one in WALLETS]
+    assert links(tmp_path, rows, "first_funder") == []
+
+
+def test_a_busy_address_with_another_label_is_no_exchange(tmp_path: Path) -> None:
+    rows = [paid(f"user {number}", "sink", number) for number in range(300)]
+    rows += [paid("alice", "x", 10), paid("bob", "x", 11), paid("x", "sink", 12, 200)]
+    assert links(tmp_path, rows, "deposit") == [{"alice", "bob"}]
+    assert links(tmp_path, rows, "deposit", marked=["sink"]) == []
+
+
+def test_wallets_that_rarely_act_together_are_linked_with_less_confidence(tmp_path: Path) -> None:
+    often = [paid(one, "app", 100 * turn, token="0x1") for turn in range(8) for one in ("a", "b")]
+    often += [paid(one, "game", 100 * turn + 50, token="0x1") for turn in range(8) for one in ("c", "d")]
+    rows = [*often, *(paid(one, "shop", 5_000 + 100 * turn, token="0x1") for turn in range(3) for one in ("b", "c"))]
+    found = [row for row in linked(tmp_path, rows) if row["kind"] == "in_step"]
+    groups = {(row["confidence"], *(one["address"] for one in found if one["link"] == row["link"])) for row in found}
+    assert groups == {(0.95, "a", "b"), (0.95, "c", "d"), (0.75, "a", "b", "c", "d")}
+    assert entities(tmp_path, rows, PRESETS["one-kind"]) == [{"a", "b"}, {"c", "d"}]
+
+
+def test_a_link_in_step_counts_the_acts_of_one_wallet(tmp_path: Path) -> None:
+    rows = [paid(one, "app", minute, token="0xapp") for minute in (10, 500, 900) for one in WALLETS]
+    assert {row["transfers"] for row in linked(tmp_path, rows) if row["kind"] == "in_step"} == {3}
+
+
+def test_the_funder_itself_has_no_address_that_its_evidence_goes_through(tmp_path: Path) -> None:
+    rows = [paid("owner", one, 10, tx="t") for one in WALLETS]
+    found = {(row["kind"], row["address"]): row["through"] for row in linked(tmp_path, rows)}
+    assert found["disperse", "owner"] is found["first_funder", "owner"] is None
+    assert found["disperse", "w1"] == found["first_funder", "w1"] == "owner"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.entities.clusters import entities_among, search_at
 from holderlake.entities.kinds import KINDS
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities
-from holderlake.entities.presets import PRESETS
+from holderlake.entities.presets import PRESETS, Preset
 from holderlake.entities.sources import file_marks
 from pipelines.cli.own_data.entities import entities as command
 from tests.entities.transfers import Row, entities, marks, paid, write
@@ -97,13 +98,13 @@ def test_addresses_with_capital_letters_are_the_same_and_rows_without_addresses_
     [
         (["from_address"], BARE, None, "has no column to_address"),
         (["from_address", "to_address"], BARE, 5, "has no column block_time"),
-        (["from_address", "to_address"], TWO, None, "only the presets one-kind and bare-edges apply"),
+        (["from_address", "to_address"], TWO, None, "use the preset one-kind or bare-edges"),
     ],
 )
 def test_a_file_that_lacks_a_column_is_refused_by_name(
     tmp_path: Path, columns: list[str], preset: object, until: int | None, says: str
 ) -> None:
-    path = write(tmp_path, [{name: "a" for name in columns}])
+    path = write(tmp_path, [{name: name for name in columns}])
     with pytest.raises(BadSource, match=says):
         find_entities([path], MARKED.empty_table(), preset, tmp_path / "out", [until] if until else [])  # type: ignore[arg-type]
     assert not list((tmp_path / "out").iterdir()), "nothing is left"
@@ -111,12 +112,23 @@ def test_a_file_that_lacks_a_column_is_refused_by_name(
 
 def test_labels_of_a_file_are_read_whatever_they_call_an_exchange(tmp_path: Path) -> None:
     for number, column in enumerate(
-        ({"kind": ["exchange", "bridge"]}, {"is_cex": [True, False]}, {"type": ["cex", None]})
+        ({"kind": ["Exchange", "bridge"]}, {"is_cex": ["true", "no"]}, {"type": ["CEX", None]}, {"is_exchange": [1, 0]})
     ):
         path = tmp_path / f"{number}.parquet"
         pq.write_table(pa.table({"address": ["0xAA", "b"], **column}), path)
         rows = {row["address"]: row["is_exchange"] for row in file_marks(path).to_pylist()}
         assert (rows["0xaa"], rows["b"]) == (True, False)
+
+
+def test_labels_that_are_no_text_mark_addresses_and_no_exchange(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("address,kind\n17,4\n0xAA,\n")
+    rows = {row["address"]: row["is_exchange"] for row in file_marks(path).to_pylist()}
+    assert rows["17"] is rows["0xaa"] is False
+    path = path.with_suffix(".parquet")
+    path.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(BadSource, match="can't be read as labels"):
+        file_marks(path)
 
 
 def test_the_command_offers_all_presets() -> None:
@@ -162,6 +174,98 @@ def content(folder: Path) -> dict[str, list[dict[str, object]]]:
     found = {name: pq.read_table(folder / name).to_pylist() for name in (LINKS, JOINS, ENTITIES, SEARCHES)}
     plain = {name: [{key: row[key] for key in row if key != "link"} for row in rows] for name, rows in found.items()}
     return {name: sorted(rows, key=lambda row: (row["as_of"], repr(row))) for name, rows in plain.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("block_time", pa.array(["1970-01-01 00:10:00 UTC"] * 4)),
+        ("block_time", pa.array(["1970-01-01T02:10:00+02:00"] * 4)),
+        ("block_time", pa.array(["600"] * 4)),
+        ("block_time", pa.array([600.0] * 4)),
+        ("block_time", pa.array([600] * 4).cast(pa.timestamp("s", "UTC"))),
+        ("tx_hash", pa.array([17] * 4)),
+        ("tx_hash", pa.array(["0xAB", "0xab"] * 2)),
+        ("token_address", pa.array(["0xAB", "0xab"] * 2)),
+        ("token_address", pa.nulls(4)),
+        ("value", pa.array([10**30] * 4, pa.decimal128(38))),
+        ("value", pa.array([str(2**256 - number) for number in range(1, 5)])),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_columns_of_other_types_say_the_same(tmp_path: Path, name: str, values: pa.Array, suffix: str) -> None:
+    table = pa.Table.from_pylist(DISPERSED)
+    table = table.set_column(table.column_names.index(name), name, values)
+    path = tmp_path / f"transfers.{suffix}"
+    pc.write_csv(table, path) if suffix == "csv" else pq.write_table(table, path)
+    found = find_entities([str(path)], MARKED.empty_table(), ONE, tmp_path / "out")
+    assert (found.joined, found.links["disperse"], found.links["first_funder"]) == (5, 1, 1)
+    assert {row["first_time"] for row in pq.read_table(tmp_path / "out" / LINKS).to_pylist()} == {from_unix(600)}
+
+
+def test_amounts_that_are_no_number_are_not_alike(tmp_path: Path) -> None:
+    rows = [row | {"value": value} for row, value in zip(DISPERSED, ("NaN", "1", "1000", "1e9"), strict=True)]
+    assert find_entities([write(tmp_path, rows)], MARKED.empty_table(), ONE, tmp_path).links.get("disperse") is None
+
+
+def test_addresses_that_are_numbers_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("from,to\n1,2\n2,3\n")
+    assert find_entities([str(path)], MARKED.empty_table(), BARE, tmp_path).joined == 3
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+def test_no_transfers_have_no_entities(tmp_path: Path, preset: Preset) -> None:
+    empty, header = str(tmp_path / "empty.parquet"), tmp_path / "header.csv"
+    pq.write_table(pa.Table.from_pylist(DISPERSED).slice(0, 0), empty)
+    header.write_text("from_address,to_address,block_time,value\n")
+    for paths, instants in (([empty], []), ([str(header)], []), ([write(tmp_path, DISPERSED)], [5])):
+        found = find_entities(paths, MARKED.empty_table(), preset, tmp_path / "out", instants)
+        assert (found.transfers, found.joined, found.links) == (0, 0, {})
+
+
+def test_rows_without_a_time_count_beside_rows_with_one(tmp_path: Path) -> None:
+    rows = [*(row | {"block_time": None} for row in DISPERSED), paid("a", "b", 5)]
+    assert entities(tmp_path, rows, ONE) == [{"owner", *WALLETS}]
+
+
+def test_a_damaged_file_among_several_is_an_error_about_the_files(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(Path(write(tmp_path, DISPERSED)).read_bytes()[:-300])
+    with pytest.raises(BadSource, match=r"one of the 2 files .*damaged\.parquet"):
+        find_entities([write(tmp_path, DISPERSED), str(damaged)], MARKED.empty_table(), ONE, tmp_path / "out")
+
+
+def test_a_second_search_leaves_the_temporary_files_of_a_long_one(tmp_path: Path) -> None:
+    path, out = write(tmp_path, DISPERSED), tmp_path / "out"
+
+    def start_another(what: str) -> None:
+        if what == "transfers":
+            (spill,) = out.glob(".entities-*")
+            os.utime(spill, (0, 0))
+            find_entities([path], MARKED.empty_table(), ONE, out)
+
+    assert find_entities([path], MARKED.empty_table(), ONE, out, advance=start_another).joined == 5
+    assert not list(out.glob(".*"))
+
+
+def test_a_search_that_ends_while_its_files_are_replaced_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert entities(tmp_path, DISPERSED, ONE) == [{"owner", *WALLETS}]
+    before, replace_file = search_at(tmp_path, from_unix(2**32)), Path.replace
+
+    def fail(self: Path, target: Path) -> Path:
+        if Path(target).name == ENTITIES:
+            raise OSError("the disk failed")
+        return replace_file(self, target)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="the disk failed"):
+        patched.setattr(Path, "replace", fail)
+        entities(tmp_path, [*DISPERSED, *IN_STEP], ONE)
+    assert before is not None
+    assert search_at(tmp_path, from_unix(2**32)) is None
+    assert entities(tmp_path, [*DISPERSED, *IN_STEP], ONE) == [{"owner", *WALLETS}]
 
 
 def test_the_documentation_names_every_kind_and_preset() -> None:

@@ -16,6 +16,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import holderlake
@@ -27,7 +28,6 @@ from holderlake.engine.sources.rpc.importing.verify import Verified
 from holderlake.engine.store.store import Store
 from holderlake.entities.links import MARKED, find_entities
 from holderlake.entities.presets import PRESETS
-from holderlake.entities.sources import store_files
 from holderlake.lake.damage import Damage, damages
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
@@ -84,9 +84,9 @@ def fill(lake: Lake) -> None:
     write(lake, "holders", "eth", INSTANTS[3], {"holders": no_holders}, {"0xb"}, refused)
 
 
-def own_transfer(sender: str, receiver: str, raw: int) -> dict[str, Any]:
+def own_transfer(sender: str, receiver: str, raw: int, token: str = ONE) -> dict[str, Any]:
     second = int(INSTANTS[3].replace(tzinfo=UTC).timestamp())
-    return raw_transfer(f"{sender} -> {receiver}", raw, second, token=("eth", ONE))
+    return raw_transfer(f"{sender} -> {receiver}", raw, second, token=("eth", token))
 
 
 def fill_map(lake: Lake, chain: str, instant: datetime, number: int) -> None:
@@ -119,7 +119,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         moved = [("mint", ONE, 9 * 10**40), (ONE, OTHER, 25), (OTHER, ONE, 5)]
         store.add_transfers(pa.Table.from_pylist([own_transfer(*one) for one in moved], TRANSFERS), "test")
         lenient = replace(PRESETS["one-kind"], confidence=0.3)
-        find_entities(store_files(store), MARKED.empty_table(), lenient, folder / "engine" / "entities")
+        of_the_coin = pa.Table.from_pylist([own_transfer(*one, token="native") for one in moved], TRANSFERS)
+        pq.write_table(of_the_coin, folder / "coin.parquet")
+        find_entities([str(folder / "coin.parquet")], MARKED.empty_table(), lenient, folder / "engine" / "entities")
     checked = Verified("eth", [OTHER], "node", first=1, last=9, as_of=datetime(2026, 6, 1))
     record(store.root, checked, datetime(2026, 6, 2))
     with Store(store.root) as store:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from math import fsum
 from typing import Any, Final
 
 import pyarrow as pa
@@ -178,9 +179,9 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
 
     def plain() -> Any:
         rows = clusters.plain(links)
-        found = [
+        found: list[dict[str, Any]] = [
             {
-                "share": sum(shares[address] for address in group),
+                "share": min(1.0, fsum(shares[address] for address in group)),
                 "holders": group,
                 "links": [row for address in group for row in rows.get(address, ())],
             }

@@ -28,11 +28,21 @@ FROM _internal.stored_links
 WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
 
 -- The transfers behind the links of a wallet, of all tokens of your store: those with the address that the evidence goes
--- through, in the period of the link. Evidence of wallets that act in step has no such address, and no row.
+-- through, in the period of the link; those of a funder with all that it funded. Evidence of wallets that act in step has
+-- no such address, and no row.
 -- Example: SELECT kind, block_time, symbol, from_address, amount FROM link_transfers('0x1111111111111111111111111111111111111111') ORDER BY ALL LIMIT 3;
 CREATE OR REPLACE MACRO link_transfers(of_address) AS TABLE
+WITH own AS (FROM cluster_links WHERE address = plain_address(of_address)),
+links AS (
+    FROM own
+    UNION ALL
+    SELECT others.*
+    FROM cluster_links AS others
+    JOIN own ON own.kind = others.kind AND own.link = others.link AND own.address = others.through
+    WHERE own.through IS NULL
+)
 SELECT links.kind, links.link, links.confidence, transfers.*
-FROM (FROM cluster_links WHERE address = plain_address(of_address)) AS links
+FROM links
 JOIN transfers
     ON transfers.block_time BETWEEN links.first_time AND links.last_time
     AND (

@@ -23,14 +23,14 @@ members AS (
     SELECT singles.tx, singles.token, singles.sender, singles.id, singles.time
     FROM singles
     SEMI JOIN funding ON funding.tx = singles.tx AND funding.token = singles.token AND funding.sender = singles.sender
-    UNION ALL
+    UNION
     SELECT tx, token, sender, payer, time
     FROM funding
 )
 SELECT
     hashed(concat(tx, ' ', token, ' ', sender)) AS link,
     id,
-    sender AS through,
+    CASE WHEN id <> sender THEN sender END AS through,
     CASE WHEN time IS NULL THEN 0.8 ELSE 0.85 END AS confidence,
     1 AS transfers,
     time AS first_time,

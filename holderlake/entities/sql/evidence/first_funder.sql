@@ -24,7 +24,7 @@ members AS (
 SELECT
     funder AS link,
     id,
-    funder AS through,
+    CASE WHEN id <> funder THEN funder END AS through,
     CASE WHEN wallets <= 10 THEN 0.7 WHEN wallets <= 50 THEN 0.5 ELSE 0.3 END AS confidence,
     transfers,
     first_time,

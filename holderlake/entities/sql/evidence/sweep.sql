@@ -41,5 +41,12 @@ members AS (
     UNION ALL
     SELECT collector, collector, count(*), min(time), max(time) FROM swept GROUP BY collector
 )
-SELECT collector AS link, id, collector AS through, 0.7 AS confidence, transfers, first_time, last_time
+SELECT
+    collector AS link,
+    id,
+    CASE WHEN id <> collector THEN collector END AS through,
+    0.7 AS confidence,
+    transfers,
+    first_time,
+    last_time
 FROM members

@@ -1,12 +1,12 @@
--- Payments with the wallet that pays, without those of hubs: faucets and airdrops. The payer is null if a disperse tool
--- pays, and the transfers lack what the tool received.
+-- Payments with the wallet that pays, without those of hubs: faucets and airdrops. The payer is null if a contract
+-- passes on what several wallets paid, or if a disperse tool pays and the transfers lack what it received.
 SELECT *
 FROM (
     SELECT
         payments.*,
         CASE
-            WHEN passed.payer IS NULL AND payments.sender IN (SELECT id FROM wallets JOIN tools USING (address)) THEN NULL
-            ELSE coalesce(passed.payer, payments.sender)
+            WHEN passed.sender IS NOT NULL THEN passed.payer
+            WHEN payments.sender NOT IN (SELECT id FROM wallets JOIN tools USING (address)) THEN payments.sender
         END AS payer
     FROM payments
     LEFT JOIN passed ON passed.tx = payments.tx AND passed.token = payments.token AND passed.sender = payments.sender
