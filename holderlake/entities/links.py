@@ -328,7 +328,7 @@ def _sql_of(given: pa.Field, column: str) -> str:
 def plain_text(column: str) -> str:
     """Return the SQL of a column as text, with hexadecimal numbers in small letters."""
     text = f"CAST({column} AS VARCHAR)"
-    return f"CASE WHEN {text} ILIKE '0x%' THEN lower({text}) ELSE {text} END"
+    return f"CASE WHEN {text} LIKE '0x%' OR {text} LIKE '0X%' THEN lower({text}) ELSE {text} END"
 
 
 @contextmanager

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
+
+import pyarrow as pa
 
 from holderlake import console
 from holderlake.alerts.head import HeadAlerts
@@ -29,6 +33,8 @@ from holderlake.workspace import Workspace
 _LOOK_SECONDS: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 _NOTE_SECONDS: Final = 5.0
+_M_ARENA_MAX: Final = -8
+"""Number of the option of glibc's ``mallopt`` for the number of its heaps."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,7 @@ def follow(
     errors of ``follow_nodes``.
     """
     newest = replace(asked, confirmations=asked.confirmations or 0, to_block=None)
+    _share_one_heap()
     with frozen_objects(), open_own_store(workspace.settings) as store:
         engine = LocalEngine(lambda: store, lambda: own_store_id(workspace.settings))
 
@@ -100,6 +107,17 @@ def follow(
                 await _Following(store, to, alerts, calls, seconds).run()
 
         asyncio.run(run())
+
+
+def _share_one_heap() -> None:
+    """Let all threads of this process use one heap, so that they use memory again that another one freed.
+
+    With a heap for each thread, and those of Arrow's own allocator, a follower grew by a third in half an hour.
+    """
+    pa.set_memory_pool(pa.system_memory_pool())
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 class _Following:
