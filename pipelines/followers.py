@@ -121,7 +121,9 @@ def followers_sensor(settings: Settings) -> SensorDefinition:
                 tags={_CHAIN_TAG: chain},
             )
         if not due:
-            yield SkipReason("; ".join(map(str, states.values())) or "no chain of the settings has follow = true")
+            waiting = [f"{chain}: its run is starting, or waits after a failure" for chain in stopped]
+            shown = [str(states[chain]) for chain in chains if chain not in stopped] + waiting
+            yield SkipReason("; ".join(shown) or "no chain of the settings has follow = true")
 
     return followers_of_chains
 

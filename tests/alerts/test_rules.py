@@ -11,9 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from holderlake.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
-from holderlake.engine.sources.rpc.importing.intervals import Interval
 from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Verified
+from holderlake.engine.sources.rpc.importing.verify import Gap, Verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
@@ -207,7 +206,7 @@ def test_the_first_list_of_a_token_has_nobody_new(lake: Lake) -> None:
 
 
 def test_an_incomplete_source_is_told_once_for_each_check(lake: Lake) -> None:
-    found_blocks = Verified(CHAIN, [TOKEN], "node", first=1, last=50, as_of=DAYS[0], unread=[Interval(3, 7)])
+    found_blocks = Verified(CHAIN, [TOKEN], "node", first=1, last=50, as_of=DAYS[0], unread=[Gap(TOKEN, 3, 7)])
     store = lake.root.parent / "engine"
     Store(store).close()
     record(store, found_blocks, DAYS[1])

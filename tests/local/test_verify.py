@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
 from holderlake.engine.sources.rpc.importing.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
@@ -147,9 +148,122 @@ def test_blocks_that_were_never_imported_are_named_and_read(verify: Verify, anvi
     head = anvil.head()
     code, found = verify("--to-block", str(head))
     assert code != 0
-    assert found["unread"] == [{"first": head, "last": head}]
+    assert found["unread"] == [{"token": coin, "first": head, "last": head}]
     code, found = verify("--to-block", str(head), "--repair")
     assert (code, found["events"]) == (0, 61)
+
+
+def stored(home: Path) -> set[tuple[Any, ...]]:
+    with Store(home / "engine") as store:
+        rows = store.query("SELECT token_address, block_number, log_index, value FROM read_parquet($files)")
+        return {tuple(row.values()) for row in rows.to_pylist()}
+
+
+@pytest.fixture
+def other(verify: Verify, anvil: Anvil, coin: str) -> str:
+    """A second token, imported from its fifth block on, and further than the first one."""
+    address = anvil.deploy("Coin")
+    for number in range(8):
+        anvil.mine([call("Coin", address, "mint", PEOPLE[0], 1 + number), call("Coin", coin, "mint", PEOPLE[1], 7)])
+    head = anvil.head()
+    common = ["import-rpc", anvil.url, "--chain", "test", "--confirmations", "0"]
+    for token, first, last in ((coin, 0, head - 2), (address, head - 3, head)):
+        blocks = ["--from-block", str(first), "--to-block", str(last)]
+        done = CliRunner().invoke(app, [*common, "--token", token, *blocks])
+        assert done.exit_code == 0, done.output
+    return address
+
+
+def test_a_repair_reads_all_tokens_of_the_chain_again(verify: Verify, tmp_path: Path, other: str) -> None:
+    before = stored(tmp_path)
+    assert any(row[0] == other for row in before)
+    tamper(tmp_path, 9, CHANGES["doubled"])
+    assert stored(tmp_path) != before
+    code, found = verify("--repair", "--to-block", "12")
+    assert (code, found["last"]) == (0, 12)
+    assert stored(tmp_path) == before
+    assert verify("--token", other)[0] == 0
+
+
+def test_tokens_are_compared_in_the_blocks_of_each(verify: Verify, tmp_path: Path, other: str, anvil: Anvil) -> None:
+    code, found = verify("--token", other)
+    assert (code, found["unread"], found["differences"]) == (0, [], [])
+    checks = {row["token_address"]: row for row in read_verified(tmp_path / "engine").to_pylist()}
+    assert (checks[other]["first_block"], checks[other]["last_block"]) == (anvil.head() - 3, anvil.head())
+    assert {row["is_complete"] for row in checks.values()} == {True}
+    assert {row["balances"] for row in checks.values()} == {"equal", "different"}, "the second lacks earlier transfers"
+
+
+def test_an_interrupted_repair_is_completed_by_the_next(
+    verify: Verify, tmp_path: Path, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = stored(tmp_path)
+    tamper(tmp_path, 9, CHANGES["doubled"])
+    with monkeypatch.context() as patched, pytest.raises(json.JSONDecodeError):
+        patched.setattr(Store, "roll_back", failing(Store.roll_back))
+        verify("--repair")
+    code, found = verify("--token", other)
+    assert code != 0
+    assert {gap["token"] for gap in found["unread"]} == set(found["tokens"])
+    assert verify("--repair")[0] == 0
+    assert stored(tmp_path) == before
+    assert verify("--token", other)[0] == 0
+
+
+def failing(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that works, and then fails as if the disk were full."""
+
+    def run(*arguments: Any) -> None:
+        work(*arguments)
+        raise OSError(28, "No space left on device")
+
+    return run
+
+
+def test_a_node_of_another_network_removes_nothing(verify: Verify, tmp_path: Path, anvil: Anvil) -> None:
+    before = stored(tmp_path)
+    tamper(tmp_path, 9, CHANGES["doubled"])
+    tampered = stored(tmp_path)
+    with Checkpoints(tmp_path / "engine", "test") as checkpoints:
+        hashes = checkpoints.hashes(0, anvil.head())
+        checkpoints.keep_hashes(dict.fromkeys(hashes, "0x" + "1" * 64))
+        with pytest.raises(json.JSONDecodeError):
+            verify("--repair")
+        assert stored(tmp_path) == tampered
+        checkpoints.keep_hashes(hashes)
+    assert verify("--repair")[0] == 0
+    assert stored(tmp_path) == before
+
+
+@pytest.mark.parametrize("blocks", [("--from-block", "5000"), ("--token", "native"), ("--token", PEOPLE[0])])
+def test_a_comparison_of_nothing_is_an_error(verify: Verify, blocks: tuple[str, str], coin: str, anvil: Anvil) -> None:
+    alone = ["verify", anvil.url, "--chain", "test", *(() if blocks[0] == "--token" else ("--token", coin)), *blocks]
+    ended = CliRunner().invoke(app, alone)
+    assert ended.exit_code
+    assert "nothing can be compared" in str(ended.exception)
+
+
+def test_a_block_that_the_node_lacks_is_named(verify: Verify, coin: str, anvil: Anvil) -> None:
+    ended = CliRunner().invoke(app, ["verify", anvil.url, "--chain", "test", "--token", coin, "--to-block", "5000"])
+    assert f"the node's newest block is {anvil.head()}" in str(ended.exception)
+
+
+@pytest.mark.usefixtures("verify")
+def test_a_token_whose_only_event_is_missing_is_found(
+    tmp_path: Path, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lone = anvil.deploy("Coin")
+    anvil.mine([call("Coin", lone, "mint", PEOPLE[0], 5)])
+    every = [anvil.url, "--chain", "test", "--all-tokens", "--confirmations", "0"]
+    assert CliRunner().invoke(app, ["import-rpc", *every]).exit_code == 0
+    before = stored(tmp_path)
+    tamper(tmp_path, anvil.head(), lambda _rows: [])
+    ended = CliRunner().invoke(app, ["import-rpc", *every, "--verify", "--json"])
+    assert ended.exit_code
+    assert lone in ended.stdout
+    monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__TEST__ALL_TOKENS", "true")
+    assert CliRunner().invoke(app, ["verify", anvil.url, "--chain", "test", "--repair"]).exit_code == 0
+    assert stored(tmp_path) == before
 
 
 def test_rows_of_files_are_never_removed_by_a_repair(verify: Verify, tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ class _Following:
         with self._alone():
             times = [one.last_time for one in self._store.histories() if one.chain == self._to.chain]
             self._since = max(times, default=None)
+            self._note()  # the first import may take hours
             evaluating = asyncio.create_task(self._evaluate())
             try:
                 await self._look()

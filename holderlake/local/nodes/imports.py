@@ -106,7 +106,11 @@ def _print_report(report: NodeReport) -> None:
     )
     console.rows("Imported", columns, [line])
     if report.reorgs:
-        console.err.print(f"The chain was reorganised; {report.removed:,} rows were removed and read again.")
+        console.err.print(
+            f"The chain was reorganised: {report.removed:,} rows from block {(report.undone_after or 0) + 1:,} on were "
+            "removed, and the node's rows were read again. Import files that have rows of these blocks again.",
+            soft_wrap=True,
+        )
     if report.conflicts:
         console.err.print(f"{report.conflicts:,} rows differ from stored rows with the same key; those were kept.")
     if report.passed_over:

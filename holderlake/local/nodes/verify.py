@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from holderlake import console
-from holderlake.contract.chains import NATIVE
-from holderlake.engine.sources.rpc.importing.run import ChainImport
 from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Scope, Verified, undo_from, verify
+from holderlake.engine.sources.rpc.importing.verify import Scope, Verified, repair, verify
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.local.nodes.connection import ImportOptions, connected
@@ -21,27 +18,29 @@ from holderlake.settings import Settings
 
 
 def verify_with_nodes(
-    settings: Settings, urls: Sequence[str], asked: ImportOptions, repair: bool, as_json: bool
+    settings: Settings, urls: Sequence[str], asked: ImportOptions, repairs: bool, as_json: bool
 ) -> None:
     """Compare the stored transfers of the chosen tokens with the nodes', and print a report.
 
-    ``repair`` rolls the chain back to the first block that differs, imports again from there, and compares again.
-    Raises ``SomeFailed`` if rows differ or blocks are missing in the end, and the errors of ``import_from_nodes``.
+    With ``repairs``, what differs is read again (see ``repair``), and compared again. Raises ``SomeFailed`` if rows
+    differ or blocks are missing in the end, and the errors of ``verify`` and ``repair``.
     """
     with open_own_store(settings) as store, console.progress("comparing", 0) as bar:
 
         def on_blocks(done: int, wished: int) -> None:
             bar.update(bar.task_ids[0], total=wished, completed=done, note="blocks")
 
-        found = asyncio.run(_verify(settings, store, urls, asked, repair, on_blocks))
+        checks = asyncio.run(_verify(settings, store, urls, asked, repairs, on_blocks))
     if as_json:
-        console.as_json(found.plain())
+        console.as_json(_together(checks).plain())
     else:
-        _print_verified(found)
+        for one in checks:
+            _print_verified(one)
+    found = _together(checks)
     if not found.is_complete:
         raise SomeFailed(
-            f"{len(found.differences):,} ranges of blocks differ and {len(found.unread):,} were never imported; "
-            "'holderlake verify --repair' asks for them again"
+            f"{len(found.differences):,} ranges of blocks differ and {len(found.unread):,} are missing; repeat the "
+            "command with --repair to read them again"
         )
 
 
@@ -50,43 +49,56 @@ async def _verify(
     store: Store,
     urls: Sequence[str],
     asked: ImportOptions,
-    repair: bool,
+    repairs: bool,
     on_blocks: Callable[[int, int], None],
-) -> Verified:
+) -> list[Verified]:
     async with connected(settings, urls, asked) as to:
-        chain, selection, options = to.chain, to.selection, to.options
-        tokens = selection.contracts or [one.token_address for one in store.histories() if one.chain == chain]
-        tokens = [token for token in tokens if token != NATIVE]
+        selection, options = to.selection, to.options
+        tokens = None if selection.tokens is None else selection.contracts
         scope = Scope(selection.first, selection.last, asked.sample)
-        check = partial(verify, store, to.node, chain, tokens, options, scope, on_blocks)
+        check = partial(verify, store, to.node, to.chain, tokens, options, scope, on_blocks)
         found = await check()
-        if repair and not found.is_complete:
-            if found.differences:
-                undo_from(store, chain, min(one.first for one in found.differences))
-            until = replace(selection, last=found.last)
-            await ChainImport(store, to.node, chain, until, replace(options, confirmations=0)).run()
+        if repairs and not all(one.is_complete for one in found):
+            await repair(store, to.node, to.chain, found, options)
             found = await check()
-        record(store.root, found, datetime.now(UTC).replace(tzinfo=None))
+        for one in found:
+            record(store.root, one, datetime.now(UTC).replace(tzinfo=None))
         return found
+
+
+def _together(checks: Sequence[Verified]) -> Verified:
+    """Return several checks as one."""
+    found = Verified(checks[0].chain, sorted({token for one in checks for token in one.tokens}), checks[0].source)
+    found.first, found.last = min(one.first for one in checks), max(one.last for one in checks)
+    found.as_of = max((one.as_of for one in checks if one.as_of), default=None)
+    for one in checks:
+        found.blocks += one.blocks
+        found.events += one.events
+        for name in ("unread", "differences", "drifts", "equal", "unasked"):
+            getattr(found, name).extend(getattr(one, name))
+    return found
 
 
 def _print_verified(found: Verified) -> None:
     lines: list[tuple[object, ...]] = [
         (one.token, one.first, one.last, one.missing, one.extra) for one in found.differences
     ]
-    lines += [("all tokens", gap.first, gap.last, "never imported", "") for gap in found.unread]
+    lines += [(gap.token, gap.first, gap.last, "not imported", "") for gap in found.unread]
     if lines:
         console.rows("Blocks that differ", ("token", "from block", "to block", "missing rows", "extra rows"), lines)
     for one in found.drifts:
+        earlier = f", or has transfers before block {found.first:,}" if found.first else ""
         console.err.print(
-            f"{one.token} changes balances without transfers, as rebasing tokens and tokens with a fee do: at block "
-            f"{one.block:,} its contract has a supply of {one.contract_supply} and its transfers {one.supply}; "
+            f"{one.token} changes balances without transfers, as rebasing tokens and tokens with a fee do{earlier}: at "
+            f"block {one.block:,} its contract has a supply of {one.contract_supply} and its transfers {one.supply}; "
             f"{one.balances} of {one.sampled} sampled balances differ.",
             soft_wrap=True,
         )
     for token in found.unasked:
         console.err.print(
-            f"{token} was not asked for balances: the node keeps no state of block {found.last:,}.", soft_wrap=True
+            f"{token} told no balances: the node keeps no state of block {found.last:,}, or the contract has no such "
+            "function.",
+            soft_wrap=True,
         )
     console.out.print(
         f"Compared {found.events:,} events of {len(found.tokens):,} tokens, {found.blocks:,} of "

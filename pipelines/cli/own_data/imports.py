@@ -90,7 +90,9 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
     to_block: Annotated[int | None, typer.Option(min=0, help="Last block; default: the newest final one.")] = None,
     confirmations: Annotated[
         int | None,
-        typer.Option(min=0, help="Blocks that must follow a block before it is imported; default: the settings'."),
+        typer.Option(
+            min=0, help="Blocks that must follow a block before it is read; default: the settings', or 0 to follow."
+        ),
     ] = None,
     follow: Annotated[
         bool,
@@ -122,7 +124,7 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
         import_from_nodes(shared.settings(), urls or [], options, json)
     try:
         if verify:
-            verify_with_nodes(shared.settings(), urls or [], options, repair=False, as_json=json)
+            verify_with_nodes(shared.settings(), urls or [], options, repairs=False, as_json=json)
     finally:
         shared.load()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
@@ -130,6 +131,27 @@ def test_a_limit_is_kept_to_however_it_is_worded(code: int, words: str, store: S
     report = import_chain(store, node.url, tokens=(TOKEN,), blocks=200)
     assert values(store) == WHOLE
     assert report.requests < 100
+
+
+def test_a_method_that_the_node_lacks_is_asked_for_once(store: Store, serve: Serve) -> None:
+    asked: Counter[str] = Counter()
+
+    def counted(method: str, params: list[Any]) -> Any:
+        asked[method] += 1
+        return honest().answer(method, params)
+
+    with pytest.raises(RpcError, match="eth_getBlockReceipts does not exist"):
+        import_chain(store, serve(counted).url, tokens=("native",), first=1, last=2)
+    assert asked["trace_block"] == 2, "one call each for the first and the last block"
+
+
+def test_a_deep_reorganisation_is_found_by_every_ten_thousandth_hash(store: Store, serve: Serve) -> None:
+    chain = MadeUpChain(25_000, logs_a_block=0)
+    node = serve(chain.answer)
+    import_chain(store, node.url, tokens=(TOKEN,), blocks=3_000)
+    chain.fork = 21_000
+    report = import_chain(store, node.url, tokens=(TOKEN,), blocks=3_000)
+    assert report.undone_after == 20_000
 
 
 def test_a_limit_for_one_block_is_an_error_that_says_so(store: Store, serve: Serve) -> None:

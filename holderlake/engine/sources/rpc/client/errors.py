@@ -56,10 +56,6 @@ class Refused(RpcError):
         super().__init__(message)
         self.number = number
 
-    @property
-    def is_unknown_method(self) -> bool:
-        return self.number in _NO_METHOD or bool(_NO_METHOD_WORDS.search(str(self)))
-
 
 class WrongChain(RpcError):
     """The endpoint's chain id differs from that of the import."""
@@ -73,7 +69,7 @@ class Diverged(RpcError):
     """The node and the imported chain share no block: it is another network, or the reorganisation is very deep."""
 
 
-_NO_METHOD: Final = (-32601, -32004)
+_NO_METHOD: Final = -32601
 _NO_METHOD_WORDS: Final = re.compile(
     r"(method|namespace)\b.*\b(not (found|supported|available|exist|enabled|allowed)|does not exist|disabled)"
     r"|unsupported method|unknown method|not implemented",
@@ -112,6 +108,8 @@ def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> Rpc
         return Unavailable(text)
     if is_divisible and is_size:
         return TooLarge(text)
+    if number == _NO_METHOD or _NO_METHOD_WORDS.search(words):
+        return Refused(text, number)
     if is_size or _PASSING.search(words):
         return Unavailable(text)
     return Refused(text, number)

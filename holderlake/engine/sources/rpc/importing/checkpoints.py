@@ -32,6 +32,12 @@ CREATE TABLE IF NOT EXISTS covered (
     last INTEGER NOT NULL,
     PRIMARY KEY (chain, scope, first)
 );
+CREATE TABLE IF NOT EXISTS owed ( -- blocks that a repair removed and has yet to read again
+    chain TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS hashes (
     chain TEXT NOT NULL,
     number INTEGER NOT NULL,
@@ -146,6 +152,29 @@ class Checkpoints:
             database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, after))
             database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, after))
             database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
+
+    def owe_from(self, block: int) -> None:
+        """Delete the checkpoints of all blocks from ``block`` on, and note the blocks of each scope as owed."""
+        with self._database as database:
+            database.execute(
+                "INSERT INTO owed SELECT chain, scope, max(first, ?), last FROM covered WHERE chain = ? AND last >= ?",
+                (block, self._chain, block),
+            )
+            self.roll_back(block - 1)
+
+    def owed(self) -> dict[str, list[Interval]]:
+        """Return the blocks of each scope that a repair removed and has not read again."""
+        with self._database as database:
+            rows = database.execute("SELECT scope, first, last FROM owed WHERE chain = ?", (self._chain,)).fetchall()
+        return {
+            scope: merged((first, last) for own, first, last in rows if own == scope)
+            for scope in sorted({scope for scope, _, _ in rows})
+        }
+
+    def forget_owed(self) -> None:
+        """Note that all owed blocks were read again."""
+        with self._database as database:
+            database.execute("DELETE FROM owed WHERE chain = ?", (self._chain,))
 
     def thin_out(self, dense_from: int, ends: int) -> None:
         """Delete the hashes of blocks before ``dense_from``, except every ``ends``-th block and the last block of each

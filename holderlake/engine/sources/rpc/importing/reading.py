@@ -38,6 +38,8 @@ _KINDS: Final = frozenset(TOPICS)
 T = TypeVar("T")
 _FREEZING: Final = threading.Lock()
 """Held by the outermost block of ``frozen_objects``."""
+SPARSE: Final = 10_000
+"""Each block whose number is a multiple of it keeps its hash: a deep reorganisation is found by these."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class EventReader(_HalvingReader):
     """Reader of the transfer events of ``tokens`` (addresses), or of all tokens if None.
 
     It returns the hash of every block from ``recent_from`` on. For earlier blocks, it returns the hashes of the first
-    and the last block of each ``Piece``.
+    and the last block of each ``Piece``, and of every ``SPARSE``-th one.
     """
 
     def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
@@ -111,7 +113,7 @@ class EventReader(_HalvingReader):
 
     async def _piece(self, first: int, last: int) -> Piece:
         recent = range(max(first, self._recent_from), last + 1)
-        wanted = sorted({first, last, *recent})
+        wanted = sorted({first, last, *recent, *range(first + -first % SPARSE, last + 1, SPARSE)})
         calls = [messages.logs(first, last, group, TOPICS) for group in self._groups]
         calls += [messages.header(block) for block in wanted]
         logs, headers = await self._node.ask(calls, lambda found: self._checked(first, last, wanted, found))

@@ -29,6 +29,7 @@ from holderlake.engine.sources.rpc.importing.metadata import contracts, describe
 from holderlake.engine.sources.rpc.importing.reading import (
     RECEIPTS,
     SOURCE,
+    SPARSE,
     EventReader,
     Piece,
     Reader,
@@ -45,7 +46,6 @@ from holderlake.engine.store.store import Store
 ALL_TOKENS: Final = "*"
 _TURNS: Final = 20
 """The most reorganisations during one import. Then the import fails."""
-_SPARSE: Final = 10_000
 _FLUSH_SECONDS: Final = 20.0
 
 
@@ -250,7 +250,7 @@ class ChainImport:
         for part in values:
             width = Width(1, max(1, (self._node.batch - 1) // 2))
             await self._sweep(part, ValueReader(self._node, self._chain, tracer, width))
-        self._checkpoints.thin_out(recent_from, _SPARSE)
+        self._checkpoints.thin_out(recent_from, SPARSE)
 
     def _missing_events(self, last: int) -> list[Segment]:
         every = self._checkpoints.covered(ALL_TOKENS)

@@ -70,7 +70,7 @@ def record(root: Path, found: Verified, checked_at: datetime) -> None:
 
 def _row(found: Verified, token: str) -> dict[str, Any]:
     wrong = [one for one in found.differences if one.token == token]
-    unread = sum(gap.last - gap.first + 1 for gap in found.unread)
+    unread = sum(gap.last - gap.first + 1 for gap in found.unread if gap.token == token)
     return {
         "chain": found.chain,
         "token_address": token,

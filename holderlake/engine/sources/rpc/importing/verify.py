@@ -8,14 +8,17 @@ transfers, as rebasing tokens and tokens with a fee do; that is no fault of the 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from holderlake.contract.chains import NATIVE
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import BadSource
+from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.sources.rpc.client.errors import InvalidAnswer, Refused, Unavailable
 from holderlake.engine.sources.rpc.client.messages import eth_call, number
@@ -23,17 +26,18 @@ from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merged
 from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, in_order
-from holderlake.engine.sources.rpc.importing.run import ALL_TOKENS, ReadOptions
+from holderlake.engine.sources.rpc.importing.run import ALL_TOKENS, ChainImport, ReadOptions, Selection
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
 _TOTAL_SUPPLY, _BALANCE_OF = "0x18160ddd", "0x70a08231"
 _SAMPLE: Final = 20
+_INTERNAL: Final = "internal"
 _DIFFERENCES: Final = """
 WITH stored AS (
     SELECT token_address, block_number, log_index, from_address, to_address, value, token_id
     FROM read_parquet($files)
-    WHERE chain = $chain AND token_address IN (SELECT unnest($tokens)) AND block_number BETWEEN $first AND $last
+    WHERE chain = $chain AND block_number BETWEEN $first AND $last
 ),
 fetched AS (
     SELECT token_address, block_number, log_index, from_address, to_address, value, token_id FROM asked
@@ -44,6 +48,7 @@ FROM (
     UNION ALL
     SELECT *, 0, 1 FROM (FROM stored EXCEPT ALL FROM fetched)
 )
+WHERE (token_address IN (SELECT unnest($tokens))) = $are_chosen
 GROUP BY token_address
 ORDER BY token_address
 """
@@ -52,11 +57,15 @@ SELECT count(*) AS rows
 FROM read_parquet($files)
 WHERE chain = $chain AND block_number >= $block AND source <> 'rpc'
 """
+_NEWEST: Final = """
+SELECT max(block_number) AS block FROM read_parquet($files) WHERE block_time = $second
+"""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The blocks to check: from ``first`` to ``last``, which is by default the newest imported one.
+    """The blocks to check: from ``first``, or the first imported one if it is later, to ``last``, by default the newest
+    imported one.
 
     With ``sample``, only the events of so many ranges of ``ReadOptions.blocks`` blocks, chosen at random, are compared.
     """
@@ -81,6 +90,15 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Blocks from ``first`` to ``last`` of a token that were never imported, or that a repair has yet to read again."""
+
+    token: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Drift:
     """A token whose events are complete, but whose supply or sampled balances at ``block`` differ from its contract's.
 
@@ -100,10 +118,10 @@ class Drift:
 class Verified:
     """Result of a check of the blocks from ``first`` to ``last``, of which ``blocks`` were compared.
 
-    ``as_of`` is the time (UTC) of the last block, ``source`` the hosts of the nodes. ``unread`` are blocks between them
-    that were never imported. ``equal`` are tokens whose supply and balances are those of their contracts. ``unasked``
-    are tokens whose contract did not answer at the last block, because the node keeps no state of the past or the token
-    has no such function.
+    ``as_of`` is the time (UTC) of the last block, ``source`` the hosts of the nodes. ``unread`` are blocks between the
+    first and the last one that the store lacks. ``equal`` are tokens whose supply and balances are those of their
+    contracts. ``unasked`` are tokens whose contract did not answer at the last block: the node keeps no state of the
+    past, or the contract has no such function.
     """
 
     chain: str
@@ -114,7 +132,7 @@ class Verified:
     as_of: datetime | None = None
     blocks: int = 0
     events: int = 0
-    unread: list[Interval] = field(default_factory=list)
+    unread: list[Gap] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     drifts: list[Drift] = field(default_factory=list)
     equal: list[str] = field(default_factory=list)
@@ -127,46 +145,98 @@ class Verified:
 
     def plain(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        unread = [own._asdict() for own in self.unread]
         as_of = None if self.as_of is None else to_unix(self.as_of)
-        return asdict(self) | {"unread": unread, "as_of": as_of, "is_complete": self.is_complete}
+        return asdict(self) | {"as_of": as_of, "is_complete": self.is_complete}
 
 
 async def verify(
     store: Store,
     node: Node,
     chain: str,
-    tokens: Sequence[str],
+    tokens: Sequence[str] | None,
     options: ReadOptions,
     scope: Scope,
     on_blocks: Callable[[int, int], None] = lambda done, wished: None,
-) -> Verified:
-    """Compare the stored transfers of tokens (addresses) with the node's.
+) -> list[Verified]:
+    """Compare the stored transfers of tokens (addresses), or of all tokens if None, with the node's.
 
-    ``on_blocks`` is called with the number of checked blocks and of all. Raises ``RpcError``.
+    Tokens with the same first and last imported block are one check. ``on_blocks`` is called with the number of checked
+    blocks and of all. Raises ``RpcError``, and ``BadSource`` if no block of a token, or of all, can be compared.
     """
-    found = Verified(chain, sorted(tokens), ", ".join(node.hosts))
     with Checkpoints(store.root, chain) as checkpoints:
-        every = checkpoints.covered(ALL_TOKENS)
-        covered = {token: merged([*every, *checkpoints.covered(token)]) for token in tokens}
-    known = [interval for own in covered.values() for interval in own if interval.last >= scope.first]
-    if not known:
-        return found
-    found.first = max(scope.first, min(interval.first for interval in known))
-    found.last = max(interval.last for interval in known) if scope.last is None else scope.last
-    found.unread = merged(gap for own in covered.values() for gap in gaps(own, found.first, found.last))
-    width = Width(options.blocks, options.most_blocks)
-    reader = EventReader(node, chain, sorted(tokens), found.last + 1, width)
-    ranges = _ranges(found.first, found.last, options.blocks, scope.sample)
-    wished = sum(own.last - own.first + 1 for own in ranges)
-    for own in ranges:
-        async with aclosing(in_order(reader, own.first, own.last, options.concurrency)) as pieces:
-            async for some in pieces:
-                for piece in some:
-                    _compare(store, found, piece)
-                    on_blocks(found.blocks, wished)
-    await _ask_contracts(store, node, found)
-    return found
+        checks = _checks(store, checkpoints, chain, tokens, scope)
+        every = _ends(_imported(checkpoints, [ALL_TOKENS]), scope) if tokens is None else None
+    head, last = await node.head(), max(found.last for found in checks)
+    if last > head:
+        raise BadSource(
+            f"the node's newest block is {head:,}, so block {last:,} can't be compared; name an earlier one"
+        )
+    ranges = [_ranges(found.first, found.last, options.blocks, scope.sample) for found in checks]
+    wished, done = sum(own.size for some in ranges for own in some), 0
+    for found, some in zip(checks, ranges, strict=True):
+        found.source = ", ".join(node.hosts)
+        others = None
+        if (found.first, found.last) == every:  # also tokens of which the store has no row
+            others = [NATIVE, *(token for other in checks if other is not found for token in other.tokens)]
+        reads = None if others is not None else sorted(found.tokens)
+        reader = EventReader(node, chain, reads, found.last + 1, Width(options.blocks, options.most_blocks))
+        for own in some:
+            async with aclosing(in_order(reader, own.first, own.last, options.concurrency)) as pieces:
+                async for read in pieces:
+                    for piece in read:
+                        _compare(store, found, piece, others)
+                        on_blocks(done + found.blocks, wished)
+        done += found.blocks
+        found.tokens = sorted({*found.tokens, *(one.token for one in found.differences)})
+        await _ask_contracts(store, node, found)
+    return checks
+
+
+def _checks(
+    store: Store, checkpoints: Checkpoints, chain: str, tokens: Sequence[str] | None, scope: Scope
+) -> list[Verified]:
+    """Return the checks to make, without results but for the blocks that the store lacks."""
+    chosen = tokens
+    if chosen is None:
+        chosen = [one.token_address for one in store.histories() if one.chain == chain]
+    groups: dict[tuple[int, int], list[str]] = defaultdict(list)
+    if tokens is None and (ends := _ends(_imported(checkpoints, [ALL_TOKENS]), scope)):
+        groups[ends] = []
+    lacking = []
+    for token in chosen:
+        if token == NATIVE:
+            continue
+        if ends := _ends(_imported(checkpoints, [ALL_TOKENS, token]), scope):
+            groups[ends].append(token)
+        else:
+            lacking.append(token)
+    if not groups or (lacking and tokens is not None):
+        what = ", ".join(lacking) if lacking and tokens is not None else "the chosen tokens"
+        raise BadSource(
+            f"no block of {what} in this range was imported from a node of chain {chain}, so nothing can be compared; "
+            "'holderlake import-rpc' imports blocks. The chain's coin has no events to compare"
+        )
+    checks = []
+    for (first, last), own in sorted(groups.items()):
+        read = {token: [*checkpoints.covered(ALL_TOKENS), *checkpoints.covered(token)] for token in own}
+        unread = [Gap(token, *gap) for token, some in read.items() for gap in gaps(some, first, last)]
+        checks.append(Verified(chain, sorted(own), "", first, last, unread=unread))
+    return checks
+
+
+def _imported(checkpoints: Checkpoints, scopes: Sequence[str]) -> list[Interval]:
+    """Return the blocks that were read for one of the scopes, and those that a repair has yet to read again."""
+    owed = checkpoints.owed()
+    return merged(own for scope in scopes for own in [*checkpoints.covered(scope), *owed.get(scope, ())])
+
+
+def _ends(imported: Sequence[Interval], scope: Scope) -> tuple[int, int] | None:
+    """Return the first and the last block to compare; None if there is none."""
+    if not imported:
+        return None
+    first = max(scope.first, imported[0].first)
+    last = imported[-1].last if scope.last is None else scope.last
+    return (first, last) if first <= last else None
 
 
 def _ranges(first: int, last: int, blocks: int, sample: int | None) -> list[Interval]:
@@ -178,30 +248,89 @@ def _ranges(first: int, last: int, blocks: int, sample: int | None) -> list[Inte
     return [Interval(first + blocks * one, min(last, first + blocks * (one + 1) - 1)) for one in sorted(chosen)]
 
 
-def _compare(store: Store, found: Verified, piece: Piece) -> None:
-    """Add the differences between the events of some blocks and the stored rows to ``found``."""
-    parameters = {"chain": found.chain, "tokens": found.tokens, "first": piece.first, "last": piece.last}
+def _compare(store: Store, found: Verified, piece: Piece, others: Sequence[str] | None) -> None:
+    """Add the differences between the events of some blocks and the stored rows to ``found``.
+
+    They are those of the check's tokens; with ``others``, of all tokens but these.
+    """
+    parameters = {
+        "chain": found.chain,
+        "tokens": found.tokens if others is None else others,
+        "are_chosen": others is None,
+        "first": piece.first,
+        "last": piece.last,
+    }
+    if others is None:
+        parameters["files"] = store.files((found.chain, token) for token in found.tokens)
     rows = store.query(_DIFFERENCES, parameters, {"asked": piece.rows})
     found.differences += [Difference(*row.values()) for row in rows.to_pylist()]
     found.blocks += piece.last - piece.first + 1
     found.events += piece.rows.num_rows
 
 
-def undo_from(store: Store, chain: str, block: int) -> None:
-    """Remove the chain's rows from a block on, so that the next import reads them again.
+async def repair(store: Store, node: Node, chain: str, found: Sequence[Verified], options: ReadOptions) -> None:
+    """Read again all blocks from the first that differs on, and those that the store lacks.
 
-    Raises ``BadSource`` if rows from there on come from files, because no node would bring them back.
+    The store removes whole blocks only, so the rows of all tokens are removed from there on, and read again up to where
+    they ended. An interrupted repair is completed by the next one. Raises ``RpcError``, and ``BadSource`` if
+    data from files would be lost; then nothing was removed.
+    """
+    final = replace(options, confirmations=0)
+
+    async def read(selection: Selection) -> None:
+        await ChainImport(store, node, chain, selection, final).run()
+
+    await read(Selection(tokens=(), last=-1))  # it refuses a node of another network before anything is removed
+    with Checkpoints(store.root, chain) as checkpoints:
+        owed = [own.first for some in checkpoints.owed().values() for own in some]
+        wrong = [one.first for check in found for one in check.differences]
+        if owed or wrong:
+            _undo_from(store, checkpoints, chain, min(owed + wrong))
+            for selection in _selections(checkpoints.owed()):
+                await read(selection)
+            checkpoints.forget_owed()
+    lacking: dict[Interval, list[str]] = defaultdict(list)
+    for gap in (gap for check in found for gap in check.unread):
+        lacking[Interval(gap.first, gap.last)].append(gap.token)
+    for (first, last), tokens in sorted(lacking.items()):
+        await read(Selection(tuple(tokens), first=first, last=last))
+
+
+def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -> None:
+    """Remove the chain's rows from a block on, and note the blocks as owed.
+
+    Raises ``BadSource`` if rows or opening balances from there on come from files: no node would bring them back.
     """
     parameters = {"chain": chain, "block": block}
     (others,) = store.query(_OTHERS, parameters)["rows"].to_pylist()
+    manifest = store.view().manifest
+    keys = [(one.chain, one.token_address) for one in store.histories() if one.chain == chain]
+    others += sum(part.kind == OPENING and part.last_block >= block for key in keys for part in manifest.parts_of(key))
     if others:
         raise BadSource(
-            f"{others:,} rows of chain {chain} from block {block:,} on were imported from files and would be lost; "
-            "import the chain into another engine.store instead"
+            f"{others:,} rows or opening balances of chain {chain} from block {block:,} on were imported from files "
+            "and would be lost; import the chain into another engine.store instead"
         )
-    with Checkpoints(store.root, chain) as checkpoints, checkpoints.exclusive():
+    with checkpoints.exclusive():
+        checkpoints.owe_from(block)
         store.roll_back(chain, block - 1)
-        checkpoints.roll_back(block - 1)
+
+
+def _selections(owed: Mapping[str, Sequence[Interval]]) -> list[Selection]:
+    """Return what to import, so that the owed blocks of all scopes are read."""
+    scopes: dict[Interval, set[str]] = defaultdict(set)
+    for scope, intervals in owed.items():
+        for interval in intervals:
+            scopes[interval].add(scope)
+    found = []
+    for (first, last), own in sorted(scopes.items()):
+        if ALL_TOKENS in own:
+            found.append(Selection(first=first, last=last))
+        if tokens := own - {ALL_TOKENS, NATIVE, _INTERNAL}:
+            found.append(Selection(tuple(sorted(tokens)), first=first, last=last))
+        if own & {NATIVE, _INTERNAL}:
+            found.append(Selection((NATIVE,), traced=_INTERNAL in own, first=first, last=last))
+    return found
 
 
 async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
@@ -210,14 +339,18 @@ async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
     found.as_of = as_of = from_unix(number(header.timestamp))
     chance = random.Random(found.last)  # noqa: S311 - a sample, the same each time
     different = {one.token for one in found.differences}
+    lacking = {gap.token for gap in found.unread}
     for token in found.tokens:
-        if token in different or found.unread:
+        if token in different | lacking:
             continue
         ours = balances_as_of(store, found.chain, token, as_of)
+        files = store.files([(found.chain, token)])
+        (newest,) = store.query(_NEWEST, {"second": to_unix(as_of), "files": files})["block"].to_pylist()
+        block = max(found.last, newest or 0)  # balances are those after all blocks of the same second
         sample = chance.sample(ours.holders, min(_SAMPLE, len(ours.holders)))
         questions = [_TOTAL_SUPPLY, *(f"{_BALANCE_OF}{address.removeprefix('0x'):0>64}" for address, _ in sample)]
         try:
-            said = await node.ask([eth_call(token, question, found.last) for question in questions], list)
+            said = await node.ask([eth_call(token, question, block) for question in questions], list)
             supply, *balances = [None if answer in (None, "0x") else int(answer, 16) for answer in said]
         except (Refused, Unavailable, InvalidAnswer, ValueError):
             found.unasked.append(token)
@@ -227,6 +360,6 @@ async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
             continue
         wrong = sum(own != answer for (_, own), answer in zip(sample, balances, strict=True))
         if wrong or supply not in (None, ours.supply):
-            found.drifts.append(Drift(token, found.last, ours.supply, supply, wrong, len(sample)))
+            found.drifts.append(Drift(token, block, ours.supply, supply, wrong, len(sample)))
         else:
             found.equal.append(token)
