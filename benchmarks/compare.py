@@ -46,18 +46,20 @@ class Planter:
             )
             self.planted[place, "amount", str(address)] = "transfers"
         sql = (
-            f"SELECT from_address, to_address FROM grouped_transfers WHERE {_HERE} AND time_node IS NULL "
-            "GROUP BY ALL HAVING count(*) = 1"
+            "SELECT from_address, to_address, transfer_chain, transfer_token FROM grouped_transfers "
+            f"WHERE {_HERE} AND time_node IS NULL"
         )
         changes = (
             "UPDATE grouped_transfers SET total_transfers = total_transfers + 1",
             "DELETE FROM grouped_transfers",
         )
-        for number, (one, other) in enumerate(self._some(sql, place, 4)):
-            self.database.execute(
-                f"{changes[number % 2]} WHERE {_HERE} AND from_address = ? AND to_address = ?", [*place, one, other]
-            )
-            self.planted[place, "relationship", f"{one} to {other}"] = "transfers"
+        key = "from_address = ? AND to_address = ? AND transfer_chain = ? AND transfer_token = ? AND time_node IS NULL"
+        for number, (one, other, chain, token) in enumerate(self._some(sql, place, 4)):
+            self.database.execute(f"{changes[number % 2]} WHERE {_HERE} AND {key}", [*place, one, other, chain, token])
+            subject = f"{one} to {other}"
+            subject += f" of {token}" if token != place[1] else ""
+            subject += f" on {chain}" if chain != place[0] else ""
+            self.planted[place, "relationship", subject] = "transfers"
 
     def supply(self, place: Place) -> None:
         self.database.execute(f"UPDATE holders SET share = share * 0.9 WHERE {_HERE}", place)

@@ -37,6 +37,11 @@ _EQUAL: Final = """
 SELECT chain, timestamp, token_address, 'equal' AS what, '' AS subject, NULL AS a, NULL AS b, 'none' AS cause
 FROM (SELECT chain, token_address, timestamp FROM scope UNION SELECT chain, token_address, timestamp FROM drawn)
 ANTI JOIN differences USING (chain, token_address, timestamp)
+ANTI JOIN (
+    SELECT chain, token_address, timestamp FROM lists_a ANTI JOIN lists_b USING (chain, token_address, timestamp)
+    UNION
+    SELECT chain, token_address, timestamp FROM lists_b ANTI JOIN lists_a USING (chain, token_address, timestamp)
+) AS one_sided USING (chain, token_address, timestamp)
 ORDER BY ALL
 """
 
@@ -44,12 +49,18 @@ ORDER BY ALL
 def compare(a: Path, b: Path) -> tuple[pa.Table, pa.Table]:
     """Return the differences of two warehouse files over the tokens and instants of both, and those that are equal.
 
-    Both tables have the schema ``COMPARISONS``; the second one has a row for each token and instant.
+    Both tables have the schema ``COMPARISONS``; the second one has a row for each token and instant. Raises
+    ``ValueError`` if a file is no warehouse.
     """
     with duckdb.connect() as database:
         for name, path in (("a", a), ("b", b)):
             quoted = str(path).replace("'", "''")
-            database.execute(f"ATTACH '{quoted}' AS {name} (READ_ONLY)")
+            try:
+                database.execute(f"ATTACH '{quoted}' AS {name} (READ_ONLY)")
+                for table in ("holders", "maps", "map_nodes", "grouped_transfers", "cluster_members"):
+                    database.sql(f"FROM {name}.{table} LIMIT 0")
+            except duckdb.Error as error:
+                raise ValueError(f"{path} can't be read as a warehouse: {str(error).splitlines()[0]}") from error
         for name in ("scope", "holders", "maps"):
             database.execute(_sql(name))
         differences = database.sql(_ROWS).to_arrow_table().cast(COMPARISONS)

@@ -36,7 +36,8 @@ TABLE: Final = Table(
             _column(
                 "subject",
                 pa.string(),
-                "An address, a pair of addresses, a cluster's first members, or empty: all holders, the score",
+                "An address, two addresses (and token, chain and kind of the transfers if they are others), a cluster's "
+                "first members, or empty: all holders, the score",
             ),
             _column("a", pa.string(), "Value of the first source as text; null if it has none", required=False),
             _column("b", pa.string(), "Value of the second source as text; null if it has none", required=False),
@@ -58,22 +59,34 @@ def folder_of(warehouse: Path) -> Path:
     return warehouse.with_name("comparisons")
 
 
-def keep(folder: Path, names: tuple[str, str], rows: pa.Table, compared_at: datetime) -> Path:
-    """Write the rows of one comparison, in place of the last one of the same two sources. Return the file.
+def keep(folder: Path, homes: tuple[Path, Path], rows: pa.Table, compared_at: datetime) -> Path:
+    """Write the rows of one comparison, in place of the last one of the same two homes. Return the file.
 
-    ``rows`` has the columns of ``TABLE`` from ``chain`` to ``cause``, without the sources' ``names``, and ``timestamp``
-    for ``as_of``. ``compared_at`` is naive UTC.
+    ``homes`` are absolute folders. Sources have the names of the folders, or their paths if these two, or those of
+    another comparison, have the same names. ``rows`` has the columns of ``TABLE`` from ``chain`` to ``cause``, without
+    the sources, and ``timestamp`` for ``as_of``. ``compared_at`` is naive UTC.
     """
+    paths = (str(homes[0]), str(homes[1]))
+    file = folder / f"{hashlib.sha256(repr(paths).encode()).hexdigest()[:16]}.parquet"
+    names = (homes[0].name, homes[1].name)
+    if names[0] == names[1] or names in _named(folder, file):
+        names = paths
     values = {"source_a": names[0], "source_b": names[1], "compared_at": compared_at}
     table = rows.rename_columns(["as_of" if name == "timestamp" else name for name in rows.column_names])
     for name, value in values.items():
         field = TABLE.schema.field(name)
         table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{hashlib.sha256(repr(names).encode()).hexdigest()[:16]}.parquet"
     with whole_file(file) as path:
         pq.write_table(table.select(TABLE.schema.names).cast(TABLE.schema), path)
     return file
+
+
+def _named(folder: Path, own: Path) -> set[tuple[str, str]]:
+    """Return the names of the two sources in each other file of the folder."""
+    others = (path for path in folder.glob("*.parquet") if path != own)
+    firsts = [pq.read_table(path, columns=["source_a", "source_b"]).slice(0, 1) for path in others]
+    return {(row["source_a"], row["source_b"]) for first in firsts for row in first.to_pylist()}
 
 
 def version(folder: Path) -> str | None:

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.comparison.compare import compare as compared
 from holderlake.explorer.answers import sources
 from holderlake.explorer.published import Published
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
-from pipelines.cli.lake.compare import names_of
 from pipelines.cli.main import app
 from tests.lakes import DAYS, map_tables, rows, write
 
@@ -49,20 +49,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compare(home: Path, tmp_path: Path) -> Compare:
-    """Change a copy of the home by SQL, and compare both: what differs, its subject and the cause."""
+    """Change one copy of the home by SQL, or both, and compare them: what differs, its subject and the cause."""
 
-    def run(*changes: str) -> set[tuple[str, str, str]]:
-        other = tmp_path / "warehouse.duckdb"
-        shutil.copyfile(home / "warehouse.duckdb", other)
-        with duckdb.connect(str(other)) as database:
-            for change in changes:
-                database.execute(change)
+    def run(*changes: str, of_both: bool = False) -> set[tuple[str, str, str]]:
+        for folder in (tmp_path / "a", tmp_path / "b"):
+            folder.mkdir()
+            shutil.copyfile(home / "warehouse.duckdb", folder / "warehouse.duckdb")
+            with duckdb.connect(str(folder / "warehouse.duckdb")) as database:
+                for change in changes if of_both or folder.name == "b" else ():
+                    database.execute(change)
         ended = CliRunner().invoke(
-            app, ["compare", str(home), str(tmp_path), "--out", str(tmp_path / "d.parquet"), "--json"]
+            app, ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "d.parquet"), "--json"]
         )
         assert ended.exit_code == 0, ended.output
         found = pq.read_table(tmp_path / "d.parquet").to_pylist()
         assert json.loads(ended.stdout)["differences"] == len(found)
+        keys = [(row["timestamp"], row["token_address"], row["what"], row["subject"]) for row in found]
+        assert len(set(keys)) == len(keys), "the documented key is unique"
         return {(row["what"], row["subject"], row["cause"]) for row in found}
 
     return run
@@ -103,12 +106,46 @@ def test_equal_homes_have_no_difference(compare: Compare) -> None:
             ("relationship", f"{ONE} to {TWO}", "transfers"),
         ),
         (["UPDATE maps SET rules = 'other', service_score = 1"], ("score", "", "unknown")),
+        ([f"UPDATE holders SET share = NULL WHERE {SECOND}"], ("share", ONE, "unknown")),
+        ([f"UPDATE holders SET rank = NULL WHERE {SECOND} AND address = '{ONE}'"], ("rank", ONE, "transfers")),
+        (
+            [f"DELETE FROM cluster_members WHERE {SECOND} AND address = '{THREE}'"],
+            ("cluster", f"{ONE}, {TWO}, {THREE}", "unknown"),
+        ),
+        (
+            [
+                "INSERT INTO grouped_transfers SELECT * REPLACE ('0x8' AS transfer_token) FROM grouped_transfers "
+                f"WHERE {SECOND}",
+                f"UPDATE grouped_transfers SET total_transfers = 9 WHERE {SECOND}",
+            ],
+            ("relationship", f"{ONE} to {TWO} of 0x8", "transfers"),
+        ),
     ],
 )
 def test_a_difference_is_found_with_its_cause(
     compare: Compare, changes: list[str], expected: tuple[str, str, str]
 ) -> None:
     assert expected in compare(*changes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE holders SET rank = NULL, share = NULL",
+        "UPDATE grouped_transfers SET transfer_token = NULL, transfer_chain = NULL, total_transfers = NULL",
+    ],
+)
+def test_equal_homes_without_some_values_have_no_difference(compare: Compare, change: str) -> None:
+    assert compare(change, of_both=True) == set()
+
+
+def test_an_instant_without_holders_on_one_side_is_not_called_equal(home: Path, tmp_path: Path) -> None:
+    shutil.copyfile(home / "warehouse.duckdb", tmp_path / "warehouse.duckdb")
+    with duckdb.connect(str(tmp_path / "warehouse.duckdb")) as database:
+        database.execute(f"DELETE FROM holders WHERE {SECOND}")
+    differing, equal = compared(home / "warehouse.duckdb", tmp_path / "warehouse.duckdb")
+    assert differing.num_rows == 0
+    assert DAYS[1] not in equal["timestamp"].to_pylist()
 
 
 def test_a_home_without_a_warehouse_is_named(home: Path, tmp_path: Path) -> None:
@@ -161,6 +198,38 @@ def test_a_kept_comparison_is_a_table_of_the_warehouse_and_in_the_explorer(
     assert equal["what"] == ["equal"]
 
 
-def test_homes_of_the_same_name_are_named_by_their_paths(tmp_path: Path) -> None:
-    a, b = tmp_path / "a" / "home", tmp_path / "b" / "home"
-    assert names_of(a / "warehouse.duckdb", b / "warehouse.duckdb") == (str(a), str(b))
+def test_homes_of_the_same_name_are_named_by_their_paths(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, others = tmp_path / "mine", [tmp_path / name / "home" for name in ("x", "y")]
+    for folder in (mine, *others):
+        shutil.copytree(home, folder)
+    monkeypatch.setenv("HOLDERLAKE_HOME", str(mine))
+    for pair in ((mine, others[0]), (mine, others[1]), (mine, others[1]), others):
+        ended = CliRunner().invoke(app, ["compare", *map(str, pair), "--keep"])
+        assert ended.exit_code == 0, ended.output
+    found = Warehouse(mine / "warehouse.duckdb").query(
+        "SELECT DISTINCT source_a, source_b FROM comparisons ORDER BY ALL"
+    )
+    named = {tuple(row.values()) for row in found.to_pylist()}
+    x, y = map(str, others)
+    assert named == {("mine", "home"), (str(mine), y), (x, y)}
+
+
+def test_files_of_others_are_replaced_only_by_force(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("mine")
+    command = ["compare", str(home), str(home), "--out", str(file)]
+    ended = CliRunner().invoke(app, command)
+    assert "exists already: use --force" in str(ended.exception)
+    assert file.read_text() == "mine"
+    assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
+    assert file.read_text() != "mine"
+    ended = CliRunner().invoke(app, [*command[:3], "--out", str(tmp_path / "none" / "d.csv")])
+    assert "there is no folder" in str(ended.exception)
+
+
+def test_a_file_that_is_no_warehouse_is_named(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "warehouse.duckdb").write_text("notes")
+    ended = CliRunner().invoke(app, ["compare", str(home), str(tmp_path)])
+    assert f"{tmp_path / 'warehouse.duckdb'} can't be read as a warehouse" in str(ended.exception)

@@ -18,14 +18,29 @@ JOIN b.map_nodes AS other USING (chain, token_address, timestamp, address)
 WHERE (one.is_cex, one.is_dex, one.is_contract) IS DISTINCT FROM (other.is_cex, other.is_dex, other.is_contract);
 
 CREATE TABLE relationship_differences AS
-WITH pairs AS (
+WITH drawn_a AS (
     SELECT
-        chain, token_address, timestamp, from_address, to_address, transfer_token,
+        * REPLACE (coalesce(transfer_chain, chain) AS transfer_chain, coalesce(transfer_token, token_address) AS transfer_token),
+        true AS is_known
+    FROM a.grouped_transfers
+    WHERE time_node IS NULL
+),
+drawn_b AS (
+    SELECT
+        * REPLACE (coalesce(transfer_chain, chain) AS transfer_chain, coalesce(transfer_token, token_address) AS transfer_token),
+        true AS is_known
+    FROM b.grouped_transfers
+    WHERE time_node IS NULL
+),
+pairs AS (
+    SELECT
+        chain, token_address, timestamp, from_address, to_address, transfer_chain, transfer_token, rel_type,
+        one.is_known AS is_in_a, other.is_known AS is_in_b,
         one.total_transfers AS count_a, other.total_transfers AS count_b,
         coalesce(one.total_value_exact, CAST(one.total_value AS VARCHAR)) AS exact_a,
         coalesce(other.total_value_exact, CAST(other.total_value AS VARCHAR)) AS exact_b
-    FROM (FROM a.grouped_transfers WHERE time_node IS NULL) AS one
-    FULL JOIN (FROM b.grouped_transfers WHERE time_node IS NULL) AS other
+    FROM drawn_a AS one
+    FULL JOIN drawn_b AS other
         USING (chain, token_address, timestamp, from_address, to_address, transfer_chain, transfer_token, rel_type)
     SEMI JOIN drawn USING (chain, token_address, timestamp)
 ),
@@ -37,15 +52,18 @@ nodes AS (
 ends AS (
     SELECT
         pairs.*,
-        CASE WHEN count_a IS NULL THEN 'a' WHEN count_b IS NULL THEN 'b' END AS lacks
+        CASE WHEN is_in_a IS NULL THEN 'a' WHEN is_in_b IS NULL THEN 'b' END AS lacks
     FROM pairs
-    WHERE count_a IS DISTINCT FROM count_b OR CAST(exact_a AS DOUBLE) IS DISTINCT FROM CAST(exact_b AS DOUBLE)
+    WHERE is_in_a IS NULL OR is_in_b IS NULL OR count_a IS DISTINCT FROM count_b OR CAST(exact_a AS DOUBLE) IS DISTINCT FROM CAST(exact_b AS DOUBLE)
 )
 SELECT
     ends.chain, ends.token_address, ends.timestamp, 'relationship' AS what,
-    concat(from_address, ' to ', to_address) AS subject,
-    CASE WHEN count_a IS NOT NULL THEN concat(exact_a, ' in ', count_a) END AS a,
-    CASE WHEN count_b IS NOT NULL THEN concat(exact_b, ' in ', count_b) END AS b,
+    concat_ws(
+        ' ', from_address, 'to', to_address, 'of ' || nullif(transfer_token, ends.token_address),
+        'on ' || nullif(transfer_chain, ends.chain), 'as ' || nullif(rel_type, 'GROUPED_TRANSFER')
+    ) AS subject,
+    CASE WHEN is_in_a THEN concat(exact_a, ' in ', count_a) END AS a,
+    CASE WHEN is_in_b THEN concat(exact_b, ' in ', count_b) END AS b,
     CASE
         WHEN coalesce(scope.is_late, false) THEN 'lateness'
         WHEN count_a = count_b AND scope.decimals IS NOT NULL THEN 'other decimals'
@@ -96,16 +114,20 @@ reasons AS (
     GROUP BY ALL
 )
 SELECT
-    chain, token_address, timestamp, 'cluster' AS what, array_to_string(members[:3], ', ') AS subject,
-    CASE WHEN side = 'a' THEN CAST(len(members) AS VARCHAR) END AS a,
-    CASE WHEN side = 'b' THEN CAST(len(members) AS VARCHAR) END AS b,
+    chain, token_address, timestamp, 'cluster' AS what, subject, CAST(size_a AS VARCHAR) AS a, CAST(size_b AS VARCHAR) AS b,
     CASE
         WHEN drawn.other_limits THEN 'other limits'
         WHEN labelled.chain IS NOT NULL THEN 'other labels'
         WHEN drawn.other_rules AND reasons.cause IS NULL THEN 'other thresholds'
         ELSE coalesce(reasons.cause, 'unknown')
     END AS cause
-FROM single
+FROM (
+    SELECT
+        chain, token_address, timestamp, array_to_string(members[:3], ', ') AS subject,
+        max(len(members)) FILTER (side = 'a') AS size_a, max(len(members)) FILTER (side = 'b') AS size_b
+    FROM single
+    GROUP BY ALL
+) AS sizes
 JOIN drawn USING (chain, token_address, timestamp)
 LEFT JOIN labelled USING (chain, token_address, timestamp)
 LEFT JOIN reasons USING (chain, token_address, timestamp);

@@ -1,10 +1,10 @@
 -- The tables that all comparisons read, from the attached databases a and b: scope (tokens and instants whose lists of
 -- holders both have, with what explains differences of all their rows), held_a and held_b.
 CREATE TABLE held_a AS
-SELECT *, coalesce(amount_exact, CAST(amount AS VARCHAR)) AS exact FROM a.holders;
+SELECT *, coalesce(amount_exact, CAST(amount AS VARCHAR)) AS exact, true AS is_held FROM a.holders;
 
 CREATE TABLE held_b AS
-SELECT *, coalesce(amount_exact, CAST(amount AS VARCHAR)) AS exact FROM b.holders;
+SELECT *, coalesce(amount_exact, CAST(amount AS VARCHAR)) AS exact, true AS is_held FROM b.holders;
 
 CREATE TABLE lists_a AS
 SELECT chain, token_address, timestamp, count(*) AS rows, max(rank) AS last, bit_xor(hash(address, exact)) AS content

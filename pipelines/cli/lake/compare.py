@@ -25,6 +25,7 @@ def compare(
     keep: Annotated[
         bool, typer.Option("--keep", help="Add the result to your warehouse: table comparisons, and the explorer.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: Json = False,
 ) -> None:
     """Compare two homes over the tokens and instants of both: holders, relationships, clusters, scores, and why.
@@ -40,6 +41,7 @@ def compare(
     from holderlake.comparison.compare import counts
     from holderlake.comparison.report import write_page
     from holderlake.contract.times import utc_now
+    from holderlake.storage.atomic_files import whole_file
     from holderlake.warehouse.comparisons import folder_of as comparisons_folder
     from holderlake.warehouse.comparisons import keep as kept
 
@@ -49,15 +51,21 @@ def compare(
             raise ValueError(f"there is no warehouse at {path}: run 'holderlake ingest' in that home")
     if out and out.suffix not in {".parquet", ".csv"}:
         raise ValueError(f"{out} must end in .parquet or .csv")
+    for file in filter(None, (out, report)):
+        if file.exists() and not force:
+            raise ValueError(f"{file} exists already: use --force to replace it")
+        if not file.parent.is_dir():
+            raise ValueError(f"there is no folder {file.parent} for {file.name}: make it first")
     with console.progress("comparing", None):
         found, equal = compared(*paths)
     if out:
-        (pq.write_table if out.suffix == ".parquet" else csv.write_csv)(found, out)
+        with whole_file(out) as part:
+            (pq.write_table if out.suffix == ".parquet" else csv.write_csv)(found, part)
     if report:
         write_page(found, (str(a), str(b)), report, utc_now())
     if keep:
-        names = names_of(a, b)
-        kept(comparisons_folder(shared.settings().warehouse), names, pa.concat_tables([found, equal]), utc_now())
+        homes = (paths[0].resolve().parent, paths[1].resolve().parent)
+        kept(comparisons_folder(shared.settings().warehouse), homes, pa.concat_tables([found, equal]), utc_now())
         shared.load()
     written = [str(path) for path in (out, report) if path]
     where = f", written to {' and '.join(written)}" if written else ""
@@ -67,11 +75,3 @@ def compare(
     if found.num_rows:
         console.arrow("Differences", counts(found))
     console.out.print(f"{found.num_rows:,} differences{where}.", soft_wrap=True)
-
-
-def names_of(a: Path, b: Path) -> tuple[str, str]:
-    """Return short names of two homes: those of their folders, or their paths if these are equal."""
-    folders = [(path if path.is_dir() else path.parent).resolve() for path in (a, b)]
-    names = [folder.name for folder in folders]
-    one, other = map(str, folders) if names[0] == names[1] else names
-    return one, other
