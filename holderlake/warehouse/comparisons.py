@@ -36,7 +36,7 @@ TABLE: Final = Table(
             _column(
                 "subject",
                 pa.string(),
-                "An address, two addresses (and token, chain and kind of the transfers if they are others), a cluster's "
+                "An address, two addresses (and token, chain and kind of the transfers if others), a cluster's "
                 "first members, or empty: all holders, the score",
             ),
             _column("a", pa.string(), "Value of the first source as text; null if it has none", required=False),
