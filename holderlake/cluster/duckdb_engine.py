@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from holderlake.cluster.statements import Statement, Values
 
-_HASHED: Final = "CAST(md5_number_upper(value) >> 4 AS BIGINT)"
+_HASHED: Final = "CAST((md5_number(value) & 18446744073709551615::UHUGEINT) >> 4 AS BIGINT)"
 """The number of 60 bits that ``hashed`` makes of a text on all engines: of the first 8 bytes, the least one first."""
 
 
