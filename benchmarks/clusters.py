@@ -175,8 +175,8 @@ def _count(keys: Iterable[object]) -> int:
 
 
 def _text(right: int, together: int, all_pairs: int) -> str:
-    precision = right / together if together else float("nan")
-    return f"precision {precision:.4f}, recall {right / all_pairs:.4f} ({right:,} of {together:,} pairs are right)"
+    precision, recall = (right / pairs if pairs else float("nan") for pairs in (together, all_pairs))
+    return f"precision {precision:.4f}, recall {recall:.4f} ({right:,} of {together:,} pairs are right)"
 
 
 def score_groups(folder: Path, preset: Preset, with_labels: bool, results: Path) -> None:
@@ -302,6 +302,8 @@ def main() -> None:
     parser.add_argument("--without-labels", action="store_true")
     parser.add_argument("--wallets", type=int, help="measure time and memory instead")
     chosen = parser.parse_args()
+    if chosen.wallets is not None and chosen.wallets < 10_000:
+        parser.error("--wallets must be 10000 or more")
     with tempfile.TemporaryDirectory() as temporary:
         if chosen.wallets:
             measure(Path(temporary), chosen.wallets)

@@ -33,12 +33,6 @@ class Kind:
         """The SQL that finds the evidence."""
         return statement(f"evidence/{self.name}")
 
-    @property
-    def meaning(self) -> str:
-        """The definition of the evidence and of its confidence, from the comment of its SQL."""
-        lines = self.statement.text.splitlines()
-        return " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
-
 
 DISPERSE_TOOLS: Final = ("0xd152f549545093347a162dce210e7293f1452150",)
 """Contracts that pay many receivers for anyone in one transaction: Disperse.app, at one address on most chains."""

@@ -20,7 +20,6 @@ class Preset:
     """
 
     name: str
-    meaning: str
     kinds: tuple[str, ...] = tuple(KINDS)
     families: int = 2
     confidence: float = 0.8
@@ -30,12 +29,10 @@ class Preset:
 PRESETS: Final[Mapping[str, Preset]] = {
     preset.name: preset
     for preset in (
-        Preset("two-kinds", "Two families of evidence must agree."),
-        Preset("one-kind", "Strong evidence of one kind is enough.", families=1),
-        Preset(
+        Preset("two-kinds"),
+        Preset("one-kind", families=1),
+        Preset(  # for pairs of addresses without time, amount and transaction
             "bare-edges",
-            "For pairs of addresses without time, amount and transaction: any transfer between addresses with few "
-            "counterparties.",
             kinds=("direct",),
             families=1,
             confidence=0.3,

@@ -34,7 +34,7 @@ def test_several_transfers_in_any_direction_are_stronger_than_one(tmp_path: Path
     assert (found["w1"]["through"], found["w1"]["transfers"]) == ("w2", 2)
 
 
-def test_what_a_funder_sends_is_funding_and_what_it_gets_back_is_direct_evidence(tmp_path: Path) -> None:
+def test_a_funder_sends_funding_and_gets_direct_evidence_back(tmp_path: Path) -> None:
     rows = [paid("exchange", "owner", 0), paid("owner", "w1", 10), paid("owner", "w2", 20), paid("owner", "w2", 30)]
     rows.append(paid("w1", "owner", 40))
     assert links(tmp_path, rows, "direct", ["exchange"]) == [{"owner", "w1"}]
@@ -109,7 +109,7 @@ def test_users_of_one_deposit_address_are_linked(tmp_path: Path) -> None:
     assert links(tmp_path, rows, "deposit") == [], "nobody knows that it is an exchange"
 
 
-def test_an_address_that_keeps_what_it_gets_or_pays_several_is_no_deposit_address(tmp_path: Path) -> None:
+def test_an_address_that_keeps_money_or_pays_several_is_no_deposit_address(tmp_path: Path) -> None:
     gets = [paid(one, "shop", 1) for one in WALLETS]
     assert links(tmp_path, [*gets, paid("shop", "exchange", 9, 50)], "deposit", ["exchange"]) == []
     both = [*gets, paid("shop", "exchange", 9, 300), paid("shop", "friend", 10, 100)]
@@ -160,7 +160,7 @@ def test_without_times_wallets_paid_in_one_transaction_are_linked(tmp_path: Path
     assert links(tmp_path, untimed, "disperse") == [{"owner", *WALLETS}]
 
 
-def test_a_known_disperse_tool_pays_for_others_even_if_nothing_shows_for_whom(tmp_path: Path) -> None:
+def test_a_known_disperse_tool_pays_for_others_whoever_they_are(tmp_path: Path) -> None:
     (tool,) = DISPERSE_TOOLS
     rows = [paid(tool, f"{tx} {number}", tx, tx=f"t{tx}") for tx in range(100) for number in range(3)]
     found = links(tmp_path, rows, "disperse", marked=[tool])
@@ -186,7 +186,7 @@ def test_a_wallet_has_one_row_of_a_payment_in_which_it_pays_itself_too(tmp_path:
     assert [row["address"] for row in linked(tmp_path, rows) if row["kind"] == "disperse"] == list(WALLETS)
 
 
-def test_nobody_is_the_payer_of_a_contract_that_several_pay_in_one_transaction(tmp_path: Path) -> None:
+def test_a_contract_that_several_pay_in_one_transaction_has_no_payer(tmp_path: Path) -> None:
     rows = [paid("alice", "contract", 10, tx="t"), paid("zed", "contract", 10, tx="t")]
     rows += [paid("contract", one, 10, tx="t") for one in WALLETS]
     assert links(tmp_path, rows, "disperse") == [set(WALLETS)]

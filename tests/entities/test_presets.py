@@ -87,7 +87,7 @@ def test_a_csv_file_and_a_parquet_file_say_the_same(tmp_path: Path) -> None:
         )
 
 
-def test_addresses_with_capital_letters_are_the_same_and_rows_without_addresses_do_not_count(tmp_path: Path) -> None:
+def test_capital_letters_and_rows_without_addresses_make_no_difference(tmp_path: Path) -> None:
     pairs = [("0xA", "0xb"), ("0xa", "0xC"), (None, "0xd"), ("0xd", None)]
     rows = [{"from_address": one, "to_address": other} for one, other in pairs]
     assert entities(tmp_path, rows, BARE) == [{"0xa", "0xb", "0xc"}]
