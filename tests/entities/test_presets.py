@@ -276,7 +276,7 @@ def test_the_documentation_names_every_kind_and_preset() -> None:
         assert f"| `{name}`" in page
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh"), st.integers(1, 3)), max_size=12),
     st.sampled_from([0.3, 0.4, 0.5, 0.6, 0.7]),

@@ -136,6 +136,7 @@ def test_a_replaced_partition_is_replaced_in_one_snapshot_and_stays_in_earlier_o
     assert table.current_snapshot().summary[COMMIT] == found.commit
 
 
+@pytest.mark.long
 def test_every_replaced_file_is_found_however_often_threads_switch(
     lake: Lake, tmp_path: Path, switching_threads: None
 ) -> None:
