@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -24,6 +23,7 @@ from holderlake.cluster.duckdb_engine import DuckDbEngine
 from holderlake.cluster.statements import Statement, Value
 from holderlake.engine.errors import BadSource
 from holderlake.engine.numeric.graph_kernels import components
+from holderlake.entities.files import errors_of, names_of, read_transfers
 from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS, Kind, statement
 from holderlake.entities.presets import Preset
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
@@ -128,24 +128,6 @@ _BATCH_ROWS: Final = 122_880
 _GROUP_ROWS: Final = 512
 """Rows of a row group. Groups are small, as a reader of few addresses needs few of them."""
 _SPILL: Final = ".entities-"
-_COLUMNS: Final = {
-    "chain": "''",
-    "token_address": "''",
-    "tx_hash": "CAST(NULL AS VARCHAR)",
-    "block_time": "CAST(NULL AS BIGINT)",
-    "value": "CAST(NULL AS DOUBLE)",
-    "transfers": "1",
-}
-"""Columns of transfers that a file may lack, each with the SQL of its value then."""
-_OTHER_NAMES: Final = {
-    "from_address": ("from", "sender"),
-    "to_address": ("to", "receiver", "recipient"),
-    "token_address": ("token",),
-    "tx_hash": ("transaction_hash", "tx"),
-    "block_time": ("block_timestamp", "timestamp"),
-    "value": ("amount",),
-}
-"""Names of columns in files of other tools. The first name that a file has counts, after the column's own name."""
 _LINK: Final = """
 SELECT
     '{0}' AS kind,
@@ -214,11 +196,11 @@ def find_on(
     ``BadSource`` if a file can't be read, or lacks the addresses, or the times that ``instants`` and two families of
     evidence need.
     """
-    _read(engine, transfers, max(instants, default=None))
+    read_transfers(engine, transfers, max(instants, default=None))
     engine.register("marked", marked.cast(MARKED))
     engine.register("tools", pa.table({"address": list(DISPERSE_TOOLS)}))
     engine.register("kinds", pa.table({"kind": list(KINDS), "family": [one.family for one in KINDS.values()]}))
-    with _named(transfers):
+    with errors_of(transfers):
         for name in ("wallets", "tokens", "every_move"):
             engine.run(statement(f"transfers/{name}"), {}, keep=True)
     advance("transfers")
@@ -227,7 +209,7 @@ def find_on(
         engine, "SELECT count(*) AS rows, count(block_time) AS timed, max(block_time) AS last FROM every_move"
     )
     if moves["rows"] and not moves["timed"] and preset.families > 1:
-        raise BadSource(f"{_names(transfers)} has no times (block_time): use the preset one-kind or bare-edges")
+        raise BadSource(f"{names_of(transfers)} has no times (block_time): use the preset one-kind or bare-edges")
     with _replaced(folder) as writers:
         for instant in sorted(set(instants)) or (None,):
             values: dict[str, Value] = {
@@ -284,64 +266,6 @@ def _search(engine: Engine, preset: Preset, values: Mapping[str, Value], timed: 
     engine.run(Statement("links", "UNION ALL".join(found)), {})
     engine.run(statement("results/joins"), values, keep=True)
     engine.register("members", _components(engine, "joins"))
-
-
-def _read(engine: Engine, paths: Sequence[str], until: int | None) -> None:
-    """Make the view ``given`` of the transfers. Columns that the files lack are null, or one transfer a row."""
-    with _named(paths):
-        engine.read("files", paths)
-        engine.run(Statement("no_rows", "SELECT * FROM files LIMIT 0"), {})
-        columns = engine.table("no_rows").schema
-    names = {
-        column: next((name for name in (column, *_OTHER_NAMES.get(column, ())) if name in columns.names), None)
-        for column in ("from_address", "to_address", *_COLUMNS)
-    }
-    needed = ["from_address", "to_address", *(["block_time"] if until is not None else [])]
-    if missing := [column for column in needed if names[column] is None]:
-        raise BadSource(f"{_names(paths)} has no column {' and no column '.join(missing)}")
-    listed = ", ".join(
-        f"{_COLUMNS[column] if name is None else _sql_of(columns.field(name), column)} AS {column}"
-        for column, name in names.items()
-    )
-    condition = "" if until is None else f" AND block_time <= {until}"
-    ends = "from_address IS NOT NULL AND to_address IS NOT NULL"
-    engine.run(Statement("given", f"SELECT * FROM (SELECT {listed} FROM files) AS read WHERE {ends}{condition}"), {})
-
-
-def _sql_of(given: pa.Field, column: str) -> str:
-    """Return the SQL of a column of transfers from a column of a file. What is no number or time is null."""
-    name = f'"{given.name}"'
-    if column == "value":
-        return f"CASE WHEN abs(TRY_CAST({name} AS DOUBLE)) < 1e300 THEN TRY_CAST({name} AS DOUBLE) END"
-    if column == "transfers":
-        return f"coalesce(TRY_CAST({name} AS BIGINT), 1)"
-    if column == "block_time":
-        if pa.types.is_integer(given.type) or pa.types.is_floating(given.type):
-            return f"TRY_CAST({name} AS BIGINT)"
-        if pa.types.is_timestamp(given.type):
-            return f"CAST(epoch({name}) AS BIGINT)"
-        text = f"CAST({name} AS VARCHAR)"
-        return f"coalesce(TRY_CAST({text} AS BIGINT), CAST(epoch(TRY_CAST({text} AS TIMESTAMPTZ)) AS BIGINT))"
-    return f"coalesce({plain_text(name)}, '')" if column in ("chain", "token_address") else plain_text(name)
-
-
-def plain_text(column: str) -> str:
-    """Return the SQL of a column as text, with hexadecimal numbers in small letters."""
-    text = f"CAST({column} AS VARCHAR)"
-    return f"CASE WHEN {text} LIKE '0x%' OR {text} LIKE '0X%' THEN lower({text}) ELSE {text} END"
-
-
-@contextmanager
-def _named(paths: Sequence[str]) -> Iterator[None]:
-    """Raise ``BadSource``, which names the files, for an error of reading them."""
-    try:
-        yield
-    except (duckdb.Error, FileNotFoundError) as error:
-        raise BadSource(f"{_names(paths)} can't be read as transfers: {str(error).splitlines()[0]}") from error
-
-
-def _names(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"one of the {len(paths):,} files from {paths[0]} on"
 
 
 def _find(engine: Engine, kind: Kind) -> None:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from holderlake.contract.chains import BURN_ADDRESSES
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
-from holderlake.entities.links import MARKED, plain_text
+from holderlake.entities.files import plain_text
+from holderlake.entities.links import MARKED
 
 _EXCHANGE_COLUMNS: Final = {
     "is_exchange": "TRY_CAST(is_exchange AS BOOLEAN)",

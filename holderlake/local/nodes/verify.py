@@ -39,8 +39,8 @@ def verify_with_nodes(
     found = _together(checks)
     if not found.is_complete:
         raise SomeFailed(
-            f"{len(found.differences):,} ranges of blocks differ and {len(found.unread):,} are missing; repeat the "
-            "command with --repair to read them again"
+            f"{len(found.differences):,} ranges of blocks differ and {len(found.unread):,} are missing; "
+            "'holderlake verify' with the same nodes and tokens and --repair reads them again"
         )
 
 
@@ -96,8 +96,8 @@ def _print_verified(found: Verified) -> None:
         )
     for token in found.unasked:
         console.err.print(
-            f"{token} told no balances: the node keeps no state of block {found.last:,}, or the contract has no such "
-            "function.",
+            f"The balances of {token} were not compared: the node keeps no state of block {found.last:,}, or the "
+            "contract has no such function.",
             soft_wrap=True,
         )
     console.out.print(

@@ -27,9 +27,9 @@ CREATE OR REPLACE VIEW cluster_links AS
 FROM _internal.stored_links
 WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
 
--- The transfers behind the links of a wallet, of all tokens of your store: those with the address that the evidence goes
--- through, in the period of the link; those of a funder with all that it funded. Evidence of wallets that act in step has
--- no such address, and no row.
+-- The transfers behind the links of a wallet, of all tokens of your store. They are between the wallet and the address in
+-- the column through of cluster_links, in the period of the link. A funder has those with all wallets that it funded.
+-- Wallets that act in step have no such address, and no row.
 -- Example: SELECT kind, block_time, symbol, from_address, amount FROM link_transfers('0x1111111111111111111111111111111111111111') ORDER BY ALL LIMIT 3;
 CREATE OR REPLACE MACRO link_transfers(of_address) AS TABLE
 WITH own AS (FROM cluster_links WHERE address = plain_address(of_address)),

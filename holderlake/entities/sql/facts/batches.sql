@@ -1,5 +1,5 @@
--- Payments with the wallet that pays, without those of hubs: faucets and airdrops. The payer is null if a contract
--- passes on what several wallets paid, or if a disperse tool pays and the transfers lack what it received.
+-- Payments with the wallet that pays, without those of hubs: faucets and airdrops. The payer is null if several wallets
+-- paid the contract that passes it on, or if a disperse tool pays and the data lack who paid it.
 SELECT *
 FROM (
     SELECT
