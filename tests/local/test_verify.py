@@ -266,6 +266,25 @@ def test_a_token_whose_only_event_is_missing_is_found(
     assert stored(tmp_path) == before
 
 
+@pytest.mark.usefixtures("verify")
+def test_blocks_missing_of_all_tokens_are_read_for_all_tokens(
+    tmp_path: Path, anvil: Anvil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__OTHER__ALL_TOKENS", "true")
+    common = [anvil.url, "--chain", "other"]
+    whole = anvil.head()
+    for first, last in ((0, 8), (14, whole)):
+        blocks = ["--from-block", str(first), "--to-block", str(last), "--confirmations", "0"]
+        assert CliRunner().invoke(app, ["import-rpc", *common, *blocks]).exit_code == 0
+    ended = CliRunner().invoke(app, ["verify", *common, "--json"])
+    assert ended.exit_code
+    assert json.loads(ended.stdout)["unread"] == [{"token": "*", "first": 9, "last": 13}]
+    assert set(read_verified(tmp_path / "engine")["unread_blocks"].to_pylist()) == {5}
+    assert CliRunner().invoke(app, ["verify", *common, "--repair"]).exit_code == 0
+    with Checkpoints(tmp_path / "engine", "other") as checkpoints:
+        assert checkpoints.covered("*") == [(0, whole)]
+
+
 def test_rows_of_files_are_never_removed_by_a_repair(verify: Verify, tmp_path: Path) -> None:
     tamper(tmp_path, 5, CHANGES["removed"])
     with Store(tmp_path / "engine") as store:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from holderlake import console
+from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS
 from holderlake.engine.sources.rpc.importing.verified import record
 from holderlake.engine.sources.rpc.importing.verify import Scope, Verified, repair, verify
 from holderlake.engine.store.store import Store
@@ -83,7 +84,8 @@ def _print_verified(found: Verified) -> None:
     lines: list[tuple[object, ...]] = [
         (one.token, one.first, one.last, one.missing, one.extra) for one in found.differences
     ]
-    lines += [(gap.token, gap.first, gap.last, "not imported", "") for gap in found.unread]
+    names = {ALL_TOKENS: "all tokens"}
+    lines += [(names.get(gap.token, gap.token), gap.first, gap.last, "not imported", "") for gap in found.unread]
     if lines:
         console.rows("Blocks that differ", ("token", "from block", "to block", "missing rows", "extra rows"), lines)
     for one in found.drifts:

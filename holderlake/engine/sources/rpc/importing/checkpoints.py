@@ -20,6 +20,7 @@ from holderlake.engine.sources.rpc.importing.intervals import Interval, merged
 from holderlake.storage.locks import locked
 from holderlake.storage.sqlite import use_write_ahead_log
 
+ALL_TOKENS: Final = "*"
 _FILE: Final = "nodes.sqlite"
 _BUSY_SECONDS: Final = 60.0
 _PATIENCE: Final = 5.0

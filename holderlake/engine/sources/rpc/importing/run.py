@@ -23,7 +23,7 @@ from holderlake.engine.queries.balances import largest_balances
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
+from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Segment, segments
 from holderlake.engine.sources.rpc.importing.metadata import contracts, described
 from holderlake.engine.sources.rpc.importing.reading import (
@@ -43,7 +43,6 @@ from holderlake.engine.sources.rpc.importing.undone import record_undone
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
-ALL_TOKENS: Final = "*"
 _TURNS: Final = 20
 """The most reorganisations during one import. Then the import fails."""
 _FLUSH_SECONDS: Final = 20.0

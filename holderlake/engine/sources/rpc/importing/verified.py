@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS
 from holderlake.storage.atomic_files import whole_file
 from holderlake.storage.locks import locked
 
@@ -70,7 +71,7 @@ def record(root: Path, found: Verified, checked_at: datetime) -> None:
 
 def _row(found: Verified, token: str) -> dict[str, Any]:
     wrong = [one for one in found.differences if one.token == token]
-    unread = sum(gap.last - gap.first + 1 for gap in found.unread if gap.token == token)
+    unread = sum(gap.last - gap.first + 1 for gap in found.unread if gap.token in {token, ALL_TOKENS})
     return {
         "chain": found.chain,
         "token_address": token,

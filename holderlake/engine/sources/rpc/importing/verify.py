@@ -23,10 +23,10 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.sources.rpc.client.errors import InvalidAnswer, Refused, Unavailable
 from holderlake.engine.sources.rpc.client.messages import eth_call, number
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
+from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merged
 from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, in_order
-from holderlake.engine.sources.rpc.importing.run import ALL_TOKENS, ChainImport, ReadOptions, Selection
+from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions, Selection
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
@@ -91,7 +91,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Gap:
-    """Blocks from ``first`` to ``last`` of a token that were never imported, or that a repair has yet to read again."""
+    """Blocks from ``first`` to ``last`` that were never imported, or that a repair has yet to read again.
+
+    ``token`` is the token, or ``*`` for all of them.
+    """
 
     token: str
     first: int
@@ -164,8 +167,8 @@ async def verify(
     blocks and of all. Raises ``RpcError``, and ``BadSource`` if no block of a token, or of all, can be compared.
     """
     with Checkpoints(store.root, chain) as checkpoints:
-        checks = _checks(store, checkpoints, chain, tokens, scope)
         every = _ends(_imported(checkpoints, [ALL_TOKENS]), scope) if tokens is None else None
+        checks = _checks(store, checkpoints, chain, tokens, scope, every)
     head, last = await node.head(), max(found.last for found in checks)
     if last > head:
         raise BadSource(
@@ -193,15 +196,21 @@ async def verify(
 
 
 def _checks(
-    store: Store, checkpoints: Checkpoints, chain: str, tokens: Sequence[str] | None, scope: Scope
+    store: Store,
+    checkpoints: Checkpoints,
+    chain: str,
+    tokens: Sequence[str] | None,
+    scope: Scope,
+    every: tuple[int, int] | None,
 ) -> list[Verified]:
-    """Return the checks to make, without results but for the blocks that the store lacks."""
+    """Return the checks to make, without results but for the blocks that the store lacks.
+
+    ``every`` is the first and the last block of an import of all tokens.
+    """
     chosen = tokens
     if chosen is None:
         chosen = [one.token_address for one in store.histories() if one.chain == chain]
-    groups: dict[tuple[int, int], list[str]] = defaultdict(list)
-    if tokens is None and (ends := _ends(_imported(checkpoints, [ALL_TOKENS]), scope)):
-        groups[ends] = []
+    groups: dict[tuple[int, int], list[str]] = defaultdict(list, {every: []} if every else {})
     lacking = []
     for token in chosen:
         if token == NATIVE:
@@ -218,7 +227,8 @@ def _checks(
         )
     checks = []
     for (first, last), own in sorted(groups.items()):
-        read = {token: [*checkpoints.covered(ALL_TOKENS), *checkpoints.covered(token)] for token in own}
+        scopes = [ALL_TOKENS] if (first, last) == every else own
+        read = {token: [*checkpoints.covered(ALL_TOKENS), *checkpoints.covered(token)] for token in scopes}
         unread = [Gap(token, *gap) for token, some in read.items() for gap in gaps(some, first, last)]
         checks.append(Verified(chain, sorted(own), "", first, last, unread=unread))
     return checks
@@ -272,8 +282,8 @@ async def repair(store: Store, node: Node, chain: str, found: Sequence[Verified]
     """Read again all blocks from the first that differs on, and those that the store lacks.
 
     The store removes whole blocks only, so the rows of all tokens are removed from there on, and read again up to where
-    they ended. An interrupted repair is completed by the next one. Raises ``RpcError``, and ``BadSource`` if
-    data from files would be lost; then nothing was removed.
+    they ended. An interrupted repair is completed by the next one. Raises ``RpcError``, and ``BadSource`` if data from
+    files would be lost; then nothing was removed.
     """
     final = replace(options, confirmations=0)
 
@@ -293,7 +303,7 @@ async def repair(store: Store, node: Node, chain: str, found: Sequence[Verified]
     for gap in (gap for check in found for gap in check.unread):
         lacking[Interval(gap.first, gap.last)].append(gap.token)
     for (first, last), tokens in sorted(lacking.items()):
-        await read(Selection(tuple(tokens), first=first, last=last))
+        await read(Selection(None if ALL_TOKENS in tokens else tuple(tokens), first=first, last=last))
 
 
 def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -> None:
@@ -341,7 +351,7 @@ async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
     different = {one.token for one in found.differences}
     lacking = {gap.token for gap in found.unread}
     for token in found.tokens:
-        if token in different | lacking:
+        if token in different or lacking & {token, ALL_TOKENS}:
             continue
         ours = balances_as_of(store, found.chain, token, as_of)
         files = store.files([(found.chain, token)])
