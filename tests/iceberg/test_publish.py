@@ -258,7 +258,7 @@ def test_readers_see_all_tables_of_a_publication_or_none(lake: Lake, tmp_path: P
 
 @pytest.mark.long
 def test_eight_readers_of_two_engines_see_all_tables_or_none(lake: Lake, tmp_path: Path) -> None:
-    assert replace_under_readers(lake, tmp_path / "iceberg", 20, 50, 8) == []
+    assert replace_under_readers(lake, tmp_path / "iceberg", 10, 100, 8) == []
 
 
 def publish_forever(root: Path, folder: Path) -> None:
