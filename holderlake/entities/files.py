@@ -1,4 +1,4 @@
-"""Read files of transfers, whatever their tool calls the columns and however it writes numbers and times."""
+"""Read files of transfers from any tool: other names of columns, and other ways to write numbers and times."""
 
 from __future__ import annotations
 

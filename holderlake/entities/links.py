@@ -238,7 +238,7 @@ def find_on(
 def _replaced(folder: Path) -> Iterator[dict[str, pq.ParquetWriter]]:
     """Yield a writer of each file. If the block raises no error, the files then replace the folder's.
 
-    Meanwhile the folder has no file ``SEARCHES``, so that no reader takes a mixture for a search.
+    While they are replaced, the folder has no file ``SEARCHES``, so that no reader takes a mixture for a search.
     """
     with ExitStack() as parts:
         paths = {name: parts.enter_context(whole_file(folder / name)) for name in reversed(_FILES)}
