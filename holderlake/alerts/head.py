@@ -51,6 +51,10 @@ class HeadAlerts:
         self._database = quiet(duckdb.connect())
         schema.install(self._database)
 
+    def forget(self) -> None:
+        """Let the next evaluation take all tokens as changed, because the store changed without an evaluation."""
+        self._versions = {}
+
     def evaluate(self, since: int, at: int, *, is_reorganised: bool) -> int:
         """Evaluate the rules as of ``at``, about what changed after ``since`` (unix seconds), and send new alerts.
 
@@ -58,7 +62,7 @@ class HeadAlerts:
         longer holds. Raises ``EngineError``, ``WarehouseError`` and ``SettingsError``.
         """
         versions = {token: self._version(token) for token in self._tokens}
-        changed = [token for token in self._tokens if versions[token] != self._versions[token]]
+        changed = [token for token in self._tokens if versions[token] != self._versions.get(token)]
         alerts: list[Alert] = []
         if changed:
             self._fill(changed, from_unix(since), from_unix(at))

@@ -25,7 +25,7 @@ from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport
 from holderlake.engine.store.store import Store
 from holderlake.local.engine import LocalEngine
 from holderlake.local.nodes.connection import Connected, ImportOptions, connected
-from holderlake.local.nodes.followers import Follower, state_file, write_state
+from holderlake.local.nodes.followers import Follower, evaluated_until, state_file, write_state
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
@@ -128,9 +128,11 @@ class _Following:
     ) -> None:
         self._store, self._to, self._alerts, self._calls = store, to, alerts, calls
         self._end = None if seconds is None else time.monotonic() + seconds
-        self._state = Follower(to.chain, to_unix(utc_now()))
         self._path = state_file(store.root, to.chain)
+        self._state = Follower(to.chain, to_unix(utc_now()))
         self._noted = 0.0
+        self._is_behind = False
+        """Whether the store had blocks at the start that the last follower stored without evaluating alerts."""
         self._since: int | None = None
         """Time of the newest block that was stored at the last evaluation of alerts, and still is; None without any."""
         self._undone_after: int | None = None
@@ -139,16 +141,26 @@ class _Following:
     async def run(self) -> None:
         """Follow until the end, if there is one."""
         with self._alone():
-            times = [one.last_time for one in self._store.histories() if one.chain == self._to.chain]
-            self._since = max(times, default=None)
-            self._note()  # the first import may take hours
+            self._begin()
             evaluating = asyncio.create_task(self._evaluate())
             try:
                 await self._look()
-                await self._heads.join()
-            finally:
+            finally:  # Ctrl-C also evaluates what is stored
+                evaluated = asyncio.create_task(self._heads.join())
+                await asyncio.wait({evaluated, evaluating}, return_when=asyncio.FIRST_COMPLETED)
                 evaluating.cancel()
                 self._note()
+
+    def _begin(self) -> None:
+        """Go on after the last block that was evaluated, by an earlier follower if there was one."""
+        times = [one.last_time for one in self._store.histories() if one.chain == self._to.chain]
+        self._since = max(times, default=None)
+        earlier = evaluated_until(self._path)
+        if earlier is not None and self._since is not None and earlier < self._since:
+            self._since, self._is_behind = earlier, True
+            self._alerts.forget()
+        self._state.evaluated = self._since
+        self._note()  # the first import may take hours
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -191,7 +203,7 @@ class _Following:
         if report.last_block >= 0:
             at = await _time_of(to.node, report.last_block)
             state.block, state.block_time = report.last_block, at
-            if report.added or self._undone_after is not None:
+            if report.added or self._undone_after is not None or self._is_behind:
                 self._heads.put_nowait(await self._head(at))
 
     async def _head(self, at: int) -> Head:
@@ -199,9 +211,12 @@ class _Following:
         since, undone = at if self._since is None else self._since, self._undone_after
         if undone is not None:
             since = min(since, await _time_of(self._to.node, undone))
+            self._state.evaluated = since
+            self._note()
         since = min(since, at - 1)  # blocks may have the same time
-        self._since, self._undone_after = at, None
-        return Head(at, since, undone is not None)
+        may_be_undone = undone is not None or self._is_behind  # an earlier follower may have removed blocks
+        self._since, self._undone_after, self._is_behind = at, None, False
+        return Head(at, since, may_be_undone)
 
     async def _evaluate(self) -> None:
         """Evaluate the alerts as of each head, in a thread. Blocks that come meanwhile are evaluated together."""
@@ -213,8 +228,9 @@ class _Following:
             try:
                 since, reorganised = head.since, head.is_reorganised
                 new = await asyncio.to_thread(self._alerts.evaluate, since, head.time, is_reorganised=reorganised)
-                self._state.alerts += new
+                self._state.alerts, self._state.evaluated = self._state.alerts + new, head.time
                 failed = None
+                self._note()
             except Exception as error:  # a rule or a webhook that fails must not stop the import
                 failed = head
                 self._calls.on_failure(error, None)

@@ -18,7 +18,8 @@ class Follower:
     """State of following a chain: the newest stored ``block`` with its time, and when the node was last asked.
 
     Times are unix seconds. ``blocks``, ``rows``, ``reorgs``, ``undone`` (rows that reorganisations removed) and
-    ``alerts`` count since it started. ``error`` is the failure of the last look; empty if it succeeded.
+    ``alerts`` (with the notices that one was undone) count since it started. ``evaluated`` is the time of the newest
+    block that the alert rules were evaluated as of. ``error`` is the failure of the last look; empty if it succeeded.
     """
 
     chain: str
@@ -31,6 +32,7 @@ class Follower:
     reorgs: int = 0
     undone: int = 0
     alerts: int = 0
+    evaluated: int | None = None
     error: str = ""
     is_running: bool = field(default=False, compare=False)
 
@@ -51,13 +53,28 @@ def followers(root: Path) -> list[Follower]:
     """Return the state of each follower of the store ``root``, running or not, by chain."""
     found = []
     for path in sorted((root / _FOLDER).glob("*.json")):
-        with suppress(ValueError, TypeError, OSError):
-            state = Follower(**json.loads(path.read_text()))
+        if state := _read(path):
             lock = try_lock(path.with_suffix(".lock"))
             if lock:
                 lock.release()
             found.append(replace(state, is_running=lock is None))
     return found
+
+
+def evaluated_until(path: Path) -> int | None:
+    """Return the time of the newest block that the last follower with this file evaluated alerts as of (unix seconds).
+
+    None if there is no such file.
+    """
+    state = _read(path)
+    return state.evaluated if state else None
+
+
+def _read(path: Path) -> Follower | None:
+    """Return the state in a file; None if there is no such file or it cannot be read."""
+    with suppress(ValueError, TypeError, OSError):
+        return Follower(**json.loads(path.read_text()))
+    return None
 
 
 def state_file(root: Path, chain: str) -> Path:
