@@ -47,13 +47,13 @@ def call(url: str, transport: Transport) -> HttpResponse | HttpError:
 
 
 def conversation(
-    steps: list[Step], calls: int, transport: Transport
+    steps: list[Step], calls: int, transport: Transport, timeout: float = 5.0
 ) -> tuple[list[HttpResponse | HttpError], Misbehaving]:
     """Make several calls, one after another, to a server that plays the steps."""
 
     async def run() -> tuple[list[HttpResponse | HttpError], Misbehaving]:
         async with Misbehaving(steps) as server:
-            client = HttpClient(httpx.URL(server.address), headers={}, timeout=0.5, transport=transport)
+            client = HttpClient(httpx.URL(server.address), headers={}, timeout=timeout, transport=transport)
             try:
                 url = f"{server.address}/{SECRET}?key={SECRET}"
                 return [await get(client, url) for _ in range(calls)], server
@@ -126,7 +126,7 @@ def test_requests_that_were_never_sent_are_known(
 def test_requests_that_may_have_been_sent_are_known(
     step: Step, cause: Cause, status: int | None, transport: Transport
 ) -> None:
-    (outcome,), _ = conversation([step], 1, transport)
+    (outcome,), _ = conversation([step], 1, transport, timeout=0.5 if cause == "timeout" else 5.0)
     assert isinstance(outcome, HttpError)
     assert outcome.cause == cause
     assert (outcome.response.status if outcome.response else None) == status
@@ -176,7 +176,7 @@ def test_neither_logs_nor_errors_show_secrets(caplog: pytest.LogCaptureFixture, 
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         caplog.set_level(logging.DEBUG, name)
-    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport)
+    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=1.0)
     failures = [outcome for outcome in outcomes if isinstance(outcome, HttpError)]
     assert len(failures) == 3
     for failure in failures:

@@ -225,7 +225,7 @@ def test_only_calls_that_may_have_been_charged_count(
         stage.server.steps[:] = [MAP]
         await stage.provider.fetch(a_map(2), AS_OF)
 
-    play(tmp_path, [trouble], work, attempts=1, timeout=0.4)
+    play(tmp_path, [trouble], work, attempts=1, timeout=1.0)
 
 
 def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path) -> None:
@@ -260,7 +260,8 @@ def test_a_call_that_may_have_been_charged_is_repeated_once(tmp_path: Path, trou
         assert stage.ledger.problems() == [Problem(problem, 2, 0, 2 * MAP_BASE)]
         assert stage.provider.counters.broken == 2
 
-    play(tmp_path, [trouble], work, attempts=5, timeout=0.4, options=CallOptions(answer_bytes=100_000))
+    timeout = 0.4 if problem == "timeout" else 5.0
+    play(tmp_path, [trouble], work, attempts=5, timeout=timeout, options=CallOptions(answer_bytes=100_000))
 
 
 def test_the_cost_header_of_a_broken_answer_is_settled(tmp_path: Path) -> None:
@@ -296,7 +297,8 @@ def test_five_broken_answers_in_a_row_stop_the_run(tmp_path: Path, trouble: Step
         assert "125.00 credits" in str(caught.value)
         assert stage.calls == 5
 
-    play(tmp_path, [trouble], work, timeout=0.2, options=CallOptions(answer_bytes=100_000))
+    timeout = 0.2 if "timeout" in words else 5.0
+    play(tmp_path, [trouble], work, timeout=timeout, options=CallOptions(answer_bytes=100_000))
 
 
 def test_broken_answers_among_good_ones_do_not_stop_the_run(tmp_path: Path) -> None:
@@ -479,11 +481,9 @@ def test_an_unreachable_provider_costs_nothing_and_stops_the_run(tmp_path: Path)
                 provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
                 with failing(errors.Unreachable):
                     await provider.fetch(a_map(), AS_OF)
-                start = time.monotonic()
                 with failing(errors.Unreachable):
                     await provider.fetch(a_map(2), AS_OF)
-            assert time.monotonic() - start < 0.2, "without a further wait"
-            assert provider.counters.calls == 2
+            assert provider.counters.calls == 2, "the second fetch asks nothing"
             totals = ledger.totals()
             assert (totals.spent, totals.reserved) == (0, 0)
 
@@ -536,7 +536,7 @@ def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
         assert stage.calls == calls
         assert stage.books() == (MAP_BASE, reserved)
 
-    play(tmp_path, [first_step, MAP], work, timeout=0.5)
+    play(tmp_path, [first_step, MAP], work, timeout=1.0)
 
 
 @given(pause=st.floats(0, 0.06))

@@ -178,7 +178,7 @@ def test_a_stalling_endpoint_is_asked_for_less(store: Store, serve: Serve) -> No
         return result
 
     node = serve(lying("eth_getLogs", stalling))
-    import_chain(store, node.url, tokens=(TOKEN,), blocks=100, timeout=0.3)
+    import_chain(store, node.url, tokens=(TOKEN,), blocks=100, timeout=1.0)
     assert values(store) == WHOLE
 
 
