@@ -1,5 +1,6 @@
 """The job ``follow`` and its sensor: runs that keep the store at the head of a chain, and start again when they end."""
 
+import math
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -57,7 +58,7 @@ def follow_head(context: OpExecutionContext, config: FollowConfig, workspace: Re
     from holderlake.local.nodes.follow import Callbacks, follow
 
     context.instance.add_dynamic_partitions(CHAIN, [config.chain])
-    observed = 0.0
+    observed = -math.inf
 
     def observe(state: Follower) -> None:
         nonlocal observed

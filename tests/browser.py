@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.real import missing
 
+_TIMEOUT: Final = 600_000
+"""Milliseconds until Chromium's start or an expectation fails."""
 PHONE: Final[dict[str, Any]] = {
     "viewport": {"width": 390, "height": 844},
     "has_touch": True,
@@ -33,7 +35,7 @@ def opened_browser() -> Iterator[Browser]:
     arguments = ["--disable-gpu"]  # otherwise Chromium emulates a GPU
     arguments += [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
     with sync_playwright() as playwright:
-        expect.set_options(timeout=600_000)  # five seconds are too short on a busy machine
-        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+        expect.set_options(timeout=_TIMEOUT)  # five seconds are too short on a busy machine
+        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments, timeout=_TIMEOUT)
         yield browser
         browser.close()

@@ -70,11 +70,11 @@ class PostgresServer:
 
     def start(self) -> None:
         """Returns when it takes connections."""
-        self._run("pg_ctl", "-w", "-t", "30", "-l", str(self._home / "log"), "start")
+        self._run("pg_ctl", "-w", "-t", "300", "-l", str(self._home / "log"), "start")
 
     def stop(self) -> None:
         """Ends it as a crash does; what was committed stays."""
-        self._run("pg_ctl", "-w", "-t", "30", "-m", "immediate", "stop")
+        self._run("pg_ctl", "-w", "-t", "300", "-m", "immediate", "stop")
 
     def remove(self) -> None:
         """Stops it if it runs, and leaves nothing behind."""
@@ -108,9 +108,10 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description else []
 
     def end_sessions(self, database: str) -> None:
-        """Ends the sessions at a database, as a restart or a firewall does."""
-        self.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
-        while self.execute(f"SELECT 1 FROM pg_stat_activity WHERE datname = '{database}'"):
+        """Ends the sessions at a database, as a restart or a firewall does. New ones may begin meanwhile."""
+        of_database = f"FROM pg_stat_activity WHERE datname = '{database}'"
+        ended = set(self.execute(f"SELECT pid, pg_terminate_backend(pid) {of_database}"))
+        while {(pid, True) for (pid,) in self.execute(f"SELECT pid {of_database}")} & ended:
             time.sleep(0.01)
 
     def log(self) -> str:

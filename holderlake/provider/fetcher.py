@@ -357,7 +357,7 @@ class Provider:
 
     @property
     def is_busy(self) -> bool:
-        """True while a call that may be charged is open."""
+        """True while a call that may be charged, or the one for the rules, is open."""
         return self._client.is_busy
 
     def cancel(self) -> None:
@@ -404,7 +404,7 @@ class Provider:
         if self._rules is None and self.is_cancelled:
             return None
         if self._rules is None:
-            self._rules = asyncio.ensure_future(fetch_rules(self._client))
+            self._rules = asyncio.ensure_future(self._client.to_the_end(fetch_rules(self._client)))
         return await asyncio.shield(self._rules)
 
 

@@ -26,7 +26,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def workspace(make_workspace: MakeWorkspace, receiver: Receiver) -> Workspace:
-    found: Workspace = make_workspace(alerts={"webhook": receiver.url, "attempts": 1, "timeout_seconds": 5})
+    found: Workspace = make_workspace(alerts={"webhook": receiver.url, "attempts": 1, "timeout_seconds": 60})
     return found
 
 

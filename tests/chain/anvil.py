@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import httpx
 
+from tests.processes import PATIENCE
 from tests.real import missing
 
 ROOT: Final = Path(__file__).parents[2]
@@ -72,7 +73,7 @@ class Anvil:
         self._http = httpx.Client(base_url=self.url, timeout=None, verify=False, trust_env=False)
 
     def __enter__(self) -> Anvil:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 self.rpc("eth_chainId")

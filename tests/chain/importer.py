@@ -10,10 +10,11 @@ from pydantic import SecretStr
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, ReadOptions, Selection
 from holderlake.engine.store.store import Store
+from tests.processes import PATIENCE
 
 
 def import_chain(
-    store: Store, *urls: str, chain: str = "test", evm_id: int | None = None, timeout: float = 5.0, **chosen: Any
+    store: Store, *urls: str, chain: str = "test", evm_id: int | None = None, timeout: float = PATIENCE, **chosen: Any
 ) -> NodeReport:
     """Imports what ``chosen`` says: fields of a wish and of manners."""
     wished = {name: value for name, value in chosen.items() if name in Selection.__dataclass_fields__}

@@ -16,6 +16,7 @@ from benchmarks.worlds import BEGIN, DAY, make_world
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities, find_on
 from holderlake.entities.presets import PRESETS
 from tests.cluster.conftest import AT, SMALL, Asking, Tables, checksum, in_order
+from tests.processes import PATIENCE, wait_until
 from tests.spark import WORKERS, SparkCluster
 
 pytestmark = pytest.mark.long
@@ -83,7 +84,7 @@ def test_answers_are_equal_with_a_killed_worker(
     from holderlake.cluster.answers import BulkRequest, answers
     from holderlake.cluster.spark_engine import SparkEngine
 
-    assert spark_cluster.alive() == WORKERS
+    wait_until(lambda: spark_cluster.alive() == WORKERS)
     killer = threading.Thread(target=_kill_in_the_middle, args=(spark_cluster, spark_session), daemon=True)
     killer.start()
     found: dict[str, list[pa.Table]] = {}
@@ -92,7 +93,7 @@ def test_answers_are_equal_with_a_killed_worker(
         for partition in answers(spark, asking.store, derived, asked, AT):
             for name, rows in partition.tables.items():
                 found.setdefault(name, []).append(rows)
-    killer.join(1)
+    killer.join(PATIENCE)
     assert spark_cluster.workers[0].poll() is not None
     assert found.keys() == embedded.keys()
     for name, rows in embedded.items():

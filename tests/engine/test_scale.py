@@ -192,7 +192,7 @@ from tests.engine.world import table, transfer
 with Store(Path(sys.argv[1])) as store:
     print("ready", flush=True)
     roomy = store._memory
-    for number in range(10_000):
+    for number in range(100):
         store._memory = 40_000 if number % 2 else roomy  # every second import spills to disk
         rows = [transfer(f"mint -> {name}{number % 7}", 1, at=number + 1, tx_hash=f"{number}{name}") for name in "abc"]
         other = [row | {"token_address": "other"} for row in rows]

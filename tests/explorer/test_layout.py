@@ -41,6 +41,7 @@ def page() -> Iterator[Page]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with opened_browser() as browser:
         opened = browser.new_page()
+        opened.set_default_timeout(0)  # pytest ends a test that hangs
         opened.goto(f"http://127.0.0.1:{server.server_port}/licences.txt")
         yield opened
     server.shutdown()

@@ -20,7 +20,7 @@ from tests.filling import MakeWorkspace, fill
 
 CHAIN = "solana"
 DAY = timedelta(days=1)
-TODAY = datetime.combine(utc_now(), time())
+TODAY = datetime.combine(utc_now() - timedelta(minutes=10), time())  # ten minutes, so that its runs have started
 YESTERDAY = TODAY - DAY
 UNKNOWN = "So11111111111111111111111111111111111111112"
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from holderlake.http.client import Cause, HttpClient, HttpError, HttpResponse, Transport
+from tests.processes import PATIENCE
 from tests.provider.misbehaving import Misbehaving, Step, answer, drip, half, reset, sends, silence
 
 SECRET = "s3cret-0123456789"
@@ -37,7 +38,7 @@ async def get(client: HttpClient, url: str) -> HttpResponse | HttpError:
 
 def call(url: str, transport: Transport) -> HttpResponse | HttpError:
     async def run() -> HttpResponse | HttpError:
-        client = HttpClient(httpx.URL(url), headers={}, timeout=5.0, transport=transport)
+        client = HttpClient(httpx.URL(url), headers={}, timeout=PATIENCE, transport=transport)
         try:
             return await get(client, url)
         finally:
@@ -47,7 +48,7 @@ def call(url: str, transport: Transport) -> HttpResponse | HttpError:
 
 
 def conversation(
-    steps: list[Step], calls: int, transport: Transport, timeout: float = 5.0
+    steps: list[Step], calls: int, transport: Transport, timeout: float = PATIENCE
 ) -> tuple[list[HttpResponse | HttpError], Misbehaving]:
     """Make several calls, one after another, to a server that plays the steps."""
 
@@ -126,7 +127,7 @@ def test_requests_that_were_never_sent_are_known(
 def test_requests_that_may_have_been_sent_are_known(
     step: Step, cause: Cause, status: int | None, transport: Transport
 ) -> None:
-    (outcome,), _ = conversation([step], 1, transport, timeout=0.5 if cause == "timeout" else 5.0)
+    (outcome,), _ = conversation([step], 1, transport, timeout=2.0 if cause == "timeout" else PATIENCE)
     assert isinstance(outcome, HttpError)
     assert outcome.cause == cause
     assert (outcome.response.status if outcome.response else None) == status
@@ -164,7 +165,7 @@ def test_a_password_in_the_address_becomes_a_header(transport: Transport) -> Non
     async def run() -> str:
         async with Misbehaving([OK]) as server:
             url = server.address.replace("//", f"//me:{SECRET}@")
-            client = HttpClient(httpx.URL(url), headers={}, timeout=5.0, transport=transport)
+            client = HttpClient(httpx.URL(url), headers={}, timeout=PATIENCE, transport=transport)
             await client.send("GET", url)
             await client.close()
             return server.received[0].headers["authorization"]
@@ -176,7 +177,7 @@ def test_neither_logs_nor_errors_show_secrets(caplog: pytest.LogCaptureFixture, 
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         caplog.set_level(logging.DEBUG, name)
-    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=1.0)
+    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=2.0)
     failures = [outcome for outcome in outcomes if isinstance(outcome, HttpError)]
     assert len(failures) == 3
     for failure in failures:

@@ -115,9 +115,10 @@ def test_a_backup_during_a_run_is_consistent(
     workspace, writer = make_workspace(), make_workspace()
     folder = tmp_path_factory.mktemp("backups")
     fill(workspace, HOLDERS, "eth", MAY[0])
-    done = threading.Event()
+    began, done = threading.Event(), threading.Event()
 
     def run() -> None:
+        began.wait()
         for day in MAY[1:]:
             fill(writer, HOLDERS, "eth", day, only=writer.settings.watchlist["eth"][:2])
             fill(writer, HOLDERS, "eth", MAY[0], only=writer.settings.watchlist["eth"][:1], refresh=True)
@@ -129,6 +130,7 @@ def test_a_backup_during_a_run_is_consistent(
     reports = []
     while not done.is_set():
         reports.append(backup(workspace, folder))
+        began.set()
     thread.join()
     assert len(reports) > 1
     assert [report.problems for report in reports] == [[]] * len(reports)

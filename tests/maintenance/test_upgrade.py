@@ -213,7 +213,7 @@ def test_the_command_asks_at_a_terminal(home: Path) -> None:
         )
         keyboard.write("n\n")
         keyboard.flush()
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=processes.PATIENCE)
     assert "Upgrade now?" in output
     assert (process.returncode, "nothing was upgraded" in errors) == (2, True)
     assert plan(workspace_of(home))

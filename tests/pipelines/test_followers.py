@@ -52,8 +52,8 @@ def tick(workspace: Workspace, instance: DagsterInstance) -> RunRequest | str:
 
 
 def run(workspace: Workspace, instance: DagsterInstance, request: RunRequest) -> bool:
-    """Carry out the run of a request, for a second."""
-    config = {"ops": {"follow_head": {"config": {"chain": "test", "hours": 1 / 3_600}}}}
+    """Carry out the run of a request, for three seconds."""
+    config = {"ops": {"follow_head": {"config": {"chain": "test", "hours": 3 / 3_600}}}}
     job = build_defs(workspace).resolve_job_def("follow")
     return job.execute_in_process(config, instance=instance, tags=dict(request.tags), raise_on_error=False).success
 

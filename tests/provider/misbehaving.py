@@ -90,6 +90,16 @@ def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None, 
     return step
 
 
+def held(step: Step, until: asyncio.Event) -> Step:
+    """Plays a step when the event is set."""
+
+    async def later(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await until.wait()
+        await step(reader, writer)
+
+    return later
+
+
 def error(status: int, code: str | None = None, detail: Any = "words", **headers: str) -> Step:
     """An error of the contract."""
     body = {"detail": detail} | ({"code": code} if code else {})

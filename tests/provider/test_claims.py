@@ -26,7 +26,7 @@ from tests.examples import first
 from tests.postgres import PostgresServer
 from tests.processes import PIPE, Process, start
 from tests.provider.conftest import as_text
-from tests.provider.misbehaving import Misbehaving, answer, token_map
+from tests.provider.misbehaving import Misbehaving, answer, held, token_map
 
 WANTED = Reserve("run", "map", "eth/0xaa", 100, answer="a" * 64)
 
@@ -195,10 +195,9 @@ def test_another_host_takes_over_the_claims_of_a_silent_one(postgres_server: Pos
 
 def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: PostgresServer, tmp_path: Path) -> None:
     async def work() -> None:
-        async with (
-            Misbehaving([answer(token_map(), after=0.3)]) as server,
-            ProviderClient(server.address, None) as client,
-        ):
+        is_broken = asyncio.Event()
+        slow = held(answer(token_map()), is_broken)
+        async with Misbehaving([slow]) as server, ProviderClient(server.address, None) as client:
             with CreditLedger(where) as ledger:
                 provider = Provider(client, ledger, AnswerArchive(tmp_path / "archive"), "them", "run")
                 request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
@@ -206,6 +205,7 @@ def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: P
                 while not server.received:
                     await asyncio.sleep(0.01)
                 await asyncio.to_thread(postgres_server.end_sessions, name)
+                is_broken.set()
                 assert (await fetching).cost == MAP_BASE
                 assert (ledger.totals().spent, ledger.totals().reserved) == (MAP_BASE, 0)
 
@@ -220,12 +220,8 @@ def test_an_answer_is_kept_if_the_database_stays_away(
 ) -> None:
     async def work() -> None:
         is_down = asyncio.Event()
-
-        async def answer_when_down(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await is_down.wait()
-            await answer(token_map())(reader, writer)
-
-        async with Misbehaving([answer_when_down]) as server, ProviderClient(server.address, None) as client:
+        slow = held(answer(token_map()), is_down)
+        async with Misbehaving([slow]) as server, ProviderClient(server.address, None) as client:
             archive = AnswerArchive(tmp_path / "archive")
             request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
             with CreditLedger(where) as ledger:

@@ -13,7 +13,6 @@ import tracemalloc
 import zlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
 
@@ -33,11 +32,13 @@ from holderlake.contract.requests import (
     SubgraphRequest,
     TokensMetadataRequest,
 )
+from holderlake.contract.times import utc_now
 from holderlake.http.client import Transport
 from holderlake.provider import errors
 from holderlake.provider.backoff import LONGEST_WAIT
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.errors import ProviderError
+from tests.processes import PATIENCE
 from tests.provider.misbehaving import (
     CHAINS,
     Misbehaving,
@@ -72,7 +73,7 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 def talk(steps: list[Step], work: Callable[[ProviderClient, Misbehaving], Awaitable[T]], **options: Any) -> T:
     """Run ``work`` with a server that plays the steps and a client that retries fast."""
-    chosen = {"timeout": 5.0, "attempts": 3, "first_wait": 0.01} | options
+    chosen = {"timeout": PATIENCE, "attempts": 3, "first_wait": 0.01} | options
     chosen["options"] = replace(chosen.get("options", CallOptions()), transport=_transport)
 
     async def play() -> T:
@@ -120,10 +121,11 @@ def test_special_characters_of_an_address_are_encoded() -> None:
 
 def test_raw_answer_has_cost_balance_and_time() -> None:
     headers = {"X-Credits-Cost": "25.01", "X-Credits-Remaining": "1000.00", "X-Dt-Update": "2026-11-20T00:00:00.000000"}
+    before = utc_now()
     raw = talk([answer(CHAINS, headers=headers)], lambda client, _: client.send(ChainsRequest()))
     assert (raw.cost_billed, raw.credits_remaining, raw.dt_update) == (2501, 100_000, "2026-11-20T00:00:00.000000")
     assert raw.fetched_at.tzinfo is None
-    assert abs(raw.fetched_at - datetime.now(UTC).replace(tzinfo=None)) < timedelta(seconds=5)
+    assert before <= raw.fetched_at <= utc_now()
     assert json.loads(raw.raw) == CHAINS
 
 

@@ -37,7 +37,7 @@ from holderlake.provider.plan_limits import VALID_FOR, PlanLimits
 from holderlake.storage.state import Where
 from tests.examples import first
 from tests.filling import spoil
-from tests.processes import run
+from tests.processes import PATIENCE, run
 from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 from tests.provider.misbehaving import (
@@ -49,6 +49,7 @@ from tests.provider.misbehaving import (
     endless,
     error,
     half,
+    held,
     reset,
     silence,
     token_map,
@@ -92,7 +93,7 @@ def play(  # noqa: PLR0913
     *,
     per_run: int | None = None,
     attempts: int = 3,
-    timeout: float = 5.0,
+    timeout: float = PATIENCE,
     concurrency: int = 8,
     options: CallOptions = QUICK,
     where: Where | None = None,
@@ -225,7 +226,7 @@ def test_only_calls_that_may_have_been_charged_count(
         stage.server.steps[:] = [MAP]
         await stage.provider.fetch(a_map(2), AS_OF)
 
-    play(tmp_path, [trouble], work, attempts=1, timeout=1.0)
+    play(tmp_path, [trouble], work, attempts=1, timeout=2.0)
 
 
 def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path) -> None:
@@ -260,7 +261,7 @@ def test_a_call_that_may_have_been_charged_is_repeated_once(tmp_path: Path, trou
         assert stage.ledger.problems() == [Problem(problem, 2, 0, 2 * MAP_BASE)]
         assert stage.provider.counters.broken == 2
 
-    timeout = 0.4 if problem == "timeout" else 5.0
+    timeout = 1.0 if problem == "timeout" else PATIENCE
     play(tmp_path, [trouble], work, attempts=5, timeout=timeout, options=CallOptions(answer_bytes=100_000))
 
 
@@ -297,7 +298,7 @@ def test_five_broken_answers_in_a_row_stop_the_run(tmp_path: Path, trouble: Step
         assert "125.00 credits" in str(caught.value)
         assert stage.calls == 5
 
-    timeout = 0.2 if "timeout" in words else 5.0
+    timeout = 1.0 if "timeout" in words else PATIENCE
     play(tmp_path, [trouble], work, timeout=timeout, options=CallOptions(answer_bytes=100_000))
 
 
@@ -344,7 +345,7 @@ def test_a_persisting_rate_limit_is_reported(tmp_path: Path) -> None:
             await stage.provider.fetch(a_map(), AS_OF)
         assert "10000 per 1 minute" in str(caught.value)
         assert "not used-up credits" in str(caught.value)
-        assert stage.calls >= 3
+        assert stage.calls >= 2
         assert stage.books() == (0, 0)
         calls = stage.calls
         with failing(errors.RateLimitPersists):
@@ -359,7 +360,7 @@ def test_an_unclear_429_for_two_rate_windows_means_used_up_credits(tmp_path: Pat
         with failing(errors.CreditsExhausted) as caught:
             await stage.provider.fetch(a_map(), AS_OF)
         assert "the credits seem to be used up" in str(caught.value)
-        assert stage.calls >= 3
+        assert stage.calls >= 2
 
     play(tmp_path, [error(429, detail="Too Many Requests")], work)
 
@@ -536,7 +537,7 @@ def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
         assert stage.calls == calls
         assert stage.books() == (MAP_BASE, reserved)
 
-    play(tmp_path, [first_step, MAP], work, timeout=1.0)
+    play(tmp_path, [first_step, MAP], work, timeout=2.0)
 
 
 @given(pause=st.floats(0, 0.06))
@@ -592,7 +593,7 @@ def test_retry_after_pauses_all_processes_of_the_host(tmp_path: Path) -> None:
             return another_process.next_turn(600)
 
     quick = CallOptions(rate_window=0.0)
-    assert 20 < play(tmp_path, [error(429, "rate_limited", Retry_After="30")], work, options=quick) <= 31
+    assert 100 < play(tmp_path, [error(429, "rate_limited", Retry_After="250")], work, options=quick) <= 251
 
 
 PAY_AND_DIE = """
@@ -689,13 +690,15 @@ def test_concurrent_runs_share_one_paid_answer(tmp_path: Path) -> None:
             while not stage.calls:
                 await asyncio.sleep(0.005)
             second_in_line = asyncio.create_task(other.fetch(a_map(), AS_OF))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # it waits for its turn
             await stage.provider.fetch(a_map(), AS_OF)
+            is_paid.set()
             await first_in_line
             assert (await second_in_line).from_archive
             assert stage.calls == 2
 
-    play(tmp_path, [answer(token_map(), after=0.3), MAP], work)
+    is_paid = asyncio.Event()
+    play(tmp_path, [held(MAP, is_paid), MAP], work)
 
 
 def test_all_processes_of_a_host_keep_within_the_rate(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_threads_together_never_pass_a_ceiling(where: Where) -> None:
         with ThreadPoolExecutor(8) as pool:
             spent = sum(pool.map(spend, range(8)))
         assert spent == counted(ledger) <= 3_000
-        assert spent > 2_900
+        assert spent > 2_800, "at most seven other reservations are open"
 
 
 SPEND = """
@@ -481,8 +481,8 @@ def test_all_processes_share_one_rate_limit(where: Where) -> None:
 
 def test_the_rate_limit_does_without_a_given_clock(where: Where) -> None:
     with fresh(where) as ledger:
-        assert ledger.next_turn(6) == 0
-        assert 9 < ledger.next_turn(6) <= 10
+        assert ledger.next_turn(1) == 0
+        assert 0 < ledger.next_turn(1) <= 60
 
 
 def test_a_failed_write_leaves_the_ledger_usable(where: Where) -> None:

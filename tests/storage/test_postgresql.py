@@ -89,7 +89,7 @@ def test_work_is_not_repeated_if_only_the_reply_to_the_commit_is_lost(postgres_s
 
 def test_a_server_that_stays_away_is_reported(monkeypatch: pytest.MonkeyPatch, own_postgres: PostgresServer) -> None:
     database = PostgresDatabase(place(own_postgres.url()), TABLE)
-    monkeypatch.setattr(postgresql, "_BRIDGED_SECONDS", 0.2)
+    monkeypatch.setattr(postgresql, "_BRIDGED_SECONDS", 2.0)
     own_postgres.stop()
     with pytest.raises(ConnectionLost) as caught:
         names(database)

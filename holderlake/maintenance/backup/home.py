@@ -16,7 +16,7 @@ from typing import Final
 
 from holderlake.engine.catalog.catalog_copy import CATALOG, COPY
 from holderlake.engine.store.snapshot import snapshot
-from holderlake.lake import manifests
+from holderlake.lake import commits, manifests
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
 from holderlake.maintenance.backup.files import Copier, is_database
@@ -68,11 +68,12 @@ def _copy_partition(root: Path, path: Path, copier: Copier, name: str) -> str:
     """Copy a partition's manifest and the files it names. Return the fault of a damaged partition, or an empty text.
 
     A new commit may replace the files after the manifest was read. So if a file does not match, the manifest and its
-    files are read again.
+    files are read again, after the end of that commit.
     """
     reason, before = "", b""
     for _ in range(_ATTEMPTS):
         try:
+            commits.settled_manifest_path(root, *manifests.place_of(path))
             data, stat = path.read_bytes(), path.stat()
             manifest = manifests.parsed_manifest(data, path)
         except FileNotFoundError:

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from holderlake.engine.sources.rpc.client.endpoint import Endpoint
 from holderlake.engine.sources.rpc.client.errors import RpcError, TooLarge, Unavailable
 from holderlake.engine.sources.rpc.client.messages import Call
+from tests.processes import PATIENCE
 from tests.provider.misbehaving import Misbehaving, Step, answer, endless
 
 BOMB = answer(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"})
@@ -23,7 +24,7 @@ def ask(step: Step, *, is_divisible: bool = False) -> object:
     async def run() -> object:
         async with Misbehaving([step]) as server:
             url = SecretStr(server.address)
-            endpoint = Endpoint(url, timeout=5.0, batch=1, connections=1, answer_bytes=100_000)
+            endpoint = Endpoint(url, timeout=PATIENCE, batch=1, connections=1, answer_bytes=100_000)
             try:
                 return await endpoint._exchange([Call("eth_getLogs", [], answer=list, is_divisible=is_divisible)])
             except RpcError as error:
