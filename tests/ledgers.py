@@ -38,13 +38,14 @@ class Ledger:
         return SECRET if self.server else None
 
     def open(self, **options: Any) -> KeyStore:
-        return KeyStore(self.where, self.secret, **options)
+        return KeyStore(self.where, self.secret, **({"busy_seconds": 600.0} | options))
 
     def python(self, code: str) -> Process:
         """Another process, in which ``keys`` is the open store."""
         begin = (
             "import sys, os, time\nfrom pathlib import Path, PosixPath, WindowsPath\n"
-            f"from holderlake.service.billing.keys import *\nkeys = KeyStore({self.where!r}, {self.secret!r})\n"
+            "from holderlake.service.billing.keys import *\n"
+            f"keys = KeyStore({self.where!r}, {self.secret!r}, busy_seconds=600.0)\n"
         )
         return start(begin + code, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 

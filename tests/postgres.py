@@ -54,8 +54,7 @@ class PostgresServer:
         self._data = self._home / "data"
         self._number = 0
         self.password = f"p@ss/{secrets.token_hex(8)}%:"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = 0
 
     def make(self) -> None:
         """Makes the cluster."""
@@ -65,6 +64,8 @@ class PostgresServer:
             for path in (self._home, password_file):
                 shutil.chown(path, self._user, self._user)
         self._run("initdb", "-U", USER, f"--pwfile={password_file}", "-A", "scram-sha-256", "-E", "UTF8", "--no-sync")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
         with (self._data / "postgresql.conf").open("a") as settings:
             settings.write(_SETTINGS + f"port = {self.port}\n")
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 from tests.real import missing
 
 _SCRIPT: Final = Path(__file__).parents[1] / "deploy" / "spark.sh"
-_START_SECONDS: Final = 120
+_START_SECONDS: Final = 300
 WORKERS: Final = 2
 SMALL_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java for processes that live for seconds."""

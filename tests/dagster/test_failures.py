@@ -33,7 +33,7 @@ def test_a_run_waits_for_a_state_database_that_is_down(
 
     result = opening.execute_in_process(instance=instance)
     assert result.success
-    assert result.retry_attempts_for_node("open_ledger") == 2
+    assert result.retry_attempts_for_node("open_ledger") >= 2
     (run,) = instance.get_runs()
     assert run.tags[ERROR_TAG] == "Unreachable"
     workspace.close()

@@ -27,7 +27,7 @@ from pipelines.runs import dagster_instance
 @op
 def sleep():
     print("started", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 @job(name=sys.argv[2])
 def sleeper():

@@ -142,7 +142,9 @@ def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
 
 
 def graphql(port: int, query: str, **variables: Any) -> dict[str, Any]:
-    answer = httpx.post(f"http://127.0.0.1:{port}/graphql", json={"query": query, "variables": variables}).json()
+    answer = httpx.post(
+        f"http://127.0.0.1:{port}/graphql", json={"query": query, "variables": variables}, timeout=None
+    ).json()
     assert "errors" not in answer, answer
     return dict(answer["data"])
 

@@ -66,7 +66,7 @@ def _fill(workspace: Any, family: Stream, server: Misbehaving) -> Any:
 
 
 def _workspace(make_workspace: MakeWorkspace, *tokens: str) -> Any:
-    settings = {"attempts": 1, "concurrency": 1, "timeout_seconds": 5}
+    settings = {"attempts": 1, "concurrency": 1}
     return make_workspace(watchlist={"eth": list(tokens)}, provider=settings)
 
 
@@ -126,7 +126,7 @@ def test_odd_answer_lands_and_its_unreadable_places_are_named(make_workspace: Ma
 
 @pytest.mark.parametrize("key", ["a key", "the key"])
 def test_no_reason_repeats_the_key(make_workspace: MakeWorkspace, key: str) -> None:
-    settings = {"attempts": 1, "timeout_seconds": 5}
+    settings = {"attempts": 1}
     workspace = make_workspace(watchlist={"eth": [BAD, GOOD]}, provider=settings, secret=key)
     odd = HOLDER | {"holder_data": {"rank": key}}
     _fill(workspace, HOLDERS, Misbehaving([answer([odd]), answer(f"<html>{key}".encode())]))

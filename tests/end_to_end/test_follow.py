@@ -72,8 +72,8 @@ def test_a_node_that_fails_is_asked_again(anvil: Anvil, tmp_path: Path) -> None:
         node.answer = failing
         assert process.stderr is not None
         assert "trying again in 1 s" in process.stderr.readline()
-        node.answer = honest
         anvil.mine([call("Coin", coin, "mint", f"0x{5:040x}", 9)])
+        node.answer = honest
         assert json.loads(process.stdout.readline())["added"] == 1
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)

@@ -53,7 +53,7 @@ def workspace_of(provider: ForeignProvider, home: Path, chains: Sequence[str] = 
         home=home,
         watchlist={chain: TOKENS_OF for chain in chains},
         address_sets=SETS,
-        provider={"timeout_seconds": 20, "attempts": 1},
+        provider={"attempts": 1},
     )
     return Workspace(settings, lambda: Endpoint(provider.address, SecretStr("a key"), "foreign"))
 

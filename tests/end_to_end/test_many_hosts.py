@@ -105,7 +105,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 @pytest.fixture
 def hosts(bucket: dict[str, str], service: Service, postgres_url: str, tmp_path: Path) -> list[Host]:
     """Hosts with one bucket and one PostgreSQL."""
-    state = {"HOLDERLAKE_STATE__URL": postgres_url, "HOLDERLAKE_STATE__LEASE_SECONDS": "2"}
+    state = {"HOLDERLAKE_STATE__URL": postgres_url, "HOLDERLAKE_STATE__LEASE_SECONDS": "15"}
     customer: Customer = service.customer()
     return [Host(tmp_path / f"host {number}", customer, INSTANTS, bucket | state) for number in range(HOSTS)]
 

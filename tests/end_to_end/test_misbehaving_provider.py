@@ -48,7 +48,7 @@ TOKENS = [f"0x{number:040x}" for number in range(1, 39)]
 INSTANTS = [datetime(2026, 1, 1) + timedelta(days=day) for day in range(REQUESTS // (2 * len(TOKENS)) + 1)]
 ASKED = questions(TOKENS, INSTANTS)
 FATES = deal(ASKED, seed=20261121)
-PATIENCE = 3.0
+PATIENCE = 10.0
 CONCURRENCY = 16
 USED_UP = "The credits are used up until 2026-12-01"
 STREAMS = {"holders": HOLDERS, "map": MAPS}

@@ -20,7 +20,7 @@ from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, Anvil, call
 from tests.chain.scripted import ScriptedNode, way_to
 from tests.commands import holderlake
-from tests.processes import PIPE, start_holderlake
+from tests.processes import PATIENCE, PIPE, start_holderlake
 
 ROOT = Path(__file__).parents[2]
 TRANSFERS = int(os.environ.get("HOLDERLAKE_CHAIN_TRANSFERS", "1500"))
@@ -104,7 +104,7 @@ def killed_midway(home: Path, anvil: Anvil, coin: str) -> list[tuple[int, int]]:
 
         node.answer = until_half
         process = start_holderlake(*arguments(node.url, coin), env=environment(home), stdout=PIPE, stderr=PIPE)
-        assert stuck.wait(60)
+        assert stuck.wait(PATIENCE)
         process.kill()
         process.communicate()
     return answered

@@ -20,7 +20,7 @@ import pytest
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix, to_unix
 from tests.commands import holderlake
-from tests.processes import start_holderlake, wait_until
+from tests.processes import PATIENCE, start_holderlake, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -73,7 +73,7 @@ def server(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield url, key
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
         log.close()
     assert key not in (home.folder / "serve.log").read_text()
 
@@ -156,7 +156,7 @@ def test_known_totals_of_cryptopunks_v1_and_quidd(
     url, key = server
     (punks,) = (key for key, rows in histories.items() if "Punks" in rows[0]["source"])
     (quidd,) = (key for key, _ in histories.items() if key[0] == "bsc")
-    with httpx.Client(base_url=url, headers={"X-ApiKey": key}) as client:
+    with httpx.Client(base_url=url, headers={"X-ApiKey": key}, timeout=None) as client:
         holders = client.get(f"/v0/tokens/holders/eth/{punks[1]}", params={"limit": 250}).json()
         assert len(holders) == 220
         top = client.get(f"/v0/tokens/holders/bsc/{quidd[1]}").json()[0]["holder_data"]
@@ -169,7 +169,7 @@ def test_the_ledger_equals_what_the_service_billed(server: tuple[str, str], lake
     url, key = server
     home = Home(lake, HOLDERLAKE_PROVIDER__URL=url, HOLDERLAKE_API_KEY=key)
     spent = home.run("credits")["totals"]["spent"]
-    chains = httpx.get(f"{url}/v0/chains", headers={"X-ApiKey": key})
+    chains = httpx.get(f"{url}/v0/chains", headers={"X-ApiKey": key}, timeout=None)
     remaining = Decimal(chains.headers["X-Credits-Remaining"])
     others = Decimal("11.00") + Decimal("1.00") + Decimal("0.01")  # what these tests asked for themselves
     assert Decimal(1_000_000) - remaining - others == Decimal(spent) / 100

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.processes import PIPE, start_holderlake
+from tests.processes import PATIENCE, PIPE, start_holderlake
 from tests.real import missing
 
 ROOT: Final = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def exploring(home: Path, **settings: str) -> Iterator[str]:
             yield found[0]
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait(PATIENCE)
             reading.join(5)
     assert (process.returncode, more) == (0, []), "".join(more)
 

@@ -53,8 +53,8 @@ class Assistant:
 
 
 @contextmanager
-def assisting(warehouse: Warehouse, spending: Spending) -> Iterator[Assistant]:
-    """Serve a warehouse to a client."""
-    server = make_server(warehouse, spending, Bounds(seconds=2.0))
+def assisting(warehouse: Warehouse, spending: Spending, seconds: float = 600.0) -> Iterator[Assistant]:
+    """Serve a warehouse to a client, with a bound for the seconds of a query."""
+    server = make_server(warehouse, spending, Bounds(seconds=seconds))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
         yield Assistant(portal, client)

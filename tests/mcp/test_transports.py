@@ -15,7 +15,7 @@ import pytest
 
 from tests.explorer.world import TIDE
 from tests.mcp.client import COMMAND  # it skips the module if the SDK is missing
-from tests.processes import PIPE, start_holderlake
+from tests.processes import PATIENCE, PIPE, start_holderlake
 
 from mcp import Client, StdioServerParameters, stdio_client  # isort: skip
 
@@ -45,6 +45,6 @@ def test_http_needs_the_token(home: Path, header: dict[str, str]) -> None:
         status = httpx.post(said[0], json=message, headers=header | accepted, timeout=60).status_code
         other = httpx.post(said[0], json=message, headers=header | accepted | {"Host": "evil.example"}, timeout=60)
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(PATIENCE)
     assert (status == 401) == (header.get("Authorization") != "Bearer right")
     assert other.status_code >= 400

@@ -26,7 +26,7 @@ from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
 from pipelines.monitoring.run_metrics import run_metrics
 from tests.lakes import DAYS, failures, holders, write, write_holders
-from tests.processes import PIPE, start_holderlake
+from tests.processes import PATIENCE, PIPE, start_holderlake
 from tests.provider.credit_ledger import OneCallLedger
 
 Read = Callable[..., float | None]
@@ -166,9 +166,9 @@ def test_the_command_serves_metrics_until_it_is_terminated(tmp_path: Path) -> No
     process = start_holderlake("metrics", "--port", "0", env=env, stderr=PIPE)
     assert process.stderr is not None
     address = re.findall(r"http://\S+", process.stderr.readline())[0]
-    text = httpx.get(address).text
+    text = httpx.get(address, timeout=None).text
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE) == 0
     process.stderr.close()
     assert 'holderlake_pipeline_newest_rows{chain="eth",table="holders"} 1.0' in text
     assert 'holderlake_pipeline_up{part="ledger"} 1.0' in text

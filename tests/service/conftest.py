@@ -156,7 +156,7 @@ class Caller:
     @property
     def spent(self) -> int:
         """Hundredths of a credit charged to the key this month, after waiting for open reservations."""
-        for _ in range(500):
+        for _ in range(30_000):
             balance = self.keys.balance(self.key.id)
             if not balance.reserved:
                 return balance.spent

@@ -45,7 +45,7 @@ class Served:
 def serving(app: ASGIApp, protocol: Any = None, **config: Any) -> Iterator[Served]:
     """Run a server like the service's, with the given protocol."""
     settings = {"lifespan": "off", "timeout_keep_alive": 30, "timeout_graceful_shutdown": 1, **config}
-    http = protocol or limited_protocol(header_limit=4_096, header_seconds=5.0)
+    http = protocol or limited_protocol(header_limit=4_096, header_seconds=600.0)
     made = uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False, proxy_headers=False, **settings)
     server = uvicorn.Server(made)
     with socket.create_server(("127.0.0.1", 0), backlog=1_000) as listening:

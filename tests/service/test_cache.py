@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +14,7 @@ from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
 from holderlake.service.cache import AnswerCache, EncodedAnswer, lifetime_of
 from holderlake.settings.sections.service import ServiceSettings
+from tests.processes import wait_until
 from tests.service.conftest import DAY, UNIT, World, transfers_table
 
 
@@ -118,19 +119,25 @@ def test_repeated_import_drops_no_answer(caller, own_world):
 
 
 def test_equal_concurrent_requests_share_one_computation(start, own_world, monkeypatch):
-    quick = Store.token
+    quick, all_wait = Store.token, threading.Event()
 
     def slow(store, chain, address):
-        time.sleep(0.3)  # long enough for all to come while the first one's answer is computed
+        all_wait.wait()
         return quick(store, chain, address)
+
+    def metrics() -> str:
+        return httpx.get(f"{service.base_url}/metrics", timeout=None, verify=False).text
 
     monkeypatch.setattr(Store, "token", slow)
     service = start(store=own_world.store)
     callers = [service.caller() for _ in range(16)]
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda caller: _map(caller, own_world, limit=250), callers))
+        answers = pool.map(lambda caller: _map(caller, own_world, limit=250), callers)
+        wait_until(lambda: "holderlake_requests_in_progress 17.0" in metrics())  # with its own
+        all_wait.set()
+        answers = list(answers)
     assert len({answer.headers["X-Dt-Update"] for answer in answers}) == 1
-    reported = httpx.get(f"{service.base_url}/metrics", timeout=None, verify=False).text
+    reported = metrics()
     assert 'holderlake_cache_lookups_total{outcome="miss"} 1.0' in reported
     assert 'holderlake_cache_lookups_total{outcome="shared"}' in reported
     assert all(caller.spent == 100_00 for caller in callers)

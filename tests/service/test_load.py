@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,9 +26,11 @@ import sys
 from pathlib import Path
 from holderlake.engine.store.store import Store
 from holderlake.service.billing.keys import KeyStore
+from holderlake.service.middleware import rate_limits
 from holderlake.service.run import serve
 from holderlake.settings.sections.service import ServiceSettings
 folder, where, secret, port, per_minute = sys.argv[1:]
+rate_limits._COUNT_TIMEOUT_SECONDS = 600
 settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True, answer_seconds=900)
 where = where if "://" in where else Path(where)
 with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as keys:
@@ -79,7 +79,8 @@ async def _ask(base_urls: Sequence[str], secret: str, requests: int, victim: Pro
         async def client() -> None:
             for number in left:
                 if victim is not None and number == requests // 4:
-                    os.kill(victim.pid, signal.SIGKILL)
+                    victim.kill()
+                    victim.wait()  # the other process notices an end once a second
                 try:
                     async with http.get(f"{base_urls[number % len(base_urls)]}/v0/chains") as answer:
                         outcomes["200" if answer.status == 200 else (await answer.json())["code"]] += 1

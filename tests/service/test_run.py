@@ -25,7 +25,7 @@ from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.service.runtime.server import listen
 from tests import processes as started
 from tests.examples import first
-from tests.processes import PIPE, run, start
+from tests.processes import PATIENCE, PIPE, run, start
 from tests.service.served import BROKEN
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to send")
@@ -123,7 +123,7 @@ def serving(folder: Path, processes: int = 0, **settings: Any) -> Iterator[Proce
             yield made
         finally:
             running.terminate()
-            running.wait(60)
+            running.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -234,12 +234,12 @@ def test_metrics_sum_all_processes(two: Process) -> None:
     before = two.metric(sample)
     for _ in range(20):
         two.get("/nothing")
-    assert {two.metric(sample) for _ in range(10)} == {before + 20}
+    two.wait_until(lambda: {two.metric(sample) for _ in range(10)} == {before + 20})  # counted after the answer
 
 
 def test_killed_process_is_replaced(two: Process) -> None:
     sample = 'holderlake_requests_total{code="",method="GET",route="/process",status="200"}'
-    killed, kept = two.processes()
+    killed, kept = two.wait_until(lambda: len(found := two.processes()) == 2 and found)
     counted = two.metric(sample)
     os.kill(killed, signal.SIGKILL)
     now = two.wait_until(lambda: len(found := two.processes()) == 2 and killed not in found and found)
