@@ -515,13 +515,20 @@ def test_concurrent_writers_of_one_partition_lose_nothing(lake: Lake) -> None:
 
 
 def test_a_concurrent_reader_sees_one_version_or_the_other(lake: Lake) -> None:
-    versions = [{"0xa": {f"0x{address}": version for address in range(200)}} for version in (1, 2)]
-    write_holders(lake, "eth", DAY, versions[0])
+    def write_version(amount: int) -> None:
+        rows = holders("eth", DAY, {"0xa": {f"0x{address}": amount for address in range(200)}})
+        write(lake, "holders", "eth", DAY, {"holders": rows}, {"0xa"}, at=FETCHED_AT + timedelta(seconds=amount))
+
+    def amounts() -> set[Any]:
+        return set(Lake(lake.root).read("holders", "eth", DAY)["amount"].to_pylist())
+
+    write_version(0)
     with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(lambda: [write_holders(lake, "eth", DAY, versions[n % 2]) for n in range(40)])
+        writing = pool.submit(lambda: [write_version(amount) for amount in range(1, 40)])
         seen = []
         while not writing.done():
-            seen.append(set(Lake(lake.root).read("holders", "eth", DAY)["amount"].to_pylist()))
+            seen.append(amounts())
         writing.result()
     assert seen
-    assert all(len(amounts) == 1 for amounts in seen)
+    assert all(len(found) == 1 for found in seen)
+    assert amounts() == {39}
