@@ -52,15 +52,17 @@ class HeadAlerts:
         schema.install(self._database)
 
     def forget(self) -> None:
-        """Let the next evaluation take all tokens as changed, because the store changed without an evaluation."""
+        """Treat all tokens as changed at the next evaluation. Call it if the store may have changed without one."""
         self._versions = {}
 
     def evaluate(self, since: int, at: int, *, is_reorganised: bool) -> int:
         """Evaluate the rules as of ``at``, about what changed after ``since`` (unix seconds), and send new alerts.
 
-        Return their number. If the chain was reorganised after ``since``, a notice follows for each alert that no
-        longer holds. Raises ``EngineError``, ``WarehouseError`` and ``SettingsError``.
+        Changes older than the setting ``alerts.max_age`` do not count. Return the number of new alerts. If the chain
+        was reorganised after ``since``, a notice follows for each alert that no longer holds. Raises ``EngineError``,
+        ``WarehouseError`` and ``SettingsError``.
         """
+        since = max(since, at - int(self._workspace.settings.alerts.max_age.total_seconds()))
         versions = {token: self._version(token) for token in self._tokens}
         changed = [token for token in self._tokens if versions[token] != self._versions.get(token)]
         alerts: list[Alert] = []

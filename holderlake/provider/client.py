@@ -199,7 +199,7 @@ class ProviderClient:
         return bool(self._under_way)
 
     async def to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine until it ends, even if the caller is cancelled or the client is closed: its call is paid.
+        """Run a coroutine until it ends, even if the caller is cancelled or the client is closed.
 
         A cancelled caller waits for the coroutine, a caller that is cancelled twice does not.
         """

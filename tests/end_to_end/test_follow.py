@@ -113,34 +113,46 @@ def test_alerts_and_undone_rows_follow_the_head(anvil: Anvil, tmp_path: Path) ->
     assert (state.is_running, state.reorgs, state.undone, state.alerts) == (False, 1, 1, 2)
 
 
-def test_blocks_that_a_killed_follower_only_stored_are_evaluated_at_the_next_start(
-    anvil: Anvil, tmp_path: Path
-) -> None:
+def test_a_follower_evaluates_what_happened_while_it_was_stopped(anvil: Anvil, tmp_path: Path) -> None:
     coin, (first, second) = anvil.deploy("Coin"), (f"0x{number:040x}" for number in (11, 12))
     anvil.mine([call("Coin", coin, "mint", first, 10**6)])
     rules = {"newcomers": {"rule": "new_top_holder", "top": 5}}
     own = {"HOLDERLAKE_WATCHLIST": json.dumps({"test": [coin]}), "HOLDERLAKE_ALERTS__RULES": json.dumps(rules)}
-    arguments = ["import-rpc", anvil.url, "--chain", "test", "--json"]
 
-    def follow() -> Popen[str]:
-        return start_holderlake(*arguments, "--follow", env=environment(tmp_path) | own, stdout=PIPE, stderr=PIPE)
+    def start(*options: str) -> Popen[str]:
+        arguments = ["import-rpc", anvil.url, "--chain", "test", "--json", *options]
+        return start_holderlake(*arguments, env=environment(tmp_path) | own, stdout=PIPE, stderr=PIPE)
 
-    killed = follow()
+    def only_import() -> dict[str, Any]:
+        printed, _ = start("--confirmations", "0").communicate(timeout=PATIENCE)
+        return dict(json.loads(printed))
+
+    def kill(process: Popen[str]) -> None:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+
+    def first_alert(process: Popen[str]) -> str:
+        assert process.stderr is not None
+        return process.stderr.readline()
+
+    begun = start("--follow")
     wait_until(lambda: any(state.evaluated for state in followers(tmp_path / "engine")))
-    killed.kill()
-    killed.communicate(timeout=PATIENCE)
+    kill(begun)
+    before = anvil.rpc("evm_snapshot")
     anvil.mine([call("Coin", coin, "mint", second, 5)])
-    only_stores = start_holderlake(
-        *arguments, "--confirmations", "0", env=environment(tmp_path) | own, stdout=PIPE, stderr=PIPE
-    )
-    assert json.loads(only_stores.communicate(timeout=PATIENCE)[0])["added"] == 1
-    process = follow()
-    assert process.stderr is not None
-    assert second in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=PATIENCE)
-    (state,) = followers(tmp_path / "engine")
-    assert (process.returncode, state.alerts) == (0, 1)
+    assert only_import()["added"] == 1
+    again = start("--follow")
+    assert second in first_alert(again)
+    wait_until(lambda: any(state.alerts for state in followers(tmp_path / "engine")))
+    kill(again)
+    assert anvil.rpc("evm_revert", before)
+    anvil.mine([])
+    assert only_import()["removed"] == 1
+    last = start("--follow")
+    assert "no longer holds" in first_alert(last)
+    last.send_signal(signal.SIGINT)
+    last.communicate(timeout=PATIENCE)
+    assert last.returncode == 0
 
 
 def test_a_chain_has_one_follower(anvil: Anvil, tmp_path: Path) -> None:

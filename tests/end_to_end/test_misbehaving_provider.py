@@ -1,7 +1,7 @@
 """A backfill from a provider that misbehaves: it ends, what is good lands, what is bad is named, nothing is paid twice.
 
 ``HOLDERLAKE_FAULTY_REQUESTS`` says how many requests there are. The full run: ``HOLDERLAKE_FAULTY_REQUESTS=2000
-python -m pytest tests/end_to_end/test_misbehaving_provider.py -s`` (two minutes).
+python -m pytest tests/end_to_end/test_misbehaving_provider.py -s`` (some minutes).
 """
 
 from __future__ import annotations

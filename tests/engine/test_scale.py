@@ -218,7 +218,7 @@ def test_a_killed_process_leaves_complete_imports_only(tmp_path: Path, kills: in
         assert importer.stdout.readline() == "ready\n"
         time.sleep(chance.uniform(0.05, 0.6))
         importer.send_signal(signal.SIGKILL)
-        importer.wait()
+        assert importer.wait() == -signal.SIGKILL
         importer.stdout.close()
         with Store(tmp_path) as store:
             stored = store.query("SELECT * FROM read_parquet($files)").to_pylist()

@@ -20,7 +20,9 @@ from tests.filling import MakeWorkspace, fill
 
 CHAIN = "solana"
 DAY = timedelta(days=1)
-TODAY = datetime.combine(utc_now() - timedelta(minutes=10), time())  # ten minutes, so that its runs have started
+TODAY = datetime.combine(
+    utc_now() - timedelta(minutes=10), time()
+)  # until 00:10 the day before: the tick at 00:05 must be past
 YESTERDAY = TODAY - DAY
 UNKNOWN = "So11111111111111111111111111111111111111112"
 

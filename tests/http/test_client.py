@@ -177,7 +177,7 @@ def test_neither_logs_nor_errors_show_secrets(caplog: pytest.LogCaptureFixture, 
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         caplog.set_level(logging.DEBUG, name)
-    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=2.0)
+    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=5.0)
     failures = [outcome for outcome in outcomes if isinstance(outcome, HttpError)]
     assert len(failures) == 3
     for failure in failures:

@@ -125,7 +125,7 @@ def test_a_backup_during_a_run_is_consistent(
             writer.warehouse.load(writer.lake)
         done.set()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     reports = []
     while not done.is_set():

@@ -201,21 +201,21 @@ def both(one: Step, other: Step) -> Step:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "kind", "counted"),
+    ("trouble", "kind", "counted", "timeout"),
     [
-        (error(404, "no_holders"), errors.NoHolders, 0),
-        (error(400, "unsupported_token"), errors.UnsupportedToken, 0),
-        (error(422), errors.InvalidRequest, 0),
-        (error(500), errors.Unavailable, 0),
-        (error(504), errors.Unavailable, MAP_BASE),
-        (reset(), errors.Unreachable, MAP_BASE),
-        (half(token_map()), errors.Unreachable, MAP_BASE),
-        (silence(), errors.Unreachable, MAP_BASE),
+        (error(404, "no_holders"), errors.NoHolders, 0, PATIENCE),
+        (error(400, "unsupported_token"), errors.UnsupportedToken, 0, PATIENCE),
+        (error(422), errors.InvalidRequest, 0, PATIENCE),
+        (error(500), errors.Unavailable, 0, PATIENCE),
+        (error(504), errors.Unavailable, MAP_BASE, PATIENCE),
+        (reset(), errors.Unreachable, MAP_BASE, PATIENCE),
+        (half(token_map()), errors.Unreachable, MAP_BASE, PATIENCE),
+        (silence(), errors.Unreachable, MAP_BASE, 5.0),
     ],
     ids=["404", "400", "422", "500", "504", "reset", "half", "silence"],
 )
 def test_only_calls_that_may_have_been_charged_count(
-    tmp_path: Path, trouble: Step, kind: type[ProviderError], counted: int
+    tmp_path: Path, trouble: Step, kind: type[ProviderError], counted: int, timeout: float
 ) -> None:
     async def work(stage: Stage) -> None:
         with failing(kind):
@@ -226,7 +226,7 @@ def test_only_calls_that_may_have_been_charged_count(
         stage.server.steps[:] = [MAP]
         await stage.provider.fetch(a_map(2), AS_OF)
 
-    play(tmp_path, [trouble], work, attempts=1, timeout=2.0)
+    play(tmp_path, [trouble], work, attempts=1, timeout=timeout)
 
 
 def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path) -> None:
@@ -519,12 +519,12 @@ def test_identical_concurrent_fetches_fail_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first_step", "calls", "reserved"),
-    [(answer(token_map(), after=0.1), 1, 0), (silence(), 2, MAP_BASE)],
+    ("first_step", "calls", "reserved", "timeout"),
+    [(answer(token_map(), after=0.1), 1, 0, PATIENCE), (silence(), 2, MAP_BASE, 5.0)],
     ids=["answered", "unanswered"],
 )
 def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
-    tmp_path: Path, first_step: Step, calls: int, reserved: int
+    tmp_path: Path, first_step: Step, calls: int, reserved: int, timeout: float
 ) -> None:
     async def work(stage: Stage) -> None:
         first = asyncio.create_task(stage.provider.fetch(a_map(), AS_OF))
@@ -537,7 +537,7 @@ def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(
         assert stage.calls == calls
         assert stage.books() == (MAP_BASE, reserved)
 
-    play(tmp_path, [first_step, MAP], work, timeout=2.0)
+    play(tmp_path, [first_step, MAP], work, timeout=timeout)
 
 
 @given(pause=st.floats(0, 0.06))

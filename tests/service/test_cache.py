@@ -133,8 +133,10 @@ def test_equal_concurrent_requests_share_one_computation(start, own_world, monke
     callers = [service.caller() for _ in range(16)]
     with ThreadPoolExecutor(16) as pool:
         answers = pool.map(lambda caller: _map(caller, own_world, limit=250), callers)
-        wait_until(lambda: "holderlake_requests_in_progress 17.0" in metrics())  # with its own
-        all_wait.set()
+        try:
+            wait_until(lambda: "holderlake_requests_in_progress 17.0" in metrics())  # with its own
+        finally:
+            all_wait.set()
         answers = list(answers)
     assert len({answer.headers["X-Dt-Update"] for answer in answers}) == 1
     reported = metrics()

@@ -306,7 +306,7 @@ def test_incomplete_body_is_too_slow(served, head):
 def test_trickling_body_is_too_slow(served):
     with served.connect() as peer:
         peer.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n")
-        for _ in range(30):
+        for _ in range(100):
             peer.send(b" ")
             time.sleep(0.03)
         assert peer.answer().code == "too_slow"

@@ -36,7 +36,7 @@ async def _app(scope, receive, send):
         await receive()
         await say(send, b" ".join(name for name, _ in scope["headers"]))
     elif path == "/slow":
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(1.5)
         await say(send, b"/slow")
     elif path == "/big":
         await say(send, bytes(BIG))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -22,10 +23,11 @@ from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import ChainBusy
 from holderlake.engine.sources.rpc.importing.reading import frozen_objects
 from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport
+from holderlake.engine.sources.rpc.importing.undone import undone_after
 from holderlake.engine.store.store import Store
 from holderlake.local.engine import LocalEngine
 from holderlake.local.nodes.connection import Connected, ImportOptions, connected
-from holderlake.local.nodes.followers import Follower, evaluated_until, state_file, write_state
+from holderlake.local.nodes.followers import Follower, read_state, state_file, write_state
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
@@ -41,13 +43,15 @@ _M_ARENA_MAX: Final = -8
 class Head:
     """The newest stored block of a chain, after an import that changed the store.
 
-    ``time`` is its time, ``since`` that of the last block that was stored before and still is (unix seconds).
-    ``is_reorganised`` is True if a reorganisation removed rows after it.
+    ``time`` is its time, ``since`` that of the last block that was evaluated before and still is stored (unix seconds).
+    ``is_reorganised`` is True if a reorganisation removed rows after it. ``made_at`` is the time of the import's end
+    (naive UTC).
     """
 
     time: int
     since: int
     is_reorganised: bool
+    made_at: datetime
 
 
 @dataclass(frozen=True)
@@ -131,10 +135,10 @@ class _Following:
         self._path = state_file(store.root, to.chain)
         self._state = Follower(to.chain, to_unix(utc_now()))
         self._noted = 0.0
-        self._is_behind = False
-        """Whether the store had blocks at the start that the last follower stored without evaluating alerts."""
         self._since: int | None = None
         """Time of the newest block that was stored at the last evaluation of alerts, and still is; None without any."""
+        self._is_changed = False
+        """True if rows were stored after the last head."""
         self._undone_after: int | None = None
         self._heads: asyncio.Queue[Head] = asyncio.Queue()
 
@@ -145,21 +149,29 @@ class _Following:
             evaluating = asyncio.create_task(self._evaluate())
             try:
                 await self._look()
-            finally:  # Ctrl-C also evaluates what is stored
+            finally:
                 evaluated = asyncio.create_task(self._heads.join())
-                await asyncio.wait({evaluated, evaluating}, return_when=asyncio.FIRST_COMPLETED)
-                evaluating.cancel()
-                self._note()
+                try:  # Ctrl-C waits for the evaluation of the heads
+                    await asyncio.wait({evaluated, evaluating}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    evaluating.cancel()
+                    self._note()
 
     def _begin(self) -> None:
-        """Go on after the last block that was evaluated, by an earlier follower if there was one."""
-        times = [one.last_time for one in self._store.histories() if one.chain == self._to.chain]
-        self._since = max(times, default=None)
-        earlier = evaluated_until(self._path)
-        if earlier is not None and self._since is not None and earlier < self._since:
-            self._since, self._is_behind = earlier, True
+        """Set the block that the first evaluation compares with: the last one that an earlier follower evaluated.
+
+        Without an earlier follower it is the newest stored one.
+        """
+        chain, root = self._to.chain, self._store.root
+        earlier = read_state(self._path)
+        if earlier and earlier.evaluated is not None:
+            self._since, self._is_changed, evaluated_at = earlier.evaluated, True, earlier.evaluated_at
+            self._undone_after = undone_after(root, chain, datetime.fromisoformat(evaluated_at))
             self._alerts.forget()
-        self._state.evaluated = self._since
+        else:
+            times = [one.last_time for one in self._store.histories() if one.chain == chain]
+            self._since, evaluated_at = max(times, default=None), utc_now().isoformat()
+        self._state.evaluated, self._state.evaluated_at = self._since, evaluated_at
         self._note()  # the first import may take hours
 
     @contextmanager
@@ -193,7 +205,8 @@ class _Following:
         one = ChainImport(self._store, to.node, to.chain, to.selection, to.options)
         try:
             await one.run()
-        finally:
+        finally:  # rows of an import that failed later are stored too
+            self._is_changed |= one.report.added > 0
             if (undone := one.report.undone_after) is not None:
                 self._undone_after = undone if self._undone_after is None else min(undone, self._undone_after)
         report = one.report
@@ -203,7 +216,7 @@ class _Following:
         if report.last_block >= 0:
             at = await _time_of(to.node, report.last_block)
             state.block, state.block_time = report.last_block, at
-            if report.added or self._undone_after is not None or self._is_behind:
+            if self._is_changed or self._undone_after is not None:
                 self._heads.put_nowait(await self._head(at))
 
     async def _head(self, at: int) -> Head:
@@ -211,12 +224,9 @@ class _Following:
         since, undone = at if self._since is None else self._since, self._undone_after
         if undone is not None:
             since = min(since, await _time_of(self._to.node, undone))
-            self._state.evaluated = since
-            self._note()
         since = min(since, at - 1)  # blocks may have the same time
-        may_be_undone = undone is not None or self._is_behind  # an earlier follower may have removed blocks
-        self._since, self._undone_after, self._is_behind = at, None, False
-        return Head(at, since, may_be_undone)
+        self._since, self._undone_after, self._is_changed = at, None, False
+        return Head(at, since, undone is not None, utc_now())
 
     async def _evaluate(self) -> None:
         """Evaluate the alerts as of each head, in a thread. Blocks that come meanwhile are evaluated together."""
@@ -228,7 +238,8 @@ class _Following:
             try:
                 since, reorganised = head.since, head.is_reorganised
                 new = await asyncio.to_thread(self._alerts.evaluate, since, head.time, is_reorganised=reorganised)
-                self._state.alerts, self._state.evaluated = self._state.alerts + new, head.time
+                self._state.alerts += new
+                self._state.evaluated, self._state.evaluated_at = head.time, head.made_at.isoformat()
                 failed = None
                 self._note()
             except Exception as error:  # a rule or a webhook that fails must not stop the import
@@ -246,7 +257,8 @@ class _Following:
 
 def _joined(heads: Sequence[Head]) -> Head:
     """Return the change from before the first head to the last one."""
-    return Head(heads[-1].time, min(head.since for head in heads), any(head.is_reorganised for head in heads))
+    newest, is_reorganised = heads[-1], any(head.is_reorganised for head in heads)
+    return replace(newest, since=min(head.since for head in heads), is_reorganised=is_reorganised)
 
 
 async def _time_of(node: Node, block: int) -> int:

@@ -18,8 +18,9 @@ class Follower:
     """State of following a chain: the newest stored ``block`` with its time, and when the node was last asked.
 
     Times are unix seconds. ``blocks``, ``rows``, ``reorgs``, ``undone`` (rows that reorganisations removed) and
-    ``alerts`` (with the notices that one was undone) count since it started. ``evaluated`` is the time of the newest
-    block that the alert rules were evaluated as of. ``error`` is the failure of the last look; empty if it succeeded.
+    ``alerts`` (with the notices that one was undone) count since it started. Alerts of blocks after the time
+    ``evaluated`` are still to be found, and so is what reorganisations undid since ``evaluated_at`` (ISO, UTC).
+    ``error`` is the failure of the last look; empty if it succeeded.
     """
 
     chain: str
@@ -33,6 +34,7 @@ class Follower:
     undone: int = 0
     alerts: int = 0
     evaluated: int | None = None
+    evaluated_at: str = ""
     error: str = ""
     is_running: bool = field(default=False, compare=False)
 
@@ -53,7 +55,7 @@ def followers(root: Path) -> list[Follower]:
     """Return the state of each follower of the store ``root``, running or not, by chain."""
     found = []
     for path in sorted((root / _FOLDER).glob("*.json")):
-        if state := _read(path):
+        if state := read_state(path):
             lock = try_lock(path.with_suffix(".lock"))
             if lock:
                 lock.release()
@@ -61,16 +63,7 @@ def followers(root: Path) -> list[Follower]:
     return found
 
 
-def evaluated_until(path: Path) -> int | None:
-    """Return the time of the newest block that the last follower with this file evaluated alerts as of (unix seconds).
-
-    None if there is no such file.
-    """
-    state = _read(path)
-    return state.evaluated if state else None
-
-
-def _read(path: Path) -> Follower | None:
+def read_state(path: Path) -> Follower | None:
     """Return the state in a file; None if there is no such file or it cannot be read."""
     with suppress(ValueError, TypeError, OSError):
         return Follower(**json.loads(path.read_text()))

@@ -56,6 +56,16 @@ def record_undone(store: Store, chain: str, after: int, undone_at: datetime) -> 
             pq.write_table(table.slice(max(0, table.num_rows - MOST_ROWS)), path)
 
 
+def undone_after(root: Path, chain: str, since: datetime) -> int | None:
+    """Return the last block before those of the chain that were undone at ``since`` (naive UTC) or later.
+
+    None if there were none.
+    """
+    rows = read_undone(root)
+    rows = rows.filter((pc.field("chain") == chain) & (pc.field("undone_at") >= since))
+    return pc.min(rows["block_number"]).as_py() - 1 if rows.num_rows else None
+
+
 def _keys(rows: pa.Table) -> pa.ChunkedArray:
     """Return a text for each row that identifies its event. A transaction may be in two blocks, so these count too."""
     parts = [rows[name].cast(pa.string()).fill_null("") for name in ("chain", "block_number", "tx_hash", "log_index")]
