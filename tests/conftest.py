@@ -19,10 +19,11 @@ from tests.chain.anvil import Anvil, program
 from tests.examples import some
 from tests.ledgers import Ledger
 from tests.postgres import PostgresServer, programs
+from tests.processes import ended_processes, restore_signals
 
 ROOT = Path(__file__).parents[1]
 
-pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
+pytest_plugins = ["tests.tiers", "tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
 NEEDED_MEMORY = 4 << 30
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
 # no deadline, because the time of an example depends on the load of the machine
@@ -31,7 +32,8 @@ settings.load_profile("holderlake")
 
 
 def pytest_configure() -> None:
-    """Write temporary files to memory if there is space, so that tests do not wait for a disk."""
+    """Restore signals, and write temporary files to memory if there is space, so that tests do not wait for a disk."""
+    restore_signals()
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_MEMORY:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
@@ -43,6 +45,13 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     gc.unfreeze()  # otherwise DuckDB's binding prints objects that were never freed
+
+
+@pytest.fixture(autouse=True)
+def processes_end_with_their_test() -> Iterator[None]:
+    """Kill the processes that a test leaves, however it ends. Fixtures of modules and of the session keep theirs."""
+    with ended_processes():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
@@ -17,8 +20,11 @@ DEVNULL: Final = subprocess.DEVNULL
 STDOUT: Final = subprocess.STDOUT
 HOLDERLAKE: Final = "from pipelines.cli.main import main; main()"
 
-PATIENCE: Final = 300.0
-"""Seconds to wait for another process: on a machine that also runs other tests, a start can take a minute."""
+PATIENCE: Final = 240.0
+"""Seconds to wait for an event. On a busy machine, a process may need a minute to start. pytest ends a test later."""
+
+_SHARED: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+_CATCHABLE: Final = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGHUP}
 
 T = TypeVar("T")
 Process = subprocess.Popen[str]
@@ -70,3 +76,43 @@ def wait_until(
             pass
         time.sleep(0.02)
     raise TimeoutError(log())
+
+
+def restore_signals() -> None:
+    """Give signals the actions and the mask of a process that a shell starts in the foreground.
+
+    A process that a shell starts in the background ignores SIGINT, and so do the processes that it starts.
+    SIGHUP stays ignored, so that ``nohup`` works.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in _CATCHABLE:
+        if signal.getsignal(number) is signal.SIG_IGN and number not in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+@contextmanager
+def ended_processes() -> Iterator[None]:
+    """Kill the processes that were started in the block and still run at its end, and those that they started."""
+    before = _descendants(os.getpid())
+    try:
+        yield
+    finally:
+        for process in _descendants(os.getpid()) - before:
+            if not any(name in _command(process) for name in _SHARED):
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
+
+def _descendants(process: int) -> set[int]:
+    """Return the processes that a process started, the ones that these started, and so on (Linux only)."""
+    children: set[int] = set()
+    for thread in Path(f"/proc/{process}/task").glob("*"):
+        with suppress(OSError):  # the thread has ended
+            children.update(map(int, (thread / "children").read_text().split()))
+    return children.union(*map(_descendants, children))
+
+
+def _command(process: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_text(errors="replace")
+    return ""

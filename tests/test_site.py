@@ -7,12 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
@@ -26,8 +25,8 @@ from holderlake.settings import Settings
 from holderlake.warehouse import schema
 from pipelines.cli.main import app
 from tests.browser import PHONE, opened_browser
+from tests.servers import LoopbackServer
 
-pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[1]
 
 
@@ -213,10 +212,8 @@ class _Silent(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=str(site))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with LoopbackServer(partial(_Silent, directory=str(site))) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")

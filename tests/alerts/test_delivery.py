@@ -158,7 +158,6 @@ def test_attempts_become_rarer_and_end_at_max_age(home: Home, receiver: Receiver
     assert webhook.error == "the webhook answers HTTP 404 (Not Found)"
 
 
-@pytest.mark.long
 def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: Receiver) -> None:
     workspace = home(receiver)
     begin(workspace)

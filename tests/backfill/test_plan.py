@@ -301,7 +301,6 @@ def test_a_finished_plan_gives_no_advice(make_workspace: MakeWorkspace) -> None:
     assert sentences(planned, "holderlake backfill")[-1] == "Next: holderlake tables"
 
 
-@pytest.mark.long
 def test_a_large_finished_grid_is_finished(make_workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda handle: None)  # only the time that writing takes
     tokens = [f"0x{number:040x}" for number in (1, 2, 3)]

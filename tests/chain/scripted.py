@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any
 
 import httpx
+
+from tests.servers import LoopbackServer
 
 TOKEN = "0x" + "70" * 20
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
@@ -115,15 +117,6 @@ def way_to(url: str) -> Iterator[Answer]:
         yield answer
 
 
-class _QuietServer(ThreadingHTTPServer):
-    """Says nothing of clients that hang up."""
-
-    daemon_threads = False
-
-    def handle_error(self, *_: Any) -> None:
-        pass
-
-
 class Wait(Exception):
     """Raised by an answer that is never to come."""
 
@@ -164,9 +157,8 @@ class ScriptedNode:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = _QuietServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{path}"
+        self._server = LoopbackServer(Handler)
+        self.url = f"{self._server.url}{path}"
 
     def reply(self, call: dict[str, Any]) -> dict[str, Any]:
         """The JSON-RPC answer to one call."""
@@ -182,16 +174,14 @@ class ScriptedNode:
         return [(int(own["fromBlock"], 16), int(own["toBlock"], 16)) for own in wanted]
 
     def __enter__(self) -> ScriptedNode:
-        self._thread.start()
+        self._server.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.ended.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.__exit__()
 
 
 def send(handler: BaseHTTPRequestHandler, body: Any, status: int = 200, **headers: str) -> None:

@@ -45,7 +45,6 @@ def test_maps_and_holders_equal_those_of_the_embedded_engine(asking: Asking, emb
     assert embedded["maps"].num_rows > 50
 
 
-@pytest.mark.long
 @settled(12)
 @given(histories())
 def test_random_histories_give_the_answers_of_the_embedded_engine(history: list[Row]) -> None:

@@ -19,8 +19,6 @@ from tests.cluster.conftest import AT, SMALL, Asking, Tables, checksum, in_order
 from tests.processes import PATIENCE, wait_until
 from tests.spark import WORKERS, SparkCluster
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(scope="module")
 def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:

@@ -80,7 +80,6 @@ def run(project: Path, code: str, *arguments: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=project, env=environment, check=False, capture_output=True, text=True)
 
 
-@pytest.mark.long
 def test_two_components_are_side_by_side_in_one_project(project: Path) -> None:
     found = run(
         project,
@@ -96,7 +95,6 @@ def test_two_components_are_side_by_side_in_one_project(project: Path) -> None:
     assert schedules == "onchain_ingest_daily"
 
 
-@pytest.mark.long
 def test_the_page_leads_to_a_materialised_lake(project: Path) -> None:
     ended = run(
         project,
@@ -112,7 +110,6 @@ def test_the_page_leads_to_a_materialised_lake(project: Path) -> None:
     assert (home / "ledger.sqlite").exists()
 
 
-@pytest.mark.long
 def test_the_tool_of_dagster_scaffolds_and_checks_the_component(project: Path) -> None:
     if importlib.util.find_spec("dagster_dg_cli") is None:
         missing("dagster-dg-cli is not installed; 'make extras' installs it")

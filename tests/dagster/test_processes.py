@@ -75,7 +75,6 @@ def test_the_lock_of_a_run_is_held_once_and_removed(tmp_path: Path) -> None:
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-@pytest.mark.long
 def test_the_sensor_ends_a_dead_run_at_the_second_tick(
     make_workspace: MakeWorkspace, running: Process, tmp_path: Path, instance: DagsterInstance
 ) -> None:

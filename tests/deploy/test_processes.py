@@ -74,7 +74,6 @@ def test_history_is_in_postgresql(dagster_home: Path) -> None:
             assert {type(one).__module__.partition(".")[0] for one in stores} == {"dagster_postgres"}
 
 
-@pytest.mark.long
 def test_webserver_daemon_and_code_server_run_one_job_of_a_pool_after_the_other(
     environment: dict[str, str], dagster_home: Path, tmp_path: Path
 ) -> None:

@@ -10,9 +10,8 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ import yaml
 
 from tests.deploy.kubernetes import faults_of
 from tests.real import missing
+from tests.servers import LoopbackServer
 
 SETTINGS: Final = Path(__file__).parents[2] / "deploy" / "dagster"
 VARIANTS: Final = ("docker", "kubernetes")
@@ -51,12 +51,12 @@ ENVIRONMENT: Final = {
 }
 
 
-class Requests(ThreadingHTTPServer):
+class Requests(LoopbackServer):
     """Accepts every request, and keeps the bodies of POST requests by path."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, Any] = {}
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -86,9 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def requests() -> Iterator[Requests]:
     with Requests() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
-        server.shutdown()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -121,7 +119,6 @@ def launched(folder: Path, variant: str, requests: Requests, **launcher: Any) ->
     return requests.bodies
 
 
-@pytest.mark.long
 def test_a_run_in_docker_has_home_settings_and_key(tmp_path: Path, requests: Requests) -> None:
     asked = launched(tmp_path, "docker", requests)
     (create,) = [body for path, body in asked.items() if path.endswith("/containers/create")]
@@ -133,7 +130,6 @@ def test_a_run_in_docker_has_home_settings_and_key(tmp_path: Path, requests: Req
     assert any(path.endswith("/start") for path in asked)
 
 
-@pytest.mark.long
 def test_a_run_in_kubernetes_is_a_valid_job_without_rights(tmp_path: Path, requests: Requests) -> None:
     cluster = {"server": f"http://127.0.0.1:{requests.server_port}"}
     configuration = {

@@ -53,7 +53,6 @@ def instance(tmp_path: Path, sample_service: Any) -> Iterator[Instance]:
         yield Instance(tmp_path, own)
 
 
-@pytest.mark.long
 def test_two_teams_share_an_instance_and_nothing_else(instance: Instance) -> None:
     assert "All code locations passed" in instance.dagster("definitions", "validate", "-w", "workspace.yaml")
     for team, partition in PARTITIONS.items():
@@ -73,7 +72,6 @@ def test_two_teams_share_an_instance_and_nothing_else(instance: Instance) -> Non
             assert ledger.totals().spent > 0
 
 
-@pytest.mark.long
 def test_assets_of_a_team_have_its_prefix_and_pool() -> None:
     code = """
 import definitions

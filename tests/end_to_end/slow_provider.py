@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.provider.misbehaving import token_map
+from tests.servers import LoopbackServer
 
 
 @dataclass
@@ -69,12 +69,6 @@ def slow_provider(seconds: float) -> Iterator[SlowProvider]:
         def log_message(self, *_: Any) -> None:
             """Keep standard error clean."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        provider.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield provider
-        finally:
-            server.shutdown()
+    with LoopbackServer(Handler) as server:
+        provider.url = server.url
+        yield provider

@@ -104,7 +104,6 @@ def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
             process.send_signal(signal.SIGINT)
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client of gql
 def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, provider: SlowProvider) -> None:
     with web_ui(home) as client:
@@ -120,7 +119,6 @@ def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, pro
     _all_landed(home, provider)
 
 
-@pytest.mark.long
 def test_ctrl_c_lands_calls_in_flight_and_ends_the_command(home: Path, provider: SlowProvider) -> None:
     command = [sys.executable, "-m", "pipelines.cli.main", "backfill", "--from", "2026-01-01", "--to", "2026-01-17"]
     process = subprocess.Popen(

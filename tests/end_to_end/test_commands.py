@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.long
 def test_command_stops_the_embedded_service_without_output(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
     ended = subprocess.run(

@@ -64,7 +64,6 @@ def fill_all(workspace: Workspace, families: Sequence[Stream], chains: Sequence[
             fill(workspace, family, chain, *instants)
 
 
-@pytest.mark.long
 def test_300_documents_inside_the_bounds_land_completely(provider: ForeignProvider, tmp_path: Path) -> None:
     families = (CHAINS, TOKENS, HOLDERS, MAPS, SUBGRAPHS, ADDRESSES)
     with closing(workspace_of(provider, tmp_path)) as workspace:
@@ -123,9 +122,9 @@ def test_documents_beyond_the_bounds_land_but_for_the_places_they_name(
 @pytest.mark.parametrize(
     ("beyond", "code"),
     [
-        pytest.param({}, ExitCode.LANDED, marks=pytest.mark.long),
+        ({}, ExitCode.LANDED),
         ({TOKENS_OF[0]: "a share above 1"}, ExitCode.LANDED),
-        pytest.param({TOKENS_OF[0]: "a holder that is null"}, ExitCode.SOME_FAILED, marks=pytest.mark.long),
+        ({TOKENS_OF[0]: "a holder that is null"}, ExitCode.SOME_FAILED),
         ({TOKENS_OF[0]: "a page"}, ExitCode.SOME_FAILED),
     ],
     ids=["inside", "odd", "a row short", "a document short"],

@@ -112,7 +112,6 @@ def complaints(done: Ended) -> list[str]:
     return [line for line in done.stderr.splitlines() if not line.startswith("Check ")]
 
 
-@pytest.mark.long
 def test_a_command_over_http_leaves_standard_error_empty(sample_service: RunningService, tmp_path: Path) -> None:
     own = environment(tmp_path, sample_service.base_url, sample_service.secret)
     done = run(HOLDERLAKE, "ingest", "--at", "2026-05-01", env=own)
@@ -127,8 +126,8 @@ FIREWALL = answer(b"<html><head><title>Access denied</title></head></html>", 403
     [
         ("/v0/chains", error(403, detail="Forbidden")),
         ("/v0/tokens/map", FIREWALL),
-        pytest.param("/v0/tokens/metadata", FIREWALL, marks=pytest.mark.long),
-        pytest.param("/v0/tokens/holders", error(403, detail="Forbidden"), marks=pytest.mark.long),
+        ("/v0/tokens/metadata", FIREWALL),
+        ("/v0/tokens/holders", error(403, detail="Forbidden")),
     ],
     ids=["chains-forbidden", "map-firewall", "metadata-firewall", "holders-forbidden"],
 )
@@ -147,7 +146,7 @@ def test_a_403_fails_the_run_and_lands_in_failures(
 
 @pytest.mark.parametrize(
     "refusal",
-    [error(401), pytest.param(error(403), marks=pytest.mark.long), pytest.param(FIREWALL, marks=pytest.mark.long)],
+    [error(401), error(403), FIREWALL],
     ids=["401", "403", "firewall"],
 )
 def test_a_run_that_is_refused_everywhere_has_exit_code_1(
@@ -159,7 +158,6 @@ def test_a_run_that_is_refused_everywhere_has_exit_code_1(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.long
 def test_a_table_that_the_plan_lacks_is_printed_and_left_out_of_plans(
     sample_service: RunningService, tmp_path: Path
 ) -> None:
@@ -189,7 +187,6 @@ def test_a_table_that_the_plan_lacks_is_printed_and_left_out_of_plans(
     assert "Left out: addresses" in alone.stdout
 
 
-@pytest.mark.long
 def test_a_rate_limit_without_retry_after_delays_a_run(sample_service: RunningService, tmp_path: Path) -> None:
     limited = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
     with Gateway(sample_service, once("/v0/", *[limited] * 3)).serving() as gateway:

@@ -66,7 +66,6 @@ def undisturbed(service: Service, tmp_path_factory: pytest.TempPathFactory) -> B
     return backfill
 
 
-@pytest.mark.long
 def test_an_undisturbed_backfill_pays_for_each_request_once(undisturbed: Backfill) -> None:
     billed = undisturbed.customer.billed
     assert billed.total() >= REQUESTS
@@ -75,7 +74,6 @@ def test_an_undisturbed_backfill_pays_for_each_request_once(undisturbed: Backfil
     warehouse_holds_the_lake(undisturbed)
 
 
-@pytest.mark.long
 def test_a_repeatedly_killed_backfill_only_repeats_open_calls(
     service: Service, undisturbed: Backfill, tmp_path: Path
 ) -> None:
@@ -100,7 +98,6 @@ def test_a_repeatedly_killed_backfill_only_repeats_open_calls(
     _ends_like(backfill, undisturbed)
 
 
-@pytest.mark.long
 def test_a_killed_backfill_resumes_to_the_same_result(service: Service, undisturbed: Backfill, tmp_path: Path) -> None:
     backfill = Backfill(tmp_path / "home", service.customer(), INSTANTS)
     process = backfill.start("killed")
@@ -110,7 +107,6 @@ def test_a_killed_backfill_resumes_to_the_same_result(service: Service, undistur
     _ends_like(backfill, undisturbed)
 
 
-@pytest.mark.long
 def test_a_killed_backfill_command_resumes_to_the_same_result(
     service: Service, undisturbed: Backfill, tmp_path: Path
 ) -> None:

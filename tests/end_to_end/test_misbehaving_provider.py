@@ -84,7 +84,6 @@ def backfill(workspace: Workspace) -> None:
         fill(workspace, family, CHAIN, *INSTANTS)
 
 
-@pytest.mark.long
 def test_good_answers_are_committed_and_bad_ones_reported(provider: FaultyProvider, tmp_path: Path) -> None:
     unreadable = {question for question, fate in FATES.items() if fate.spoilt}
     unanswered = {question for question, fate in FATES.items() if fate.lasting}

@@ -22,8 +22,6 @@ from holderlake.contract.times import from_unix, to_unix
 from tests.commands import holderlake
 from tests.processes import PATIENCE, start_holderlake, wait_until
 
-pytestmark = pytest.mark.long
-
 ZERO = "0x" + "0" * 40
 DECIMALS = {"erc20": 18, "erc721": 0}
 STEPS = 10

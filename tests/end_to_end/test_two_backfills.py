@@ -22,7 +22,6 @@ from tests.end_to_end.backfills import (
 )
 from tests.end_to_end.filler import STOPPED_BY_A_CEILING
 
-pytestmark = pytest.mark.long  # in short, tests/provider/test_ledger.py and test_claims.py test the same
 INSTANTS = [datetime(2026, 10, 1) - timedelta(days=7 * back) for back in range(2)]
 
 

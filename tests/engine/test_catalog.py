@@ -18,7 +18,6 @@ from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.records import Label, Rules, TokenInfo
 from holderlake.engine.store.store import Store
 from tests.engine.world import END, UINT256, Row, a_token, held, table, transfer, world
-from tests.examples import first
 from tests.processes import start
 
 FIRST_RELEASE = """
@@ -161,7 +160,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
-@pytest.mark.parametrize("made_by", first(1, ["the first release", "no version"]))
+@pytest.mark.parametrize("made_by", ["the first release", "no version"])
 def test_processes_that_open_a_store_at_once_all_succeed(tmp_path: Path, made_by: str) -> None:
     expected = "0"
     if made_by == "the first release":
@@ -236,7 +235,7 @@ def test_a_history_that_cannot_be_migrated_leaves_the_store_unchanged(earlier: P
         assert held(store) == {"a": UINT256 - 7, "b": 7}
 
 
-@pytest.mark.parametrize("delays", first(1, [[0.45], [0.25, 0.35, 0.6]]))
+@pytest.mark.parametrize("delays", [[0.45], [0.25, 0.35, 0.6]])
 def test_a_killed_migration_can_be_repeated(earlier: Path, delays: list[float]) -> None:
     rows = [transfer(f"mint -> {number % 50}", 1, at=number, tx_hash=f"t{number}") for number in range(20_000)]
     with_histories(earlier, *rows, *HISTORY)

@@ -143,7 +143,7 @@ def chosen(root: Path, rng: Random) -> Path:
     return rng.choice(by_kind[rng.choice(sorted(by_kind))])
 
 
-@pytest.mark.parametrize("cases", [6, pytest.param(CASES, marks=pytest.mark.long)])
+@pytest.mark.parametrize("cases", [6, CASES])
 def test_random_damage_is_answered_right_or_refused(
     whole: Path, expected: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], cases: int
 ) -> None:

@@ -6,9 +6,8 @@ import functools
 import itertools
 import math
 import random
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from playwright.sync_api import Page
 
 from holderlake.explorer.app import STATIC
 from tests.browser import opened_browser
+from tests.servers import LoopbackServer
 
 Task = Mapping[str, Any]
 
@@ -37,15 +37,11 @@ async (tasks) => {
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
     """Open a page of the folder that has the shipped layout."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=STATIC))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with opened_browser() as browser:
+    with LoopbackServer(functools.partial(_Quiet, directory=STATIC)) as server, opened_browser() as browser:
         opened = browser.new_page()
         opened.set_default_timeout(0)  # pytest ends a test that hangs
-        opened.goto(f"http://127.0.0.1:{server.server_port}/licences.txt")
+        opened.goto(f"{server.url}/licences.txt")
         yield opened
-    server.shutdown()
-    server.server_close()
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -112,9 +108,7 @@ def overlaps(task: Task, points: list[tuple[float, float]]) -> list[tuple[str, s
     ]
 
 
-@pytest.mark.parametrize(
-    "seed", [1, 2, pytest.param(3, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_no_bubbles_overlap_at_any_instant(page: Page, seed: int) -> None:
     past, tasks = tasks_of(seed, 50)
     for task, points in zip(tasks, laid_out(page, past, tasks), strict=True):

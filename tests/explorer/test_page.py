@@ -145,7 +145,7 @@ def test_bubbles_keep_their_position_through_time(open_page: Open) -> None:
     assert "at=20260101T000000Z" in page.url
 
 
-@pytest.mark.parametrize("token", [TIDE, pytest.param(CROWD, marks=pytest.mark.long)])
+@pytest.mark.parametrize("token", [TIDE, CROWD])
 def test_positions_do_not_depend_on_the_way_to_a_date(open_page: Open, token: str) -> None:
     page = open_page(of(token))
     page.get_by_role("slider", name="Date").press("Home")
@@ -160,7 +160,6 @@ def test_shown_bubbles_do_not_overlap(open_page: Open) -> None:
     assert all(math.dist(one[:2], two[:2]) >= one[2] + two[2] for one, two in combinations(bubbles, 2))
 
 
-@pytest.mark.long
 def test_history_plays_to_its_end(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260501T000000Z"))
     page.get_by_role("button", name="Play the history").click()
@@ -169,7 +168,6 @@ def test_history_plays_to_its_end(open_page: Open) -> None:
     expect(page.get_by_role("button", name="Play the history")).to_be_visible()
 
 
-@pytest.mark.long
 def test_two_dates_are_compared(open_page: Open) -> None:
     page = open_page(of(TIDE, "&tab=compare"))
     page.get_by_label("Compare with").select_option(label="1 Jan 2026")
@@ -299,7 +297,6 @@ def test_addresses_are_added_to_the_map_with_their_transfers(open_page: Open) ->
     assert world(page) == before
 
 
-@pytest.mark.long
 def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260301T000000Z"))
     page.get_by_role("tab", name="Links").click()
@@ -349,7 +346,6 @@ def test_keyboard_controls_everything(open_page: Open) -> None:
     expect(page.get_by_role("dialog")).not_to_be_visible()
 
 
-@pytest.mark.long
 def test_mouse_selects_a_bubble_and_shows_a_link(open_page: Open) -> None:
     page = open_page(of(TIDE))
     stage = page.locator("#map")
@@ -376,7 +372,6 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     assert "cluster=1" in page.url
 
 
-@pytest.mark.long
 def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None:
     page = open_page(of(TIDE, "&at=20260201T000000Z&cluster=1"))
     page.get_by_role("button", name="Next date").click()
@@ -387,7 +382,6 @@ def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None
     assert "cluster=2" in page.url
 
 
-@pytest.mark.long
 def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={MAGIC}"))
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Magic node")
@@ -400,7 +394,6 @@ def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: O
     expect(page.get_by_role("status")).to_contain_text("Time node 1 of Bourse")
 
 
-@pytest.mark.long
 def test_holders_are_searched_and_sorted(open_page: Open) -> None:
     page = open_page(of(TIDE))
     rows = page.get_by_role("tabpanel").locator("tbody tr")
@@ -424,7 +417,6 @@ def test_charts_show_concentration_and_lead_to_a_date(open_page: Open) -> None:
     expect(page.get_by_role("row", name=re.compile("1 Jan 2026 40 "))).to_be_visible()
 
 
-@pytest.mark.long
 def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Open) -> None:
     page = open_page(of(CROWD, "&tab=links"))
     expect(page.get_by_role("tabpanel")).to_contain_text("5000 links")
@@ -463,7 +455,7 @@ def test_hostile_names_and_labels_do_no_harm(open_page: Open) -> None:
     ("query", "said"),
     [
         (of(MAPLESS), f"{MAPLESS} has no holders. Fetch it with 'holderlake ingest --chain eth --token {MAPLESS}'"),
-        pytest.param(of("<b>0xnowhere"), "This token is not in the warehouse", marks=pytest.mark.long),
+        (of("<b>0xnowhere"), "This token is not in the warehouse"),
         (of(TIDE, "&at=once"), ""),
     ],
 )
@@ -479,8 +471,8 @@ def test_missing_data_is_shown_with_the_remedy(open_page: Open, query: str, said
     ("view", "options"),
     [
         ("&tab=compare&with=20260101T000000Z", {}),
-        pytest.param("&cluster=1", {"color_scheme": "dark"}, marks=pytest.mark.long),
-        pytest.param("&tab=concentration", PHONE, marks=pytest.mark.long),
+        ("&cluster=1", {"color_scheme": "dark"}),
+        ("&tab=concentration", PHONE),
     ],
     ids=["light", "dark", "phone"],
 )
@@ -526,7 +518,6 @@ def test_phone_has_all_controls(open_page: Open) -> None:
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
-@pytest.mark.long
 def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     page = open_page(of(TIDE), color_scheme="dark")
     ground = "() => getComputedStyle(document.documentElement).backgroundColor"

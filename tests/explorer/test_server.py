@@ -153,7 +153,6 @@ def test_requests_during_a_change_of_version_are_answered(http: httpx.Client, ho
         assert all(one.result() == before for one in asked)
 
 
-@pytest.mark.long
 def test_command_without_a_warehouse_names_the_remedy(tmp_path: Path) -> None:
     done = holderlake("explore", "--port", "0", env={"HOLDERLAKE_HOME": str(tmp_path), "PATH": ""})
     assert done.returncode == 1

@@ -187,7 +187,6 @@ def test_existing_file_is_replaced_only_with_replace(warehouse: Warehouse, tmp_p
     assert (tmp_path / "x.csv").read_text() == '"a"\n2\n'
 
 
-@pytest.mark.long
 def test_exports_use_constant_memory(warehouse: Warehouse, tmp_path: Path) -> None:
     code = """
 import resource, sys

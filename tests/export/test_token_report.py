@@ -181,7 +181,6 @@ def test_a_report_says_where_the_data_end(tmp_path: Path) -> None:
     assert "The data end" not in page.read_text()
 
 
-@pytest.mark.long
 def test_same_warehouse_gives_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:
     write_report(warehouse, period(), tmp_path / "again.html", MADE)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()

@@ -107,7 +107,6 @@ def test_a_scheduled_day_that_failed_is_fetched_later(pipeline: Make) -> None:
     assert later.workspace.ledger.totals().spent == spent > 0
 
 
-@pytest.mark.long
 def test_a_day_whose_tick_was_missed_is_fetched(pipeline: Make) -> None:
     late = pipeline()
     _expect(late, YESTERDAY - DAY)
@@ -141,7 +140,6 @@ def test_the_rest_of_an_interrupted_day_is_missing(make_workspace: MakeWorkspace
     assert "holders" not in families(True)
 
 
-@pytest.mark.long
 def test_a_run_limited_to_some_tokens_does_not_complete_a_day(pipeline: Make) -> None:
     late = pipeline(timedelta(minutes=16), count=2)
     _expect(late, YESTERDAY)

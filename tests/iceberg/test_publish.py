@@ -136,7 +136,6 @@ def test_a_replaced_partition_is_replaced_in_one_snapshot_and_stays_in_earlier_o
     assert table.current_snapshot().summary[COMMIT] == found.commit
 
 
-@pytest.mark.long
 def test_every_replaced_file_is_found_however_often_threads_switch(
     lake: Lake, tmp_path: Path, switching_threads: None
 ) -> None:
@@ -256,7 +255,6 @@ def test_readers_see_all_tables_of_a_publication_or_none(lake: Lake, tmp_path: P
     assert replace_under_readers(lake, tmp_path / "iceberg", 5, 1, 2) == []
 
 
-@pytest.mark.long
 def test_eight_readers_of_two_engines_see_all_tables_or_none(lake: Lake, tmp_path: Path) -> None:
     assert replace_under_readers(lake, tmp_path / "iceberg", 10, 100, 8) == []
 
@@ -269,7 +267,6 @@ def publish_forever(root: Path, folder: Path) -> None:
         number += 1
 
 
-@pytest.mark.long
 def test_a_process_killed_at_any_moment_leaves_a_publication_that_the_next_repairs(lake: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "iceberg"
     publish(lake, folder, None)

@@ -136,8 +136,8 @@ def test_a_retry_of_failures_needs_free_space_before_it_pays(
     [
         (_ingest_job, "manifest"),
         (_backfill_job, "clusters"),
-        pytest.param(_ingest_job, "clusters", marks=pytest.mark.long),
-        pytest.param(_backfill_job, "manifest", marks=pytest.mark.long),
+        (_ingest_job, "clusters"),
+        (_backfill_job, "manifest"),
     ],
 )
 def test_a_job_of_dagster_repairs_damage_and_pays_nothing(

@@ -110,7 +110,6 @@ def test_pandas_opens_a_folder_without_options(lake: Lake, table: str) -> None:
     assert {*pd.read_parquet(lake.root / table).columns} == {*TABLES[table].schema.names, "timestamp"}
 
 
-@pytest.mark.long
 def test_spark_reads_the_names_types_and_values_of_the_lake(lake: Lake) -> None:
     require_spark()
     for table in TABLES:

@@ -286,7 +286,6 @@ def test_a_backfill_of_an_own_store_reports_no_calls_to_dagster(own: Path) -> No
     assert (metadata["credits"].value, metadata["answers from the engine"].value) == ("0.00", 2)
 
 
-@pytest.mark.long
 def test_a_killed_backfill_of_an_own_store_resumes(own: Path, make_direct: MakeWorkspace, tmp_path: Path) -> None:
     instants = [from_unix(week) for week in reversed(WEEKS)]
     arguments = ["run", *(one.isoformat() for one in instants)]

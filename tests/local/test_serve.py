@@ -239,7 +239,6 @@ def sample_home(sample_folder: Path) -> Path:
     return sample_folder.parents[1]
 
 
-@pytest.mark.long
 def test_two_processes_serve_the_same_keys_and_log_json(serve: Callable[..., Command], sample_home: Path) -> None:
     with open_keys(Settings(home=sample_home)) as keys:
         secret = keys.create("test", 100 * CREDIT)

@@ -89,7 +89,6 @@ def test_a_wrong_row_is_found_and_repaired(verify: Verify, tmp_path: Path, coin:
     assert (code, found["is_complete"]) == (0, True)
 
 
-@pytest.mark.long
 def test_of_a_hundred_wrong_rows_all_are_found_and_repaired(verify: Verify, tmp_path: Path) -> None:
     chance = random.Random(1)
     for _ in range(100):

@@ -286,7 +286,7 @@ def test_a_restore_names_a_database_that_is_missing(
     ]
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(11, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, 11])
 def test_a_killed_restore_is_finished_by_the_next(
     filled: Workspace, tmp_path_factory: pytest.TempPathFactory, kills: int
 ) -> None:
@@ -299,7 +299,7 @@ def test_a_killed_restore_is_finished_by_the_next(
         assert names(home) == names(filled.settings.home)
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(7, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, 7])
 def test_a_killed_backup_leaves_the_earlier_ones_and_is_repeated(
     filled: Workspace, tmp_path_factory: pytest.TempPathFactory, kills: int
 ) -> None:

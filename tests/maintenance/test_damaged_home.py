@@ -134,7 +134,7 @@ def copy_of(template: Workspace, home: Path) -> Path:
     return stray
 
 
-@pytest.mark.parametrize("damages", [1, pytest.param(DAMAGES, marks=pytest.mark.long)])
+@pytest.mark.parametrize("damages", [1, DAMAGES])
 def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damages: int) -> None:
     expected, charges = figures(template), template.ledger.report("endpoint")
     template.close()
@@ -178,7 +178,6 @@ def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.Comp
     )
 
 
-@pytest.mark.long
 def test_commands_on_a_damaged_home_print_no_wrong_figure(template: Workspace, tmp_path: Path) -> None:
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     endpoint = template._endpoint()

@@ -225,7 +225,6 @@ def test_a_paid_answer_that_cannot_be_written_is_named_with_its_cost(
     assert workspace.ledger.totals().reserved > 0, "it counts as spent"
 
 
-@pytest.mark.long
 def test_one_command_loads_the_warehouse_once(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
     watched = make_workspace().settings.watchlist
     workspace = make_workspace(watchlist={chain: watched[chain][:1] for chain in ("eth", "solana")})

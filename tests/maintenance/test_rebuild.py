@@ -179,8 +179,8 @@ def test_an_interrupted_rebuild_keeps_the_old_lake(
     "sign",
     [
         "lake.rebuilding/holders",
-        pytest.param("lake.rebuilding/_manifests", marks=pytest.mark.long),
-        pytest.param("warehouse.duckdb.rebuilt*", marks=pytest.mark.long),
+        "lake.rebuilding/_manifests",
+        "warehouse.duckdb.rebuilt*",
     ],
 )
 def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace, sign: str) -> None:

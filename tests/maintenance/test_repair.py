@@ -61,7 +61,7 @@ def of_kind(lake: Lake, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("file", ["manifest", "clusters", pytest.param("holders", marks=pytest.mark.long)])
+@pytest.mark.parametrize("file", ["manifest", "clusters", "holders"])
 def test_a_damaged_file_is_found_and_repaired_at_no_cost(workspace: Workspace, file: str, kind: str) -> None:
     before, paid = {name: workspace.lake.read(name) for name in ("holders", "maps", "clusters")}, spent(workspace)
     path = of_kind(workspace.lake, file)

@@ -136,7 +136,6 @@ def _contents(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.long
 def test_an_upgrade_that_is_killed_anywhere_resumes(
     original: Path, tmp_path: Path, figures_before: dict[str, Any]
 ) -> None:
@@ -203,7 +202,6 @@ def test_doctor_names_the_parts_of_an_earlier_version(home: Path, monkeypatch: p
         upgraded(home)
 
 
-@pytest.mark.long
 def test_the_command_asks_at_a_terminal(home: Path) -> None:
     main, terminal = pty.openpty()
     env = os.environ | {"HOLDERLAKE_HOME": str(home)}

@@ -49,7 +49,6 @@ def test_an_unknown_number_spends_nothing(allowed: Assistant) -> None:
     assert "call plan_fetch first" in allowed.refusal("fetch_planned", number="0" * 12)
 
 
-@pytest.mark.long
 def test_a_planned_number_spends_once_and_within_its_plan(allowed: Assistant, own_home: Path) -> None:
     plan = planned(allowed)
     assert allowed.ask("fetch_planned", number=plan["number"])

@@ -38,7 +38,6 @@ from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from pipelines.runs import fill, ingest_day
 from pipelines.schedules import due_days
-from tests.examples import first
 from tests.filling import MakeWorkspace
 from tests.real import missing
 
@@ -168,7 +167,7 @@ def test_partitions_that_a_failed_run_finished_are_not_paid_again(
     assert again.ledger.totals().spent == spent
 
 
-@pytest.mark.parametrize("job", first(1, ["ingest", "backfill"]))
+@pytest.mark.parametrize("job", ["ingest", "backfill"])
 def test_a_repeated_run_does_not_pay_again_for_its_refresh(
     make_workspace: MakeWorkspace, instance: DagsterInstance, job: str
 ) -> None:
@@ -326,7 +325,6 @@ load_from:
     assert (ROOT / "workspace.yaml").read_text() == location
 
 
-@pytest.mark.long
 def test_dagsters_newer_command_line_finds_all_definitions(tmp_path: Path) -> None:
     if importlib.util.find_spec("dagster_dg_cli") is None:
         missing("dagster-dg-cli is not installed; 'make extras' installs it")

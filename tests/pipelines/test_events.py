@@ -55,7 +55,7 @@ class Finished:
     instance: DagsterInstance
 
 
-@pytest.fixture(scope="module", params=[pytest.param(_range_run, marks=pytest.mark.long), _backfill])
+@pytest.fixture(scope="module", params=[_range_run, _backfill])
 def finished(
     request: pytest.FixtureRequest,
     sample_service: RunningService,

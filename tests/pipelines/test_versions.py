@@ -40,7 +40,7 @@ def tokens(make_workspace: MakeWorkspace) -> list[str]:
     return list(make_workspace().settings.watchlist["solana"][:2])
 
 
-@pytest.mark.parametrize("run", [_ingest, pytest.param(_backfill, marks=pytest.mark.long)])
+@pytest.mark.parametrize("run", [_ingest, _backfill])
 def test_a_new_token_makes_the_partitions_of_its_chain_stale(
     run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -56,7 +56,7 @@ def test_a_new_token_makes_the_partitions_of_its_chain_stale(
     assert _statuses(other, instance, "holders") == ["FRESH"]
 
 
-@pytest.mark.parametrize("run", [_backfill, pytest.param(_ingest, marks=pytest.mark.long)])
+@pytest.mark.parametrize("run", [_backfill, _ingest])
 def test_a_new_option_makes_partitions_stale_until_a_refresh(
     run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:
@@ -70,8 +70,7 @@ def test_a_new_option_makes_partitions_stale_until_a_refresh(
     assert _statuses(after, instance, "maps", "holders") == ["FRESH", "FRESH"]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("run", [_backfill, pytest.param(_ingest, marks=pytest.mark.long)])
+@pytest.mark.parametrize("run", [_backfill, _ingest])
 def test_a_run_limited_to_some_tokens_leaves_the_others_stale(
     run: Any, tokens: list[str], make_workspace: MakeWorkspace, instance: DagsterInstance
 ) -> None:

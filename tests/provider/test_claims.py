@@ -22,7 +22,6 @@ from holderlake.storage import postgresql
 from holderlake.storage.postgresql import Postgres
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.storage.state import Where
-from tests.examples import first
 from tests.postgres import PostgresServer
 from tests.processes import PIPE, Process, start
 from tests.provider.conftest import as_text
@@ -120,7 +119,7 @@ def test_a_process_ends_the_claims_of_processes_that_were_killed_before(where: W
     assert not list(tmp_path.rglob("*.running"))
 
 
-@pytest.mark.parametrize("new_where", first(1, ["sqlite", "postgresql"]), indirect=True)
+@pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
 def test_a_fetch_waits_for_the_answer_that_another_process_fetches(where: Where, tmp_path: Path) -> None:
     async def work() -> None:
         async with Misbehaving([answer(token_map(), after=0.3)]) as server:
@@ -174,7 +173,6 @@ def test_a_fetch_that_waits_for_another_process_can_be_cancelled(where: Where, t
     asyncio.run(work())
 
 
-@pytest.mark.long
 def test_another_host_takes_over_the_claims_of_a_silent_one(postgres_server: PostgresServer, tmp_path: Path) -> None:
     def host(name: str) -> Postgres:
         return Postgres(SecretStr(url), tmp_path / name / "ledger.sqlite", "state", lease_seconds=2.0)

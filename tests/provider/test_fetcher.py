@@ -35,7 +35,6 @@ from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.reports import Problem
 from holderlake.provider.plan_limits import VALID_FOR, PlanLimits
 from holderlake.storage.state import Where
-from tests.examples import first
 from tests.filling import spoil
 from tests.processes import PATIENCE, run
 from tests.provider.conftest import as_text
@@ -634,7 +633,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("new_where", first(1, ["sqlite", "postgresql"]), indirect=True)
+@pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize(("moment", "calls", "calls_after"), [("sending", 0, 1), ("keeping", 1, 1), ("settling", 1, 0)])
 def test_a_killed_process_never_counts_too_little(
     where: Where, tmp_path: Path, moment: str, calls: int, calls_after: int

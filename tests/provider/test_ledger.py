@@ -24,7 +24,7 @@ from holderlake.provider.errors import BudgetExceeded
 from holderlake.provider.ledger.entries import Release, Reservation, Reserve, Settle
 from holderlake.provider.ledger.reports import Problem, ReportRow
 from holderlake.storage.state import Where
-from tests.examples import first, some
+from tests.examples import some
 from tests.provider.conftest import as_text
 from tests.provider.credit_ledger import OneCallLedger
 
@@ -295,7 +295,7 @@ print(spent)
 """
 
 
-@pytest.mark.parametrize("new_where", first(1, ["sqlite", "postgresql"]), indirect=True)
+@pytest.mark.parametrize("new_where", ["sqlite", "postgresql"], indirect=True)
 def test_processes_together_never_pass_a_ceiling(where: Where) -> None:
     """They also all create the file at once."""
     workers = [python(SPEND, where) for _ in range(4)]
@@ -318,7 +318,6 @@ for number in range(30):
 """
 
 
-@pytest.mark.long
 def test_processes_may_create_the_ledger_at_the_same_moment(tmp_path: Path) -> None:
     makers = [python(CREATE, tmp_path / "ledger.db") for _ in range(3)]
     try:

@@ -25,7 +25,7 @@ from holderlake.service.billing.keys import (
     UnknownKey,
 )
 from holderlake.service.billing.periods import next_renewal, period_start
-from tests.examples import first, some
+from tests.examples import some
 from tests.ledgers import SECRET, Clock, Ledger, account_of
 from tests.postgres import PostgresServer, Wire
 
@@ -299,7 +299,7 @@ with ThreadPoolExecutor(8) as pool:
 """
 
 
-@pytest.mark.parametrize("ledger", first(1, ["sqlite", "postgresql"]), indirect=True)
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_processes_never_exceed_the_allowance(keys, ledger):
     key = account_of(keys, allowance=500)
     workers = [ledger.python(_ASK_MUCH.format(key=key)) for _ in range(3)]

@@ -23,7 +23,6 @@ from holderlake.service.billing.keys import (
     WrongVersion,
 )
 from holderlake.service.database.schema import ledger as ledger_table
-from tests.examples import first
 from tests.ledgers import SECRET, Clock, Ledger
 
 NOON = datetime(2026, 11, 20, 12)
@@ -225,8 +224,7 @@ def _changed(key: Key, **values: object) -> Key:
 # -------------------------------------------------------------- opening a store
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("ledger", first(1, ["sqlite", "postgresql"]), indirect=True)
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_concurrent_processes_create_the_tables_once(ledger):
     starting = [ledger.python("print(keys.create(f'{os.getpid()}', 1))") for _ in range(4)]
     output = [process.communicate(timeout=600) for process in starting]

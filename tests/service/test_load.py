@@ -38,7 +38,7 @@ with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as key
 """
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The database of keys, shared by several processes."""
     if request.param == "postgresql":
@@ -97,7 +97,6 @@ def _spent(keys: KeyStore, secret: str) -> int:
     return keys.balance(key.id).spent
 
 
-@pytest.mark.long
 def test_64_clients_of_two_processes_spend_exactly_the_allowance(world, ledger, keys):
     covered, asked = 150, 400
     secret = keys.create("crowd", covered)
@@ -110,7 +109,6 @@ def test_64_clients_of_two_processes_spend_exactly_the_allowance(world, ledger, 
     assert _spent(keys, secret) == covered
 
 
-@pytest.mark.long
 def test_killed_process_bills_no_unanswered_request(world, ledger, keys):
     covered, asked = 150, 500
     secret = keys.create("crowd", covered)
@@ -125,7 +123,6 @@ def test_killed_process_bills_no_unanswered_request(world, ledger, keys):
     assert covered <= outcomes["200"] <= covered + CLIENTS
 
 
-@pytest.mark.long
 def test_two_processes_share_one_rate_limit(world, ledger, keys):
     allowed, asked = 200, 500
     secret = keys.create("hasty", 10**9)

@@ -37,7 +37,7 @@ from holderlake.service.pictures.layout.bubbles import Layout, place
 from holderlake.service.pictures.layout.page import Area
 from holderlake.service.pictures.layout.simulation import Simulation
 from holderlake.service.pictures.scene import Figures, Line, Node, Scene, scene_of
-from tests.examples import first, some
+from tests.examples import some
 from tests.service.conftest import DAY, World
 
 Link = tuple[int, int, int]
@@ -237,7 +237,7 @@ def test_equal_holders_have_equal_bubbles_that_fill_the_frame(count: int) -> Non
     assert between(layout).min() > 0
 
 
-@pytest.mark.parametrize("lines", first(2, ["none", "tree", "web"]))
+@pytest.mark.parametrize("lines", ["none", "tree", "web"])
 def test_five_hundred_holders_of_any_size_fit(lines: str) -> None:
     chance = random.Random(1)
     pairs = {
@@ -285,7 +285,7 @@ def test_small_change_of_data_keeps_most_positions(lines: list[tuple[int, int]])
 # ---------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize(("at", "theme"), first(2, [(600, Theme.LIGHT), (1600, Theme.DARK), (1200, Theme.LIGHT)]))
+@pytest.mark.parametrize(("at", "theme"), [(600, Theme.LIGHT), (1600, Theme.DARK), (1200, Theme.LIGHT)])
 def test_png_has_the_requested_width(at: int, theme: Theme) -> None:
     png = draw_map(CLUSTERED, TITLE, width=at, theme=theme, form="png")
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
@@ -309,7 +309,6 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     assert draw(turned) == clustered()
 
 
-@pytest.mark.long
 def test_another_process_draws_same_bytes_without_pyplot() -> None:
     code = (
         "import hashlib, sys\n"
@@ -324,7 +323,6 @@ def test_another_process_draws_same_bytes_without_pyplot() -> None:
     assert ran.stdout.strip() == hashlib.sha256(clustered().encode()).hexdigest(), ran.stderr
 
 
-@pytest.mark.long
 def test_many_threads_draw_the_same_bytes() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: draw(CLUSTERED), range(8))) == {clustered()}
@@ -478,7 +476,7 @@ def assert_legible(svg: str) -> None:
             assert across < 1 or down < 1, f"{text} lies over {other}"
 
 
-@pytest.mark.parametrize("at", first(1, [960, 600, 1600]))
+@pytest.mark.parametrize("at", [960, 600, 1600])
 @pytest.mark.parametrize(
     "tables",
     [

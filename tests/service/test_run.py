@@ -24,7 +24,6 @@ from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundApp, BackgroundService
 from holderlake.service.runtime.server import listen
 from tests import processes as started
-from tests.examples import first
 from tests.processes import PATIENCE, PIPE, run, start
 from tests.service.served import BROKEN
 
@@ -53,7 +52,6 @@ print(raise_open_files(200), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
-@pytest.mark.long
 def test_server_raises_its_limit_of_open_files() -> None:
     assert run(_OPEN_FILES).stdout.split() == ["200", "200"]
 
@@ -186,9 +184,7 @@ def test_sigterm_stops_the_service_in_order(world: Any, tmp_path: Path) -> None:
     assert log.read_text() == ""  # no request is logged unless an operator wants it
 
 
-@pytest.mark.parametrize(
-    ("processes", "stop"), [(0, signal.SIGINT), pytest.param(2, signal.SIGTERM, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("processes", "stop"), [(0, signal.SIGINT), (2, signal.SIGTERM)])
 def test_running_request_is_answered_before_the_end(
     serve: Serve, tmp_path: Path, processes: int, stop: signal.Signals
 ) -> None:
@@ -205,7 +201,6 @@ def test_running_request_is_answered_before_the_end(
     assert process.log.read_text() == ""
 
 
-@pytest.mark.long
 def test_long_request_is_cut_off_at_shutdown(serve: Serve) -> None:
     process = serve(shutdown_seconds=1)
     with ThreadPoolExecutor() as callers:
@@ -216,8 +211,7 @@ def test_long_request_is_cut_off_at_shutdown(serve: Serve) -> None:
         assert slow.exception() is not None or slow.result().status_code == 500
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("processes", first(1, [0, 1]))
+@pytest.mark.parametrize("processes", [0, 1])
 def test_second_interrupt_ends_at_once(serve: Serve, processes: int) -> None:
     process = serve(processes)
     with ThreadPoolExecutor() as callers:
@@ -247,14 +241,12 @@ def test_killed_process_is_replaced(two: Process) -> None:
     assert two.metric(sample) > counted  # counters of an ended process stay
 
 
-@pytest.mark.long
 def test_processes_end_with_their_supervisor(serve: Serve) -> None:
     process = serve(1)
     process.running.kill()
     started.wait_until(process.is_refused)
 
 
-@pytest.mark.long
 def test_processes_that_cannot_start_end_the_service() -> None:
     broken = {**os.environ, BROKEN: "yes"}
     ended = run(_SMALL_APP, str(free_port()), "1", "{}", env=broken)

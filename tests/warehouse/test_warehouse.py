@@ -279,7 +279,6 @@ def test_an_open_reader_keeps_its_version_and_the_next_sees_the_load(lake: Lake,
         assert count(warehouse, "holders") == 2
 
 
-@pytest.mark.long
 def test_readers_see_complete_loads_only_even_if_a_load_is_killed(lake: Lake, warehouse: Warehouse) -> None:
     def partitions(days: Sequence[datetime]) -> None:
         for chain in ("eth", "base"):

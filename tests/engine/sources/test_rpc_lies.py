@@ -24,7 +24,6 @@ from holderlake.engine.sources.rpc.client.errors import (
 from holderlake.engine.store.store import Store
 from tests.chain.importer import import_chain
 from tests.chain.scripted import TOKEN, Answer, Fault, MadeUpChain, ScriptedNode, Wait, send
-from tests.examples import first
 
 BLOCKS = 300
 Serve = Callable[..., ScriptedNode]
@@ -120,7 +119,7 @@ LIMITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "words"), first(4, LIMITS))
+@pytest.mark.parametrize(("code", "words"), LIMITS)
 def test_a_limit_is_kept_to_however_it_is_worded(code: int, words: str, store: Store, serve: Serve) -> None:
     def limited(params: list[Any], result: Any) -> Any:
         if span(params) > 16:
@@ -313,7 +312,6 @@ def test_times_come_from_the_blocks_where_events_have_none(store: Store, serve: 
     assert (history.first_time, history.last_time) == (1_700_000_012, 1_700_000_000 + 12 * BLOCKS)
 
 
-@pytest.mark.long
 def test_events_of_a_chain_that_moves_for_ever_are_never_believed(store: Store, serve: Serve) -> None:
     lie = lying("eth_getLogs", lambda _, result: [log | {"blockHash": f"0x{'12' * 32}"} for log in result])
     with pytest.raises(ChainMoved, match="the chain was reorganised 20 times"):
