@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,17 +36,20 @@ settings.load_profile("holderlake")
 def pytest_configure() -> None:
     """Restore signals, and write temporary files to memory if there is space, so that tests do not wait for a disk."""
     restore_signals()
+    atexit.register(discard_standard_error)
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_MEMORY:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
 
 
+def discard_standard_error() -> None:
+    """Discard what the interpreter prints while it ends: DuckDB's binding lists objects of modules there as leaks."""
+    sys.stderr.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # imported modules stay, so that no collection has to look at them
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()  # otherwise DuckDB's binding prints objects that were never freed
 
 
 @pytest.fixture(autouse=True)
