@@ -60,21 +60,13 @@ def processes_end_with_their_test() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The folder of real data. Skips the test if it is missing."""
+def shared_data(request: pytest.FixtureRequest) -> Path:
+    """The folder of real data. If it is missing, the reason of the skips names all tests that are left out."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.exists():
-        pytest.skip(f"there is no real data: {folder} is missing")
+        names = [item.nodeid for item in request.session.items if "shared_data" in getattr(item, "fixturenames", ())]
+        pytest.skip(f"there is no real data in {folder}; left out: {', '.join(names)}")
     return folder
-
-
-@pytest.fixture(scope="session")
-def contract_page() -> Path:
-    """The page of the contract. Skips the test if it is missing."""
-    page = ROOT.parent / "shared" / "contract.md"
-    if not page.exists():
-        pytest.skip(f"there is no contract: {page} is missing")
-    return page
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,16 @@
-"""Stores for the tests of the engine: small worlds, and the real histories."""
+"""Stores for the tests of the engine: small worlds, and histories with flaws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
-from tests.engine.world import REAL_FILES, Row, world
+from tests import flawed_histories
+from tests.engine.world import Row, table, world
 
 
 @pytest.fixture
@@ -28,15 +25,9 @@ def build() -> Iterator[Callable[..., Store]]:
 
 
 @pytest.fixture(scope="session")
-def real_tables(shared_data: Path) -> dict[str, pa.Table]:
-    """The real histories by name; they are not part of the repository."""
-    return {name: pq.read_table(shared_data / "transfers" / f"{name}.parquet").cast(TRANSFERS) for name in REAL_FILES}
-
-
-@pytest.fixture(scope="session")
-def real_store(real_tables: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store that holds all real histories."""
-    with Store(tmp_path_factory.mktemp("real")) as store:
-        for name, transfers in real_tables.items():
-            store.add_transfers(transfers, name)
+def flawed_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One store of all histories with flaws."""
+    with Store(tmp_path_factory.mktemp("flawed")) as store:
+        for name in flawed_histories.NAMES:
+            store.add_transfers(table(flawed_histories.history(name)), name)
         yield store

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +17,11 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.store.store import Store
+from tests import flawed_histories
 from tests.engine.oracle import Oracle
 from tests.engine.world import (
     COIN,
     END,
-    REAL_FILES,
     UINT256,
     Row,
     a_token,
@@ -221,53 +220,38 @@ def holders_exist(store: Store, at: int) -> bool:
     return bool(balances_as_of(store, *COIN, from_unix(at)).holders)
 
 
-# ---------------------------------------------------------------------- real histories
+# ---------------------------------------------------------------------- histories with flaws
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
-def test_a_real_history_is_exact_to_the_unit(name: str, real_store: Store, real_tables: dict[str, pa.Table]) -> None:
-    rows = real_tables[name].to_pylist()
-    token = (rows[0]["chain"], rows[0]["token_address"])
+@pytest.mark.parametrize("name", flawed_histories.NAMES)
+def test_a_flawed_history_is_exact_to_the_unit(name: str, flawed_store: Store) -> None:
+    rows, token = flawed_histories.history(name), flawed_histories.token_of(name)
     oracle = Oracle(rows, [])
     seconds = sorted(row["block_time"] for row in rows)
     for at in (seconds[(len(seconds) - 1) * tenth // 9] for tenth in range(10)):
-        balances = balances_as_of(real_store, *token, from_unix(at))
+        balances = balances_as_of(flawed_store, *token, from_unix(at))
         supply, expected = oracle.balances(token, at)
         assert dict([*balances.holders, *balances.negative]) == expected
         assert (balances.supply, balances.holders) == (supply, oracle.holders(token, at))
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
-def test_a_real_history_becomes_a_table_of_exact_amounts(
-    name: str, real_store: Store, real_tables: dict[str, pa.Table]
-) -> None:
-    last = real_tables[name].to_pylist()[-1]
-    token, at = (last["chain"], last["token_address"]), last["block_time"]
-    decimals = 18 if last["token_standard"] == "erc20" else 0
-    rows = holders_as_of(real_store, *token, from_unix(at), END).to_pylist()
-    expected = Oracle(real_tables[name].to_pylist(), []).holders(token, at)
-    assert [(row["address"], exact_amount(row, "amount") * 10**decimals) for row in rows] == expected
+@pytest.mark.parametrize("name", flawed_histories.NAMES)
+def test_a_flawed_history_becomes_a_table_of_exact_amounts(name: str, flawed_store: Store) -> None:
+    rows, token = flawed_histories.history(name), flawed_histories.token_of(name)
+    decimals = 18 if rows[0]["token_standard"] == "erc20" else 0
+    found = holders_as_of(flawed_store, *token, from_unix(2 * END), END).to_pylist()
+    expected = Oracle(rows, []).holders(token, 2 * END)
+    assert [(row["address"], exact_amount(row, "amount") * 10**decimals) for row in found] == expected
 
 
-def last_of(store: Store, chain: str, like: str) -> tuple[str, str, int]:
-    (found,) = [one for one in store.histories() if one.chain == chain and one.token_address.startswith(like)]
-    return found.chain, found.token_address, found.last_time
+def test_rounded_amounts_leave_the_supply_exact(flawed_store: Store) -> None:
+    balances = balances_as_of(flawed_store, *flawed_histories.token_of("rounded_coin"), from_unix(2 * END))
+    assert balances.supply == 6_000_000 * 10**18
+    assert balances.negative and all(balance > -(10**12) for _, balance in balances.negative)
 
 
-def test_cryptopunks_v1_ends_with_220_holders(real_store: Store) -> None:
-    chain, address, last = last_of(real_store, "eth", "0x6ba6")
-    assert holders_as_of(real_store, chain, address, from_unix(last), END).num_rows == 220
-
-
-def test_quidd_ends_with_a_supply_of_six_million(real_store: Store) -> None:
-    chain, address, last = last_of(real_store, "bsc", "0x7961")
-    assert balances_as_of(real_store, chain, address, from_unix(last)).supply == 6_000_000 * 10**18
-
-
-def test_negative_balances_show_which_real_histories_are_lossy(real_store: Store) -> None:
-    below = {
-        like: negative_balances(real_store, chain, address, from_unix(last)).num_rows
-        for like in ("0x970a", "0x6ba6", "0xc3f7", "0x57a2")
-        for chain, address, last in [last_of(real_store, "eth", like)]
-    }
-    assert below == {"0x970a": 30, "0x6ba6": 0, "0xc3f7": 0, "0x57a2": 1}
+@pytest.mark.parametrize("name", flawed_histories.NAMES)
+def test_negative_balances_show_which_histories_are_lossy(name: str, flawed_store: Store) -> None:
+    below = negative_balances(flawed_store, *flawed_histories.token_of(name), from_unix(2 * END)).to_pylist()
+    assert {row["address"]: int(row["balance"]) for row in below} == flawed_histories.below_zero(name)
+    assert bool(below) is (name in flawed_histories.LOSSY)

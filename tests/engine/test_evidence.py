@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import networkx as nx
-import pyarrow as pa
 import pytest
 
 from holderlake.contract.requests import MapOptions
@@ -16,6 +15,7 @@ from holderlake.engine.errors import NoHolders, UnknownCluster, UnknownToken, Un
 from holderlake.engine.maps.evidence import LINKS, TRANSFERS_OF_LINKS, cluster_evidence
 from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
+from tests import flawed_histories
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import (
     COIN,
@@ -148,12 +148,10 @@ def of_links(transfers: list[Row]) -> dict[tuple[Any, ...], list[Row]]:
     return grouped
 
 
-def test_evidence_of_a_real_history_agrees_with_its_map(real_store: Store, real_tables: dict[str, pa.Table]) -> None:
-    rows = real_tables["quidd_bsc"]
-    token = (rows["chain"][0].as_py(), rows["token_address"][0].as_py())
-    at = rows["block_time"][-1].as_py()
-    drawn = draw(real_store, at, token, limit=250)
-    links, transfers = evidence(real_store, at, token, limit=250)
+def test_evidence_of_a_rounded_history_agrees_with_its_map(flawed_store: Store) -> None:
+    token = flawed_histories.token_of("rounded_coin")
+    drawn = draw(flawed_store, 2 * END, token, limit=250)
+    links, transfers = evidence(flawed_store, 2 * END, token, limit=250)
     members = {row["address"] for row in drawn["cluster_members"]}
     on_map = [row for row in drawn["grouped_transfers"] if row["time_node"] is None and row["from_address"] in members]
     assert links

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pytest
 
-from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import NoHolders, UnknownToken
 from holderlake.engine.queries.items import holders_of_item, items_of_address
-from holderlake.engine.sources.files.transfers import read_transfers
 from holderlake.engine.store.store import Store
+from tests import flawed_histories
 from tests.engine.world import COIN, END, UINT256, Key, Row, table, transfer, world
-
-PUNKS, CATS = "cryptopunks_v1_eth", "mooncats_eth"
 
 
 def moved(path: str, item: int = 1, at: int = 1, value: int = 1, standard: str = "erc721", **more: object) -> Row:
@@ -108,57 +103,28 @@ def test_items_of_opening_balances_count() -> None:
         assert (items(store, "a", 15), items(store, "a")) == ([("coin", 1, 1), ("coin", 2, 1)], [("coin", 1, 1)])
 
 
-# ---------------------------------------------------------------------- real histories
+# ---------------------------------------------------------------------- histories with flaws
 
 
-@pytest.fixture(scope="module")
-def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, dict[str, list[Row]]]]:
-    """A store of two real histories, and their rows in order."""
-    tables = {name: read_transfers(shared_data / "transfers" / f"{name}.parquet") for name in (PUNKS, CATS)}
-    with Store(tmp_path_factory.mktemp("items")) as store:
-        for name, rows in tables.items():
-            store.add_transfers(rows, name)
-        order = [("block_number", "ascending"), ("log_index", "ascending")]
-        yield store, {name: rows.sort_by(order).to_pylist() for name, rows in tables.items()}
-
-
-def owners(rows: list[Row], at: int) -> dict[str, str]:
-    """Return the holder of each item by brute force."""
-    found = {row["token_id"]: row["to_address"] for row in rows if row["block_time"] <= at}
-    return {item: address for item, address in found.items() if address != ZERO_ADDRESS}
-
-
-@pytest.mark.parametrize("name", [PUNKS, CATS])
-def test_holders_of_real_items_equal_brute_force(name: str, real: tuple[Store, dict[str, list[Row]]]) -> None:
-    store, rows = real[0], real[1][name]
-    token, chance = (rows[0]["chain"], rows[0]["token_address"]), Random(name)
-    for at in (rows[len(rows) // 3]["block_time"], rows[-1]["block_time"]):
-        expected = owners(rows, at)
-        for item in chance.sample(sorted(expected), 25):
-            assert holders(store, int(item), at, token) == [(expected[item], 1)]
+@pytest.mark.parametrize("name", flawed_histories.CLEAN)
+def test_holders_of_many_items_equal_brute_force(name: str, flawed_store: Store) -> None:
+    rows, token, chance = flawed_histories.history(name), flawed_histories.token_of(name), Random(name)
+    seconds = sorted(row["block_time"] for row in rows)
+    for at in (seconds[len(seconds) // 3], seconds[-1]):
+        expected = flawed_histories.owners(rows, at)
+        for item in chance.sample(sorted(expected), 8):
+            assert holders(flawed_store, item, at, token) == [(expected[item], 1)]
         counts = Counter(expected.values())
-        for address in [*dict(counts.most_common(3)), *chance.sample(sorted(counts), 5)]:
-            found = items(store, address, at, chain=token[0], token_address=token[1])
-            mine = sorted(int(item) for item, owner in expected.items() if owner == address)
-            assert found == [(token[1], item, 1) for item in mine]
+        for address in [*dict(counts.most_common(2)), *chance.sample(sorted(counts), 3)]:
+            found = items(flawed_store, address, at, chain=token[0], token_address=token[1])
+            assert found == [(token[1], item, 1) for item, owner in sorted(expected.items()) if owner == address]
 
 
-def test_the_item_with_the_largest_id_has_its_holder(real: tuple[Store, dict[str, list[Row]]]) -> None:
-    store, rows = real[0], real[1][PUNKS]
-    token, end = (rows[0]["chain"], rows[0]["token_address"]), rows[-1]["block_time"]
-    assert holders(store, UINT256, end, token) == [(owners(rows, end)[str(UINT256)], 1)]
-
-
-def test_two_transfers_of_an_item_in_one_block_give_the_last_receiver(
-    real: tuple[Store, dict[str, list[Row]]],
-) -> None:
-    store, rows = real[0], real[1][PUNKS]
-    token = (rows[0]["chain"], rows[0]["token_address"])
+def test_two_moves_of_an_item_in_one_block_give_the_last_receiver(flawed_store: Store) -> None:
+    rows, token = flawed_histories.history("items"), flawed_histories.token_of("items")
     moves = Counter((row["token_id"], row["block_number"]) for row in rows)
-    twice = [key for key, count in moves.items() if count > 1]
-    assert twice
-    for item, block in twice[:20]:
-        last = [row for row in rows if (row["token_id"], row["block_number"]) == (item, block)][-1]
-        if last["to_address"] == ZERO_ADDRESS:
-            continue
-        assert holders(store, int(item), last["block_time"], token) == [(last["to_address"], 1)]
+    twice = [int(item) for (item, _), count in moves.items() if count > 1]
+    expected = flawed_histories.owners(rows, 2 * END)
+    assert UINT256 in twice
+    for item in twice:
+        assert holders(flawed_store, item, 2 * END, token) == [(expected[item], 1)]

@@ -1,4 +1,4 @@
-"""Maps equal brute force on random worlds and real histories, and later transfers do not change them."""
+"""Maps equal brute force on random worlds and histories with flaws, and later transfers do not change them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table
 from holderlake.engine.records import Label, Rules, TokenInfo
 from holderlake.engine.store.store import Store
+from tests import flawed_histories
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import (
@@ -102,11 +103,10 @@ def test_a_random_world_is_drawn_as_by_brute_force(seed: int) -> None:
             )
 
 
-@pytest.mark.parametrize(("name", "seed"), [("quidd_bsc", 1), ("helios_eth", 2)])
-def test_a_real_history_is_drawn_as_by_brute_force(name: str, seed: int, real_tables: dict[str, pa.Table]) -> None:
-    chance = Random(seed)
-    rows = real_tables[name].to_pylist()
-    token = (rows[0]["chain"], rows[0]["token_address"])
+@pytest.mark.parametrize("name", ["rounded_coin", "lossy_coin"])
+def test_a_flawed_history_is_drawn_as_by_brute_force(name: str) -> None:
+    chance = Random(name)
+    rows, token = flawed_histories.history(name), flawed_histories.token_of(name)
     seconds = sorted(row["block_time"] for row in rows)
     early, last = seconds[len(seconds) // 10], seconds[-1]
     largest = [address for address, _ in Oracle(rows, []).holders(token, last)[:20]]
@@ -114,11 +114,11 @@ def test_a_real_history_is_drawn_as_by_brute_force(name: str, seed: int, real_ta
         rows,
         [a_token(token, decimals=18)],
         [cex(address) for address in chance.sample(largest, 3)] + [dex(address) for address in largest[:1]],
-        Rules(supernode_degree=60, hypernode_transfers=900, time_window=7_200),
+        Rules(supernode_degree=14, hypernode_transfers=60, time_window=7_200),
     )
     with world(*rows, tokens=oracle.tokens, labels=oracle.labels, rules=oracle.rules) as store:
         for at in [last, *(chance.randint(early, last) for _ in range(3))]:
-            for limit in (80, 250):
+            for limit in (20, 80):
                 assert_equal_to_brute_force(
                     store, oracle, token, at, limit=limit, use_magic_nodes=True, use_time_nodes=True
                 )

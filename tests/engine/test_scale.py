@@ -33,13 +33,13 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
+from tests import flawed_histories
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.test_maps import assert_equal_to_brute_force
 from tests.engine.world import (
     COIN,
     END,
-    REAL_FILES,
     Row,
     a_token,
     draw,
@@ -114,11 +114,10 @@ def pages(store: Store, token: tuple[str, str], at: int, size: int) -> list[tupl
             return found
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
-def test_a_real_history_in_pieces_equals_brute_force(name: str, real_tables: dict[str, pa.Table]) -> None:
+@pytest.mark.parametrize("name", flawed_histories.NAMES)
+def test_a_flawed_history_in_pieces_equals_brute_force(name: str) -> None:
     chance = Random(name)
-    rows = real_tables[name].to_pylist()
-    token = (rows[0]["chain"], rows[0]["token_address"])
+    rows, token = flawed_histories.history(name), flawed_histories.token_of(name)
     oracle = Oracle(rows, [a_token(token)])
     seconds = sorted(row["block_time"] for row in rows)
     with world(tokens=oracle.tokens) as store:

@@ -42,7 +42,6 @@ _SPECIAL = {"mint": ZERO_ADDRESS, "burn": ZERO_ADDRESS, "dead": DEAD}
 _numbers = count(1)
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where there is one, fsync costs nothing
 
-REAL_FILES = ("helios_eth", "quidd_bsc", "cryptopunks_v1_eth", "mooncats_eth", "cyberkongz_eth")
 NAMES = ("a", "b", "c", "d", "e", "f")
 UINT256 = 2**256 - 1
 

@@ -1,4 +1,4 @@
-"""The API description against the tables of the contract's page: paths, parameters, defaults, bounds, fields."""
+"""The API description against the tables of ``docs/contract.md``: paths, parameters, defaults, bounds, fields."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from holderlake.contract.requests import ENDPOINTS
 from holderlake.engine.records import TokenInfo
 from holderlake.service.output.openapi import LINKS, examples
 
-_SCHEMA_NAMES = {"address_details": "AddressDetails", "Holder (item of the holders list)": "Holder"}
-_NOT_FIELDS = {"null", "GROUPED_TRANSFER", "return_metadata", "_score", "token_key.chain", "use_time_nodes"}
+_PAGE = Path(__file__).parents[2] / "docs" / "contract.md"
+_NOT_FIELDS = {"GROUPED_TRANSFER", "native", "use_time_nodes"}
 _WHOLE_ANSWERS = {
     "Map": "Map",
     "Chain[]": "Chain",
     "the Map's `metrics`": "Metrics",
     "Holder[] by rank": "Holder",
     "Token": "Token",
-    "Token[]; unknown tokens left out [D]": "Token",
-    "Token[]: exact address, exact symbol, then prefix [D]": "Token",
+    "Token[], unknown tokens left out": "Token",
+    "Token[]": "Token",
     "Screenshot": "Screenshot",
     "GroupedTransfer[]": "GroupedTransfer",
     "{`address`, `address_details`}": "AddressMetadata",
-    "the same, []": "AddressMetadata",
+    "an array of these": "AddressMetadata",
 }
 
 
 @pytest.fixture(scope="module")
-def page(contract_page: Path) -> str:
-    return contract_page.read_text()
+def page() -> str:
+    return _PAGE.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +95,10 @@ def _default(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_parameters_defaults_and_bounds_match_the_contract(page, description):
-    rows = _rows(page, "Endpoints")
+    rows = _rows(page, "Endpoints and credits")
     assert len(rows) == len(ENDPOINTS)
     for endpoint, message, *_ in rows:
-        method, path = endpoint.split()
+        method, path = endpoint.strip("`").split()
         operation = description["paths"][path][method.lower()]
         for name, text in _parameters(message).items():
             schema = _given(operation, name, description)
@@ -107,20 +107,21 @@ def test_parameters_defaults_and_bounds_match_the_contract(page, description):
 
 
 def _holds(schema: dict[str, Any], text: str, where: str) -> None:
-    """Check a parameter against the page's shorthand."""
-    if text.startswith(("true", "false")):
-        assert (schema["type"], schema["default"]) == ("boolean", text.startswith("true")), where
-    if choice := re.match(r"(\d+(?:/\d+)+)", text):
-        assert schema["enum"] == [int(one) for one in choice[1].split("/")], where
-        assert schema["default"] == 80, where
-    if "int >= 0" in text:
-        assert (schema["type"], schema["minimum"], schema["required"]) == ("integer", 0, False), where
-    if least := re.search(r"at least (\d+) characters", text):
-        assert (schema["minLength"], schema["required"]) == (int(least[1]), True), where
-    if bounds := re.match(r"(\d+)\.\.(\d+)", text):
-        assert (schema["minItems"], schema["maxItems"]) == (int(bounds[1]), int(bounds[2])), where
-    if "TokenKey|null" in text:
+    """Check a parameter against the page's default and valid values, such as ``80 (or 250, 500)``."""
+    default, valid = re.fullmatch(r"(\w*) ?(?:\((.+)\))?.*", text).groups()
+    bounds = [int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", valid or "")]
+    if default in ("true", "false"):
+        assert (schema["type"], schema["default"]) == ("boolean", default == "true"), where
+    elif default.isdigit():
+        assert (schema["enum"], schema["default"]) == ([int(default), *bounds], int(default)), where
+    elif default == "now":
+        assert (schema["type"], schema["minimum"], schema["required"]) == ("integer", *bounds, False), where
+    elif default == "null":
         assert schema["nullable"] and "chain" in schema["properties"], where
+    elif "characters" in valid:
+        assert (schema["minLength"], schema["required"]) == (*bounds, True), where
+    else:
+        assert [schema["minItems"], schema["maxItems"]] == bounds, where
 
 
 def test_token_array_has_its_bound(description):
@@ -129,21 +130,19 @@ def test_token_array_has_its_bound(description):
 
 
 def test_answers_match_the_contract(page, description):
-    for endpoint, _, answer, _ in _rows(page, "Endpoints"):
-        method, path = endpoint.split()
+    for endpoint, _, answer, _ in _rows(page, "Endpoints and credits"):
+        method, path = endpoint.strip("`").split()
         good = description["paths"][path][method.lower()]["responses"]["200"]["content"]["application/json"]["schema"]
-        is_list = "[]" in answer
+        is_list = "[]" in answer or "array" in answer
         assert (good.get("type") == "array") is is_list, endpoint
         assert f"/{_WHOLE_ANSWERS[answer]}" in json.dumps(good), endpoint
 
 
 def test_every_field_of_the_contract_is_described(page, description):
     schemas = description["components"]["schemas"]
-    for name, fields, *_ in _rows(page, "Objects"):
-        title = name.split(" (")[0] if name not in _SCHEMA_NAMES else _SCHEMA_NAMES[name]
+    for title, fields in _rows(page, "Objects"):
         known = _properties(schemas[title], description, depth=2)
-        named = set(re.findall(r"(?<!without )`([\w.]+)`", fields)) - _NOT_FIELDS
-        assert named - known <= ({"top_holders"} if title == "Cluster" else set()), f"{name}: {named - known}"
+        assert set(re.findall(r"`(\w+)`", fields)) - _NOT_FIELDS <= known, title
 
 
 def _properties(schema: dict[str, Any], description: dict[str, Any], depth: int) -> set[str]:
@@ -158,7 +157,7 @@ def _properties(schema: dict[str, Any], description: dict[str, Any], depth: int)
 def test_every_error_of_the_contract_has_an_example(page, description):
     declared = json.dumps(description["paths"])
     reported = description["info"]["description"]
-    for status, _, codes in _rows(page, "Errors"):
+    for status, codes, _ in _rows(page, "Errors"):
         for code in re.findall(r"`(\w+)`", codes):
             assert ERROR_KINDS[code].status == int(status)
             assert f"`{code}`" in reported, code

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Label
 from holderlake.engine.sources.label_kinds import Kinds, kinds_of
@@ -30,11 +28,6 @@ def by_address(file: LabelFile) -> dict[str, Label]:
 
 def kinds(label: Label) -> tuple[bool, bool, bool]:
     return label.is_cex, label.is_dex, label.is_contract
-
-
-@pytest.fixture(scope="session")
-def collections(shared_data: Path) -> dict[str, LabelFile]:
-    return {path.name.split(".")[0]: read_labels(path) for path in sorted((shared_data / "labels").iterdir())}
 
 
 # ---------------------------------------------------------------- kinds from names and tags
@@ -281,64 +274,3 @@ def test_names_by_hand_have_no_chain(tmp_path: Path) -> None:
 def test_labels_of_another_shape_are_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(BadSource, match=words):
         written(tmp_path, text)
-
-
-# ---------------------------------------------------------------- real collections
-
-
-def test_all_six_collections_are_recognised(collections: dict[str, LabelFile]) -> None:
-    found = {name: (file.source, len(file.labels), file.skipped) for name, file in collections.items()}
-    assert found == {
-        "bscscan_accounts": ("bscscan", 2_865, 10),
-        "edinburgh_ethereum": ("edinburgh", 21_137, 43),
-        "eth_labels_accounts": ("eth-labels", 33_738, 12_534),
-        "etherscan_accounts": ("etherscan", 20_175, 3_113),
-        "graphsense_tags": ("graphsense", 13_810, 1_569),
-        "helios_labels": ("hand:helios_labels", 43, 0),
-    }
-
-
-def test_there_is_one_label_for_an_address_and_chain(collections: dict[str, LabelFile]) -> None:
-    for file in collections.values():
-        counts = Counter((label.address, label.chain, label.source) for label in file.labels)
-        assert max(counts.values()) == 1
-        assert all(label.address for label in file.labels)
-
-
-def test_known_addresses_have_the_known_kind(collections: dict[str, LabelFile]) -> None:
-    etherscan = by_address(collections["etherscan_accounts"])
-    binance_14 = etherscan["0x28c6c06298d514db089934071355e5743bf21d60"]
-    assert (binance_14.name, kinds(binance_14), binance_14.entity_id) == (
-        "Binance 14",
-        (True, False, False),
-        "binance",
-    )
-    uniswap_router = by_address(collections["graphsense_tags"])["0x7a250d5630b4cf539739df2c5dacb4c659f2488d"]
-    assert kinds(uniswap_router) == (False, True, True)
-    tether = by_address(collections["eth_labels_accounts"])["0xdac17f958d2ee523a2206206994597c13d831ec7"]
-    assert kinds(tether) == (False, False, True)
-    zero = by_address(collections["eth_labels_accounts"])[ZERO_ADDRESS]
-    assert kinds(zero) == (False, False, True)
-    helios = by_address(collections["helios_labels"])
-    assert kinds(helios["0x2d0cd4e0065fe645c983c00db29a9a3d66eb2073"]) == (False, True, True)
-    assert kinds(helios["0x3b9f91d968a5fb014eff74cdb6e6334ae7dbcc16"]) == (True, False, False)
-    assert kinds(helios["0x5f0cf2d3738e67bba660d354e8483977bc61ba68"]) == (False, False, False)
-    assert helios["0x5f0cf2d3738e67bba660d354e8483977bc61ba68"].name == "Helios Team"
-
-
-def test_guessed_contracts_agree_with_known_contracts(collections: dict[str, LabelFile]) -> None:
-    knows = {label.address: label.is_contract for label in collections["edinburgh_ethereum"].labels}
-    guessed = [
-        label for label in collections["etherscan_accounts"].labels if label.is_contract and label.address in knows
-    ]
-    wrong = [label for label in guessed if not knows[label.address]]
-    assert len(guessed) > 6_000
-    assert len(wrong) < 0.005 * len(guessed)
-
-
-def test_users_and_charities_are_no_contracts(
-    collections: dict[str, LabelFile],
-) -> None:
-    named = [label for label in collections["eth_labels_accounts"].labels if "Endaoment" in (label.name or "")]
-    assert len(named) > 3_000
-    assert sum(label.is_contract or label.is_cex or label.is_dex for label in named) < 0.005 * len(named)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files.transfers import FORMATS, detect_format, read_transfers
+from tests import flawed_histories
 from tests.engine.sources.conftest import CRYO_ROW, ETL_ROW, HASH, HOLDERLAKE_ROW, RECEIVER, SENDER, TOKEN
 
 MAX = 2**256 - 1
@@ -394,42 +395,40 @@ def test_a_block_number_beyond_64_bits_is_refused(csv_file: Write) -> None:
     assert "64 bits" in refusal(csv_file(etl(block_number=str(2**63))), chain="eth")
 
 
-# ---------------------------------------------------------------- real files
+# ---------------------------------------------------------------- whole files with flaws
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("helios_eth", 2_855),
-        ("quidd_bsc", 7_694),
-        ("cryptopunks_v1_eth", 20_610),
-        ("mooncats_eth", 14_378),
-        ("cyberkongz_eth", 15_189),
-    ],
-)
-def test_the_real_histories_are_read_completely(shared_data: Path, name: str, rows: int) -> None:
-    path = shared_data / "transfers" / f"{name}.parquet"
-    table = read_transfers(path)
-    assert (detect_format(path), table.num_rows) == ("holderlake", rows)
-    stored = pq.read_table(path)
-    assert table["value"].to_pylist() == stored["value"].to_pylist()
-    assert table["token_id"].to_pylist() == stored["token_id"].to_pylist()
-    assert table["block_time"].to_pylist() == stored["block_time"].to_pylist()
+@pytest.mark.parametrize("name", flawed_histories.NAMES)
+def test_a_flawed_history_is_read_completely(tmp_path: Path, name: str) -> None:
+    path = flawed_histories.write(name, tmp_path)
+    assert detect_format(path) == "holderlake"
+    assert read_transfers(path).to_pylist() == flawed_histories.history(name)
 
 
-def test_the_largest_token_id_of_a_real_history_is_exact(shared_data: Path) -> None:
-    table = read_transfers(shared_data / "transfers" / "cryptopunks_v1_eth.parquet")
-    assert str(MAX) in table["token_id"].to_pylist()
-
-
-def test_the_real_export_is_read_with_its_quirks(shared_data: Path) -> None:
-    table = read_transfers(shared_data / "exports" / "ethereum_etl_token_transfers.csv")
-    rows = table.to_pylist()
-    kinds = [row["token_standard"] for row in rows]
-    assert {kind: kinds.count(kind) for kind in set(kinds)} == {"erc20": 89, "erc721": 8, "erc1155": 3}
-    # it fills the ids of fungible tokens with 1
-    assert all((row["token_id"] is None) == (row["token_standard"] == "erc20") for row in rows)
-    assert {row["chain"] for row in rows} == {"eth"}
-    assert rows[0]["value"] == "200000000"
-    assert rows[0]["block_time"] == 1669606415
-    assert max(int(row["value"]) for row in rows) == 189305210314773891603553023
+def test_an_export_with_hexadecimal_values_of_all_standards_is_read(csv_file: Write) -> None:
+    given = [("ERC20", 1, 200_000_000), ("ERC20", 1, MAX), ("ERC721", MAX, 1), ("ERC1155", 7, 10**27)]
+    rows = [
+        {
+            "chain_id": "1",
+            "from_address": SENDER,
+            "to_address": RECEIVER,
+            "contract_address": TOKEN,
+            "token_id": f"0x{token_id:064x}",
+            "token_type": kind,
+            "amount": f"0x{amount:064x}",
+            "transaction_hash": HASH,
+            "log_index": log_index,
+            "block_number": 16065818,
+            "block_hash": HASH,
+            "block_timestamp": "2022-11-28 03:33:35",
+        }
+        for log_index, (kind, token_id, amount) in enumerate(given)
+    ]
+    read = read_transfers(csv_file(*rows)).to_pylist()
+    assert [(row["token_standard"], row["token_id"], row["value"]) for row in read] == [
+        ("erc20", None, "200000000"),  # such exports fill the ids of fungible tokens with 1
+        ("erc20", None, str(MAX)),
+        ("erc721", str(MAX), "1"),
+        ("erc1155", "7", str(10**27)),
+    ]
+    assert {(row["chain"], row["block_time"]) for row in read} == {("eth", 1669606415)}
