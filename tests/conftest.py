@@ -20,7 +20,7 @@ from tests.examples import some
 from tests.ledgers import Ledger
 from tests.postgres import PostgresServer, programs
 
-ROOT = Path(__file__).parents[1]
+REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 pytest_plugins = ["tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
 NEEDED_MEMORY = 4 << 30
@@ -45,14 +45,16 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()  # otherwise DuckDB's binding prints objects that were never freed
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out a test of real data if they are missing. The reason names it, because pytest's summary does not."""
+    if "shared_data" in getattr(item, "fixturenames", ()) and not REAL_DATA.exists():
+        pytest.skip(f"left out {item.name}: there is no real data in {REAL_DATA}")
+
+
 @pytest.fixture(scope="session")
-def shared_data(request: pytest.FixtureRequest) -> Path:
-    """The folder of real data. If it is missing, the reason of the skips names all tests that are left out."""
-    folder = ROOT.parent / "shared" / "data"
-    if not folder.exists():
-        names = [item.nodeid for item in request.session.items if "shared_data" in getattr(item, "fixturenames", ())]
-        pytest.skip(f"there is no real data in {folder}; left out: {', '.join(names)}")
-    return folder
+def shared_data() -> Path:
+    """The folder of real data, which is no part of the repository."""
+    return REAL_DATA
 
 
 @pytest.fixture(scope="session")
