@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from tests.chain.anvil import Anvil, program
 from tests.examples import some
-from tests.ledgers import Ledger
-from tests.postgres import PostgresServer, programs
+
+if TYPE_CHECKING:
+    from tests.chain.anvil import Anvil
+    from tests.ledgers import Ledger
+    from tests.postgres import PostgresServer
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -60,6 +62,8 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A running PostgreSQL server."""
+    from tests.postgres import PostgresServer, programs
+
     server = PostgresServer(programs())
     try:
         server.make()
@@ -72,6 +76,8 @@ def postgres_server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server that a test may stop."""
+    from tests.postgres import PostgresServer, programs
+
     server = PostgresServer(programs())
     try:
         server.make()
@@ -90,6 +96,8 @@ def postgres_url(postgres_server: PostgresServer) -> str:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
     """A new database of keys, of each kind."""
+    from tests.ledgers import Ledger
+
     if request.param == "sqlite":
         return Ledger(tmp_path / "accounts.sqlite")
     server = request.getfixturevalue("postgres_server")
@@ -99,6 +107,8 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
 @pytest.fixture
 def anvil() -> Iterator[Anvil]:
     """A node of a new, empty chain."""
+    from tests.chain.anvil import Anvil, program
+
     with Anvil(program()) as node:
         yield node
 

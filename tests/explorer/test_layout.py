@@ -9,13 +9,15 @@ import random
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Page
 
 from holderlake.explorer.app import STATIC
 from tests.browser import opened_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 Task = Mapping[str, Any]
 
