@@ -6,11 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
-
-from playwright.sync_api import Browser, expect, sync_playwright
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.real import missing
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 _TIMEOUT: Final = 600_000
 """Milliseconds until Chromium's start or an expectation fails."""
@@ -29,9 +30,18 @@ def chromium() -> str:
     return found or missing("Chromium is not installed; on Debian: apt-get install chromium")
 
 
+def expect(subject: Any) -> Any:
+    """Return Playwright's expectations of a page or a part of it. Most processes of tests need no Playwright."""
+    from playwright.sync_api import expect
+
+    return expect(subject)
+
+
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
     """Start Chromium without a window."""
+    from playwright.sync_api import expect, sync_playwright
+
     arguments = ["--disable-gpu"]  # otherwise Chromium emulates a GPU
     arguments += [] if os.geteuid() else ["--no-sandbox"]  # Chromium has no sandbox for root
     with sync_playwright() as playwright:

@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from tests.chain.anvil import Anvil, program
 from tests.examples import some
-from tests.ledgers import Ledger
-from tests.postgres import PostgresServer, programs
 from tests.processes import ended_processes, restore_signals
 
-ROOT = Path(__file__).parents[1]
+if TYPE_CHECKING:
+    from tests.chain.anvil import Anvil
+    from tests.ledgers import Ledger
+    from tests.postgres import PostgresServer
+
+REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 pytest_plugins = ["tests.tiers", "tests.lake_fixtures", "tests.dagster_fixtures", "tests.versions"]
 NEEDED_MEMORY = 4 << 30
@@ -59,19 +61,23 @@ def processes_end_with_their_test() -> Iterator[None]:
         yield
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out a test of real data if they are missing. The reason names it, because pytest's summary does not."""
+    if "shared_data" in getattr(item, "fixturenames", ()) and not REAL_DATA.exists():
+        pytest.skip(f"left out {item.name}: there is no real data in {REAL_DATA}")
+
+
 @pytest.fixture(scope="session")
-def shared_data(request: pytest.FixtureRequest) -> Path:
-    """The folder of real data. If it is missing, the reason of the skips names all tests that are left out."""
-    folder = ROOT.parent / "shared" / "data"
-    if not folder.exists():
-        names = [item.nodeid for item in request.session.items if "shared_data" in getattr(item, "fixturenames", ())]
-        pytest.skip(f"there is no real data in {folder}; left out: {', '.join(names)}")
-    return folder
+def shared_data() -> Path:
+    """The folder of real data, which is no part of the repository."""
+    return REAL_DATA
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A running PostgreSQL server."""
+    from tests.postgres import PostgresServer, programs
+
     server = PostgresServer(programs())
     try:
         server.make()
@@ -84,6 +90,8 @@ def postgres_server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server that a test may stop."""
+    from tests.postgres import PostgresServer, programs
+
     server = PostgresServer(programs())
     try:
         server.make()
@@ -102,6 +110,8 @@ def postgres_url(postgres_server: PostgresServer) -> str:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
     """A new database of keys, of each kind."""
+    from tests.ledgers import Ledger
+
     if request.param == "sqlite":
         return Ledger(tmp_path / "accounts.sqlite")
     server = request.getfixturevalue("postgres_server")
@@ -111,6 +121,8 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
 @pytest.fixture
 def anvil() -> Iterator[Anvil]:
     """A node of a new, empty chain."""
+    from tests.chain.anvil import Anvil, program
+
     with Anvil(program()) as node:
         yield node
 

@@ -13,19 +13,21 @@ from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import duckdb
 import pytest
 import typer.main
-from playwright.sync_api import Browser, expect
 
 from holderlake.settings import Settings
 from holderlake.warehouse import schema
 from pipelines.cli.main import app
-from tests.browser import PHONE, opened_browser
+from tests.browser import PHONE, expect, opened_browser
 from tests.servers import LoopbackServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[1]
 

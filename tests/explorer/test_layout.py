@@ -8,14 +8,16 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from http.server import SimpleHTTPRequestHandler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Page
 
 from holderlake.explorer.app import STATIC
 from tests.browser import opened_browser
 from tests.servers import LoopbackServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 Task = Mapping[str, Any]
 

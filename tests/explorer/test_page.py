@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import PHONE, chromium, opened_browser
+from tests.browser import PHONE, chromium, expect, opened_browser
 from tests.explorer.serving import built_with, exploring
 from tests.explorer.world import (
     CROWD,
@@ -31,6 +30,9 @@ from tests.explorer.world import (
     WHALE,
     fill,
 )
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 BUBBLES = "() => document.getElementById('map').bubbles()"
 
@@ -51,7 +53,7 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
-Open = Callable[..., Page]
+Open = Callable[..., "Page"]
 
 
 @pytest.fixture

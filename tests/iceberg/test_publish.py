@@ -32,7 +32,6 @@ from tests.real import missing
 if importlib.util.find_spec("pyiceberg") is None:
     missing("the package pyiceberg is not installed: run 'make extras'")
 
-import polars as pl
 
 from holderlake.iceberg import tables
 from holderlake.iceberg.publish import COMMIT, clean_up, compare, publish, snapshots_of
@@ -78,6 +77,12 @@ def published(folder: Path, name: str) -> pa.Table:
     return catalog.load_table((NAMESPACE, name)).scan(snapshot_id=snapshots_of(catalog)[name]).to_arrow()
 
 
+def scan_iceberg(table: Any, **options: Any) -> Any:
+    import polars as pl
+
+    return pl.scan_iceberg(table, **options)
+
+
 def rows(table: pa.Table) -> list[str]:
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in table.to_pylist())
 
@@ -96,7 +101,7 @@ def test_every_table_has_the_rows_of_the_lake(lake: Lake, tmp_path: Path) -> Non
         read = published(tmp_path / "iceberg", name)
         assert read.schema.names == TABLES[name].schema.names
         assert rows(read) == rows(expected)
-        polars = pl.scan_iceberg(catalog.load_table((NAMESPACE, name))).collect().to_arrow()
+        polars = scan_iceberg(catalog.load_table((NAMESPACE, name))).collect().to_arrow()
         assert rows(polars.select(expected.column_names)) == rows(expected)
 
 
@@ -217,7 +222,7 @@ def read_until(folder: Path, engine: str, stop: Any, faults: Any) -> None:
         for name in ("maps", "cluster_members"):
             table = catalog.load_table((NAMESPACE, name))
             if engine == "polars":
-                frame = pl.scan_iceberg(table, snapshot_id=snapshots[name]).collect()
+                frame = scan_iceberg(table, snapshot_id=snapshots[name]).collect()
                 found[name] = frame.to_arrow().to_pylist()
             else:
                 found[name] = table.scan(snapshot_id=snapshots[name]).to_arrow().to_pylist()

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -71,11 +69,23 @@ def of_spark(folder: Path) -> pa.Table:
     return session.read.parquet(str(folder)).toArrow()
 
 
+def of_pandas(folder: Path) -> pa.Table:
+    import pandas as pd
+
+    return pa.Table.from_pandas(pd.read_parquet(folder, dtype_backend="pyarrow"))
+
+
+def of_polars(folder: Path) -> pa.Table:
+    import polars as pl
+
+    return pl.read_parquet(folder, try_parse_hive_dates=False).to_arrow()
+
+
 READERS: dict[str, Callable[[Path], pa.Table]] = {
-    "pandas": lambda folder: pa.Table.from_pandas(pd.read_parquet(folder, dtype_backend="pyarrow")),
+    "pandas": of_pandas,
     "pyarrow.parquet": pq.read_table,
     "pyarrow.dataset": lambda folder: ds.dataset(folder, partitioning="hive").to_table(),
-    "polars": lambda folder: pl.read_parquet(folder, try_parse_hive_dates=False).to_arrow(),
+    "polars": of_polars,
     "duckdb": lambda folder: duckdb.sql(f"FROM '{folder}/**/*.parquet'").to_arrow_table(),
 }
 
@@ -107,6 +117,8 @@ def test_a_program_reads_the_names_types_and_values_of_the_lake(lake: Lake, read
 
 @pytest.mark.parametrize("table", TABLES)
 def test_pandas_opens_a_folder_without_options(lake: Lake, table: str) -> None:
+    import pandas as pd
+
     assert {*pd.read_parquet(lake.root / table).columns} == {*TABLES[table].schema.names, "timestamp"}
 
 

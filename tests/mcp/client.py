@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.real import missing
 
@@ -14,12 +14,13 @@ if importlib.util.find_spec("mcp") is None:
     missing("the package mcp is not installed: run 'make extras'")
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client
 
 from holderlake.mcp.sandbox import Bounds
-from holderlake.mcp.server import make_server
 from holderlake.mcp.spending import Spending
 from holderlake.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 COMMAND = (sys.executable, "-m", "pipelines.cli.main")
 
@@ -55,6 +56,10 @@ class Assistant:
 @contextmanager
 def assisting(warehouse: Warehouse, spending: Spending, seconds: float = 600.0) -> Iterator[Assistant]:
     """Serve a warehouse to a client, with a bound for the seconds of a query."""
+    from mcp import Client
+
+    from holderlake.mcp.server import make_server
+
     server = make_server(warehouse, spending, Bounds(seconds=seconds))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
         yield Assistant(portal, client)

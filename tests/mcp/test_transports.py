@@ -17,15 +17,17 @@ from tests.explorer.world import TIDE
 from tests.mcp.client import COMMAND  # it skips the module if the SDK is missing
 from tests.processes import PATIENCE, PIPE, start_holderlake
 
-from mcp import Client, StdioServerParameters, stdio_client  # isort: skip
-
 
 async def asked(transport: Any) -> Any:
+    from mcp import Client
+
     async with Client(transport) as client:
         return await client.call_tool("find_tokens", {"text": "tide"})
 
 
 def test_an_assistant_starts_the_server_as_a_program(home: Path) -> None:
+    from mcp import StdioServerParameters, stdio_client
+
     program, *arguments = COMMAND
     environment = {"HOLDERLAKE_HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     started = StdioServerParameters(command=program, args=[*arguments, "mcp"], env=environment)

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -363,6 +361,9 @@ def test_the_warehouse_of_a_home_opens_by_the_homes_folder(home: Path) -> None:
 
 
 def test_data_frames_keep_amounts_exact_and_whole_numbers_whole(frames: DataFrames) -> None:
+    import pandas as pd
+    import polars as pl
+
     sql = "SELECT amount, rank, is_cex, timestamp FROM holders_as_of(?) WHERE address = ? ORDER BY ALL"
     values = [INSTANTS[0], OTHER]
     in_pandas, in_polars, in_arrow = frames.pandas(sql, values), frames.polars(sql, values), frames.arrow(sql, values)

@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -267,6 +266,8 @@ def group(address: str, without_owner: str) -> tuple[str, int | None, str | None
 
 
 def begin(second: int, each: str) -> datetime:
+    import pandas as pd
+
     period = {"hour": "h", "day": "D", "week": "W", "month": "M"}[each]
     return pd.Timestamp(at(second)).to_period(period).start_time.to_pydatetime()
 
