@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,24 @@ def test_an_assistant_starts_the_server_as_a_program(home: Path) -> None:
     assert found.structured_content["rows"][0][1] == TIDE
 
 
-@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer right"}])
-def test_http_needs_the_token(home: Path, header: dict[str, str]) -> None:
+@pytest.fixture(scope="module")
+def address(home: Path) -> Iterator[str]:
+    """The address of a server that needs the token ``right``. It ends at an interrupt."""
     environment = os.environ | {"HOLDERLAKE_HOME": str(home), "HOLDERLAKE_MCP_TOKEN": "right"}
     with start_holderlake("mcp", "--http", "--port", "0", env=environment, stderr=PIPE) as process:
         assert process.stderr is not None
-        said = re.search(r"http://127\.0\.0\.1:\d+/mcp", process.stderr.readline())
-        assert said
-        message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-        accepted = {"Accept": "application/json, text/event-stream"}
-        status = httpx.post(said[0], json=message, headers=header | accepted, timeout=60).status_code
-        other = httpx.post(said[0], json=message, headers=header | accepted | {"Host": "evil.example"}, timeout=60)
+        match = re.search(r"http://127\.0\.0\.1:\d+/mcp", process.stderr.readline())
+        assert match
+        yield match[0]
         process.send_signal(signal.SIGINT)
         process.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer right"}])
+def test_http_needs_the_token(address: str, header: dict[str, str]) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    accepted = {"Accept": "application/json, text/event-stream"}
+    status = httpx.post(address, json=message, headers=header | accepted, timeout=PATIENCE).status_code
+    other = httpx.post(address, json=message, headers=header | accepted | {"Host": "evil.example"}, timeout=PATIENCE)
     assert (status == 401) == (header.get("Authorization") != "Bearer right")
     assert other.status_code >= 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -55,39 +56,47 @@ class World:
     wide_amount: int = 12345678901234567890123456789012345678901234567890
 
 
-def make_world(folder: Path) -> World:
-    """Return a small world in a new store, which the caller closes."""
-    made = World(Store(folder, Rules(time_window=3_600)))
-    made.store.add_tokens(
-        [
-            TokenInfo("eth", made.token, "Alpha", "ALP", 18, is_indexed=True),
-            TokenInfo("eth", made.young, "Young", "YNG", 18),
-            TokenInfo("eth", made.wide, "Wide", "WID", 18),
-            TokenInfo("eth", made.unsupported, "Rebasing", "REB", 18, unsupported="its balances rebase"),
-            TokenInfo(made.strange_chain, made.token, "Elsewhere", "ELS", 18),
-        ]
-    )
-    made.store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
-    made.store.add_transfers(_transfers(made), "test")
-    made.store.add_transfers(_item_transfers(made), "items")
-    lenient = replace(PRESETS["one-kind"], confidence=0.3)
-    find_entities(store_files(made.store), store_marks(made.store), lenient, folder / FOLDER)
-    return made
+def open_world(folder: Path) -> World:
+    """Open the world of a folder. The caller closes its store."""
+    return World(Store(folder, Rules(time_window=3_600)))
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made = make_world(tmp_path_factory.mktemp("store"))
+def world_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small world in a store that tests copy; finding its entities takes as long as a test."""
+    folder = tmp_path_factory.mktemp("world") / "store"
+    made = open_world(folder)
     with made.store:
-        yield made
+        made.store.add_tokens(
+            [
+                TokenInfo("eth", made.token, "Alpha", "ALP", 18, is_indexed=True),
+                TokenInfo("eth", made.young, "Young", "YNG", 18),
+                TokenInfo("eth", made.wide, "Wide", "WID", 18),
+                TokenInfo("eth", made.unsupported, "Rebasing", "REB", 18, unsupported="its balances rebase"),
+                TokenInfo(made.strange_chain, made.token, "Elsewhere", "ELS", 18),
+            ]
+        )
+        made.store.add_labels([Label(made.cex, "eth", "test", "Some Exchange", "some-exchange", is_cex=True)])
+        made.store.add_transfers(_transfers(made), "test")
+        made.store.add_transfers(_item_transfers(made), "items")
+        lenient = replace(PRESETS["one-kind"], confidence=0.3)
+        find_entities(store_files(made.store), store_marks(made.store), lenient, folder / FOLDER)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def world(world_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    opened = open_world(shutil.copytree(world_folder, tmp_path_factory.mktemp("shared world") / "store"))
+    with opened.store:
+        yield opened
 
 
 @pytest.fixture
-def own_world(tmp_path: Path) -> Iterator[World]:
+def own_world(world_folder: Path, tmp_path: Path) -> Iterator[World]:
     """A world that the test may change."""
-    made = make_world(tmp_path / "own-store")
-    with made.store:
-        yield made
+    opened = open_world(shutil.copytree(world_folder, tmp_path / "own-store"))
+    with opened.store:
+        yield opened
 
 
 def _transfers(world: World) -> pa.Table:
