@@ -19,7 +19,7 @@ from dagster import (
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key, newest_days
-from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.warehouse.warehouse import LoadReport
 from holderlake.workspace import Workspace
@@ -82,7 +82,7 @@ def warehouse_asset(
             report = workspace.warehouse.load(workspace.lake)
         context.log.info(load_text(report))
         publish_if_chosen(workspace, context.log.info)
-        partitions = context.partition_keys
+        partitions = keys_of_run(context)
         days = days_of(partitions)
         stored, plotted = stored_rows(workspace, days), newest_days(days)
         for partition, day in zip(partitions, days, strict=True):

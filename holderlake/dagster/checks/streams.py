@@ -26,7 +26,7 @@ from dagster import (
 
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.metadata.tables import asset_key
-from holderlake.dagster.partitions import days_of
+from holderlake.dagster.partitions import days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import Lake, Manifest
@@ -86,7 +86,7 @@ def stream_checks(
 def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:
     """Return the pairs of chain and day (YYYY-MM-DD) of a run's partitions; None if the run has no partitions."""
     step = context.op_execution_context
-    return days_of(step.partition_keys) if step.has_partition_key or step.has_partition_key_range else None
+    return days_of(keys_of_run(step)) if step.has_partition_key or step.has_partition_key_range else None
 
 
 def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckResult]) -> Iterator[AssetCheckResult]:
