@@ -139,7 +139,7 @@ def _table_spec(
     return AssetSpec(
         asset_key(table, key_prefix),
         deps=[asset_key(name, key_prefix) for name in deps],
-        description=f"**A row is {shape.row}.** {description}\n\nKey: {', '.join(shape.key)}.",
+        description=f"A row is {shape.row}. {description}\n\nKey: {', '.join(shape.key)}.",
         owners=OWNERS,
         group_name=stream.name,
         kinds={"api", "parquet"},

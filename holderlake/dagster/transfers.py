@@ -31,7 +31,7 @@ from holderlake.workspace import Workspace
 
 _WHOLE: Final = "whole day"
 _DESCRIPTION: Final = (
-    "**A chain's token transfers, from its nodes (JSON-RPC).** A day's blocks go into the engine's store, each once; "
+    "A chain's token transfers, from its nodes (JSON-RPC). A day's blocks go into the engine's store, each once; "
     "blocks that a reorganisation replaced are rolled back and read again. A day that has not ended, or whose last "
     "blocks are not final yet, is filled as far as possible, and its next run reads only the rest."
 )

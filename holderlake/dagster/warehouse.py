@@ -28,7 +28,7 @@ _PLOTTED_TOKENS: Final = 4
 """Most tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
 _LISTED: Final = 20
 _DESCRIPTION: Final = (
-    "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. A load is one "
+    "DuckDB, for analysts' SQL. All tables of the lake under the same names, with views and macros. A load is one "
     "transaction on a copy, which then replaces the file: readers never wait and never see half a load. "
     "Query it with `holderlake sql`."
 )
