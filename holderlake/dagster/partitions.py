@@ -21,6 +21,8 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
+from holderlake.settings import Settings
+
 FIRST_DAY: Final = date(2015, 7, 30)
 """The day of Ethereum's first block: no supported chain is older."""
 CHAIN: Final = "chain"
@@ -41,6 +43,20 @@ def chain_by_day(chains: Sequence[str] | None = None, start: date = FIRST_DAY) -
 
 
 CHAIN_BY_DAY: Final = chain_by_day()
+
+
+def first_day(settings: Settings, today: date) -> date:
+    """Return the first day of the partitions that Dagster shows: the setting ``schedule.start``, if there is one.
+
+    By default it is the day of the oldest partition in the lake's folder. It is never later than the days that the
+    sensor ``healing`` may repeat.
+    """
+    if settings.schedule.start is not None:
+        return max(FIRST_DAY, settings.schedule.start)
+    recent = today - timedelta(days=settings.healing.days)
+    names = [folder.name for folder in settings.lake_folder.glob("_manifests/chain=*/timestamp=*T*Z")]
+    oldest = min(names, default=f"timestamp={recent:%Y%m%d}")
+    return max(FIRST_DAY, min(recent, date.fromisoformat(oldest.removeprefix("timestamp=")[:8])))
 
 
 def partition_key(chain: str, instant: datetime) -> MultiPartitionKey:
