@@ -83,7 +83,11 @@ class Workspace:
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self.settings.warehouse, lambda: self.transfers(), self._books)  # noqa: PLW0108 - set later
+        return self.warehouse_at(self.settings.warehouse)
+
+    def warehouse_at(self, path: Path) -> Warehouse:
+        """Return the warehouse in a file. Its loads also read the ledger and the transfers of this workspace."""
+        return Warehouse(path, lambda: self.transfers(), self._books)  # noqa: PLW0108 - set later
 
     @cached_property
     def ledger(self) -> CreditLedger:

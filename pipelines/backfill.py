@@ -39,6 +39,7 @@ from holderlake.contract.times import parse_when
 from holderlake.dagster.assets import POOL
 from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
+from holderlake.dagster.checks.streams import tag_failed_requests
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import log_materialisations, newest_days
 from holderlake.dagster.metadata.versions import code_version, provenance
@@ -301,6 +302,8 @@ def _check(
     """
     for stream in STREAMS:
         days = filled.get(stream.name)
+        if days:
+            tag_failed_requests(context, workspace.lake, stream, days)
         for result in evaluate(workspace.lake, stream, days) if days else ():
             if not result.passed:
                 workspace.on_check(result)

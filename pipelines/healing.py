@@ -24,9 +24,17 @@ from dagster import (
 )
 
 from holderlake.alerts.delivery import has_unsent, notify
-from holderlake.alerts.notices import Notice, key_refused, partition_given_up, run_failed, schedule_parked
+from holderlake.alerts.notices import (
+    Notice,
+    key_refused,
+    partition_given_up,
+    requests_failed,
+    run_failed,
+    schedule_parked,
+)
 from holderlake.contract.times import from_unix
 from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
+from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
 from holderlake.dagster.failures import ERROR_TAG
 from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
@@ -154,12 +162,16 @@ def _notices_sensor() -> SensorDefinition:
         name="notices",
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Reports failed runs, a refused key and a parked schedule, to the log and the webhook.",
+        description="Reports failed runs and requests, a refused key, a parked schedule, to the log and the webhook.",
     )
     def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
         now = datetime.now(UTC)
         since = datetime.fromisoformat(context.cursor) - _OVERLAP if context.cursor else now
-        found = [*_failures(context.instance, workspace, since), *_parked(workspace)]
+        found = [
+            *_failures(context.instance, workspace, since),
+            *_failed_requests(context.instance, workspace, since),
+            *_parked(workspace),
+        ]
         context.update_cursor(now.isoformat())
         if not found and not has_unsent(workspace, now.replace(tzinfo=None)):
             return SkipReason("nothing failed")
@@ -240,6 +252,23 @@ def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) 
             yield key_refused(error, run.run_id, at)
         elif not will_repeat and not (is_parked and error in _CREDIT_ERRORS and run.job_name == INGEST):
             yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
+
+
+def _failed_requests(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
+    """Yield a notice for each run of this home that succeeded since a time with failed requests.
+
+    Repetitions by the sensor ``healing`` have none: it reports what it gives up.
+    """
+    for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.SUCCESS], updated_after=since)):
+        run = record.dagster_run
+        counts = {
+            tag.removeprefix(FAILED_REQUESTS_TAG): int(count)
+            for tag, count in run.tags.items()
+            if tag.startswith(FAILED_REQUESTS_TAG)
+        }
+        if counts and REPETITION_TAG not in run.tags and is_of_home(run, workspace.settings.home):
+            at = from_unix(int(record.end_time or since.timestamp()))
+            yield requests_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), counts, at)
 
 
 def _parked(workspace: Workspace) -> Iterator[Notice]:

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from assets.freshness import freshness
 from holderlake.alerts.delivery import deliver_alerts
+from holderlake.dagster.checks.freshness import FRESH
 from holderlake.dagster.failures import step_errors
 from holderlake.maintenance.retention import delete_expired, expired
 from holderlake.settings import Settings
@@ -83,7 +84,8 @@ def retention_job() -> None:
 def all_jobs(settings: Settings) -> list[Any]:
     """Return all jobs. The jobs ``transfers`` and ``follow`` are included only if the settings name nodes."""
     transfers, fresh = AssetSelection.assets(TRANSFERS), AssetSelection.checks(freshness)
-    everything = AssetSelection.all() - fresh
+    by_clock = AssetSelection.checks(*(key for key in freshness.check_keys if key.name == FRESH))
+    everything = AssetSelection.all() - by_clock
     ingest_job = define_asset_job(
         INGEST,
         selection=everything - transfers if settings.node_chains else everything,

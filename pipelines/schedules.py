@@ -75,6 +75,8 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
             yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
             return
         for day in due_days(tick, previous, chosen.offsets):
+            if chosen.excludes(day):
+                continue
             for chain in chains:
                 key = partition_key(chain, day)
                 # a day of several instants may have a run after each of them
@@ -109,7 +111,7 @@ def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
         tick = context.scheduled_execution_time.replace(tzinfo=None)
         record_transfers_tick(workspace, previous_tick(settings.schedule.cron, tick), tick)
         yesterday = tick - timedelta(days=1)
-        for chain in settings.node_chains:
+        for chain in () if settings.schedule.excludes(yesterday) else settings.node_chains:
             key = partition_key(chain, yesterday)
             yield RunRequest(run_key=f"transfers {key}", partition_key=key)
 

@@ -4,7 +4,6 @@ A sensor only looks and launches; the work is done by the job that it launches. 
 ``healing``.
 """
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,7 @@ from holderlake.contract.times import parse_when, utc_now
 from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
 from holderlake.ingest.stream import partition_of
-from holderlake.ingest.streams.chains import CHAINS, listed
+from holderlake.ingest.streams.chains import CHAINS, chain_ids
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL
@@ -82,8 +81,8 @@ def _chain_sensor() -> SensorDefinition:
         name="new_chains",
         minimum_interval_seconds=3_600,
         default_status=DefaultSensorStatus.STOPPED,
-        description="Adds a partition for each newly watched chain, and names those that you do not watch; costs "
-        "0.01 credit a day.",
+        description="Adds a partition for each newly watched chain, and names the provider's chains that you do not "
+        "watch, from today's answer of the asset chains. It sends no call.",
     )
     def new_chains(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SensorResult | SkipReason:
         watched = workspace.settings.watchlist
@@ -91,7 +90,9 @@ def _chain_sensor() -> SensorDefinition:
         if new := sorted(watched.keys() - known):
             by_chain: Any = CHAIN_BY_DAY.get_partitions_def_for_dimension(CHAIN)
             return SensorResult(dynamic_partitions_requests=[by_chain.build_add_request(new)])
-        chains = asyncio.run(_chains_of_provider(workspace))
+        chains = _chains_of_provider(workspace)
+        if chains is None:
+            return SkipReason("no run has fetched the provider's chains today")
         if others := [chain for chain in chains if chain not in watched]:
             return SkipReason(f"not watched: {', '.join(others)}; name tokens of a chain in the watchlist to watch it")
         return SkipReason(f"all {len(chains)} chains of the provider are watched")
@@ -99,11 +100,11 @@ def _chain_sensor() -> SensorDefinition:
     return new_chains
 
 
-async def _chains_of_provider(workspace: Workspace) -> list[str]:
-    partition = partition_of(workspace, "", workspace.now())
-    async with workspace.provider("sensor new_chains") as provider:
-        fetched = await provider.fetch(ChainsRequest(), CHAINS.archive_as_of(partition))
-    return listed(fetched)
+def _chains_of_provider(workspace: Workspace) -> list[str] | None:
+    """Return the chains in the archived answer of today; None if no run has fetched it yet."""
+    known_today = CHAINS.archive_as_of(partition_of(workspace, "", workspace.now()))
+    answer = workspace.archive.get(workspace.archive.key(workspace.provider_id, ChainsRequest(), known_today))
+    return None if answer is None else chain_ids(answer.raw, answer.fetched_at)
 
 
 def paused_sensor(settings: Settings) -> SensorDefinition:

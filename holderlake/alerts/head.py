@@ -16,7 +16,7 @@ import duckdb
 from holderlake.alerts.delivery import notify
 from holderlake.alerts.notices import Notice, alert_undone
 from holderlake.alerts.outbox import Outbox
-from holderlake.alerts.rules import HEAD, Alert, Span, Tokens, evaluate, tokens_of
+from holderlake.alerts.rules import BLOCK, HEAD, Alert, Span, Tokens, evaluate, tokens_of
 from holderlake.contract.requests import HoldersOptions, MapOptions
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import from_unix
@@ -55,12 +55,13 @@ class HeadAlerts:
         """Treat all tokens as changed at the next evaluation. Call it if the store may have changed without one."""
         self._versions = {}
 
-    def evaluate(self, since: int, at: int, *, is_reorganised: bool) -> int:
-        """Evaluate the rules as of ``at``, about what changed after ``since`` (unix seconds), and send new alerts.
+    def evaluate(self, since: int, at: int, block: int, undone_after: int | None) -> int:
+        """Evaluate the rules as of ``block``, about what changed after ``since``, and send new alerts.
 
-        Changes older than the setting ``alerts.max_age`` do not count. Return the number of new alerts. If the chain
-        was reorganised after ``since``, a notice follows for each alert that no longer holds. Raises ``EngineError``,
-        ``WarehouseError`` and ``SettingsError``.
+        ``at`` is the time of the block; times are unix seconds. Changes older than the setting ``alerts.max_age`` do
+        not count. Return the number of new alerts. If a reorganisation undid the blocks after ``undone_after``, a
+        notice follows for each of their alerts that no longer holds. Raises ``EngineError``, ``WarehouseError`` and
+        ``SettingsError``.
         """
         since = max(since, at - int(self._workspace.settings.alerts.max_age.total_seconds()))
         versions = {token: self._version(token) for token in self._tokens}
@@ -68,13 +69,20 @@ class HeadAlerts:
         alerts: list[Alert] = []
         if changed:
             self._fill(changed, from_unix(since), from_unix(at))
-            alerts = self._alerts(changed, from_unix(at))
-        undone = self._undone(alerts, changed, from_unix(since), from_unix(at)) if is_reorganised else []
+            alerts = self._alerts(changed, from_unix(at), block)
+        undone: list[Notice] = []
+        if undone_after is not None:
+            earlier = self._outbox.of_head(self._chain, from_unix(since), undone_after)
+            undone = _undone(earlier, alerts, changed, from_unix(at))
         report = notify(self._workspace, [*alerts, *undone])  # it also sends what is still to be sent
         self._versions = versions
         return len(report.new)
 
-    def _alerts(self, tokens: Sequence[str], at: datetime) -> list[Alert]:
+    @property
+    def _outbox(self) -> Outbox:
+        return Outbox(self._workspace.state(self._workspace.settings.alerts_book))
+
+    def _alerts(self, tokens: Sequence[str], at: datetime, block: int) -> list[Alert]:
         span = Span(at, at, interval_of(self._workspace.settings.schedule.cron))
         watched = {self._chain: tokens}
         found = (
@@ -82,15 +90,9 @@ class HeadAlerts:
             for name, rule in self._rules.items()
             for alert in evaluate(self._database, name, rule, _common(tokens_of(rule, watched), watched), span)
         )
-        return [replace(alert, occasion=f"{HEAD}{alert.occasion}") for alert in found]
-
-    def _undone(self, alerts: Sequence[Alert], tokens: Sequence[str], since: datetime, at: datetime) -> list[Notice]:
-        outbox = Outbox(self._workspace.state(self._workspace.settings.alerts_book))
-        holding = {(alert.name, alert.token_address, alert.subject) for alert in alerts}
         return [
-            alert_undone(earlier, at)
-            for earlier in outbox.of_head(self._chain, since)
-            if earlier.token_address in tokens and (earlier.name, earlier.token_address, earlier.subject) not in holding
+            replace(alert, occasion=f"{HEAD}{alert.occasion}", evidence={**alert.evidence, BLOCK: block})
+            for alert in found
         ]
 
     def _fill(self, tokens: Sequence[str], since: datetime, at: datetime) -> None:
@@ -115,6 +117,16 @@ class HeadAlerts:
             listed = [(family, self._chain, as_of, token) for token, as_of in sorted(answered)]
             database.executemany("INSERT INTO coverage (family, chain, timestamp, subject) VALUES (?, ?, ?, ?)", listed)
         database.execute("CHECKPOINT")  # otherwise deleted rows stay in memory
+
+
+def _undone(earlier: Sequence[Alert], alerts: Sequence[Alert], tokens: Sequence[str], at: datetime) -> list[Notice]:
+    """Return a notice for each of the ``earlier`` alerts about ``tokens`` that is not in ``alerts`` any more."""
+    holding = {(alert.name, alert.token_address, alert.subject) for alert in alerts}
+    return [
+        alert_undone(alert, at)
+        for alert in earlier
+        if alert.token_address in tokens and (alert.name, alert.token_address, alert.subject) not in holding
+    ]
 
 
 def _common(some: Tokens, others: Tokens) -> Tokens:

@@ -1,23 +1,24 @@
-"""Notices about the pipeline itself: a run failed, a partition was given up, the schedule waits, a key was refused,
-a reorganisation undid an alert.
+"""Notices about the pipeline itself: a run or requests failed, a partition was given up, the schedule waits, a key was
+refused, a reorganisation undid an alert.
 
 A notice is an alert without a rule of the settings. It goes through the same outbox, to the log and to the webhook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
 from holderlake.alerts.rules import Alert
 
 RUN_FAILED: Final = "run_failed"
+REQUESTS_FAILED: Final = "requests_failed"
 PARTITION_GIVEN_UP: Final = "partition_given_up"
 SCHEDULE_PARKED: Final = "schedule_parked"
 KEY_REFUSED: Final = "key_refused"
 ALERT_UNDONE: Final = "alert_undone"
-NOTICES: Final = (RUN_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED, ALERT_UNDONE)
+NOTICES: Final = (RUN_FAILED, REQUESTS_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED, ALERT_UNDONE)
 """The kinds of notices."""
 
 
@@ -39,6 +40,15 @@ def run_failed(run_id: str, job: str, partition: str | None, error: str | None, 
     reason = f" ({error})" if error else ""
     evidence = {"run_id": run_id, "job": job, "partition": partition, "error": error}
     return _notice(RUN_FAILED, f"the run {run_id} of {job}{place} failed{reason}", run_id, at, evidence)
+
+
+def requests_failed(run_id: str, job: str, partition: str | None, failed: Mapping[str, int], at: datetime) -> Notice:
+    """Return the notice about a run that succeeded with failed requests: their number by stream, in ``failed``."""
+    place = f" for {partition.replace('|', ' ')}" if partition else ""
+    counts = ", ".join(f"{count:,} of {name}" for name, count in sorted(failed.items()))
+    evidence = {"run_id": run_id, "job": job, "partition": partition, "failed": dict(failed)}
+    text = f"requests of the run {run_id} of {job}{place} failed: {counts}; the other rows are in the lake"
+    return _notice(REQUESTS_FAILED, text, run_id, at, evidence)
 
 
 def partition_given_up(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from holderlake.alerts.notices import NOTICES, Notice
-from holderlake.alerts.rules import HEAD, Alert
+from holderlake.alerts.rules import BLOCK, HEAD, Alert
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.storage.owners import leased
 from holderlake.storage.state import State, StateConnection, Where, open_state
@@ -87,7 +87,7 @@ ORDER BY id
 """
 _OF_HEAD: Final = f"""
 SELECT {_COLUMNS}, found_at FROM alerts
-WHERE chain = ? AND timestamp > ? AND substr(occasion, 1, {len(HEAD)}) = '{HEAD}'
+WHERE chain = ? AND timestamp >= ? AND substr(occasion, 1, {len(HEAD)}) = '{HEAD}'
 ORDER BY id
 """
 _REPORTED: Final = f"""
@@ -191,13 +191,17 @@ class Outbox:
             rows = db.execute(_NOTICES, [since.isoformat(), *NOTICES]).fetchall()
         return [_due((*row, "", 0)).alert for row in rows]
 
-    def of_head(self, chain: str, after: datetime) -> list[Alert]:
-        """Return the alerts that were found at the head of a chain as of instants after ``after``, oldest first."""
+    def of_head(self, chain: str, since: datetime, after: int) -> list[Alert]:
+        """Return the alerts that were found at the head of a chain as of blocks after ``after``, oldest first.
+
+        ``since`` is the earliest time of these blocks. Several blocks may have the same time.
+        """
         if not self.exists:
             return []
         with self._db.transaction() as db:
-            rows = db.execute(_OF_HEAD, [chain, after.isoformat()]).fetchall()
-        return [_due((*row, "", 0)).alert for row in rows]
+            rows = db.execute(_OF_HEAD, [chain, since.isoformat()]).fetchall()
+        alerts = [_due((*row, "", 0)).alert for row in rows]
+        return [alert for alert in alerts if alert.evidence[BLOCK] > after]
 
     def begin(self, due: Due, now: datetime) -> None:
         """Record an attempt to send, before the caller makes it."""

@@ -36,6 +36,8 @@ TABLE_OF: Final = {
 
 HEAD: Final = "head "
 """Beginning of the occasion of an alert that was found at the head of a chain."""
+BLOCK: Final = "block"
+"""Key of the evidence of such an alert: the number of the newest block."""
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 _SENTENCES: Final = {
     "cluster_share": "a cluster around {subject} holds {measured:.2%} of the supply (more than {threshold:.2%})",

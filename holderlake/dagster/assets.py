@@ -34,7 +34,7 @@ from holderlake.dagster.metadata.tables import (
     table_metadata,
 )
 from holderlake.dagster.metadata.versions import chosen_version, code_version, provenance
-from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.healing.parked import parking
@@ -82,10 +82,11 @@ def stream_asset(
     )
     def materialise(context: AssetExecutionContext, config: IngestConfig) -> Iterator[MaterializeResult[Any]]:
         workspace: Workspace = getattr(context.resources, resource)
+        partitions = keys_of_run(context)
+        days = days_of(partitions)
         with step_errors(context.op_execution_context, explain=parking(workspace)):
-            results = by_day(_ingest(context, stream, config, workspace, key_prefix))
-        partitions = context.partition_keys
-        days, plotted = days_of(partitions), newest_days(results)
+            results = by_day(_ingest(context, stream, days, config, workspace, key_prefix))
+        plotted = newest_days(results)
         for table in stream.tables:
             key = asset_key(table, key_prefix)
             for partition, day in zip(partitions, days, strict=True):
@@ -138,7 +139,7 @@ def _table_spec(
     return AssetSpec(
         asset_key(table, key_prefix),
         deps=[asset_key(name, key_prefix) for name in deps],
-        description=f"**A row is {shape.row}.** {description}\n\nKey: {', '.join(shape.key)}.",
+        description=f"A row is {shape.row}. {description}\n\nKey: {', '.join(shape.key)}.",
         owners=OWNERS,
         group_name=stream.name,
         kinds={"api", "parquet"},
@@ -149,15 +150,16 @@ def _table_spec(
 def _ingest(
     context: AssetExecutionContext,
     stream: Stream,
+    days: Sequence[tuple[str, str]],
     config: IngestConfig,
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> list[PartitionResult]:
-    """Ingest the run's partitions, and return their results.
+    """Ingest the run's ``days`` (pairs of chain and day), and return the results of their partitions.
 
     If an error stops the ingest, the days that are complete are logged as materialised, and the error is raised.
     """
-    instants = _instants_by_chain(config, workspace, days_of(context.partition_keys))
+    instants = _instants_by_chain(config, workspace, days)
     streams = sum(context.job_def.has_node_named("__".join([*key_prefix, name])) for name in FAMILY_TABLES)
     prepare(workspace, context.run.run_id, instants, streams, every_byte=True)
     since = refresh_start(context.instance, context.run.run_id) if config.refresh else None

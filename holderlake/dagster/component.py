@@ -102,6 +102,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
             f"{name}_ingest",
             selection=dg.AssetSelection.assets(*(key for one in assets for key in one.keys)),
             partitions_def=days,
+            executor_def=dg.in_process_executor,  # a process for each step takes longer to start than most steps take
         )
         return dg.Definitions(
             assets=assets,

@@ -7,21 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Any, Final
 
 from dagster import (
+    AssetExecutionContext,
     DailyPartitionsDefinition,
     DynamicPartitionsDefinition,
+    Failure,
     MultiPartitionKey,
     MultiPartitionsDefinition,
+    OpExecutionContext,
     StaticPartitionsDefinition,
     TimeWindowPartitionsDefinition,
 )
+
+from holderlake.settings import Settings
 
 FIRST_DAY: Final = date(2015, 7, 30)
 """The day of Ethereum's first block: no supported chain is older."""
 CHAIN: Final = "chain"
 DAY: Final = "date"
+RANGE_TAGS: Final = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+"""Run tags with the first and the last key of a run's range of partitions."""
+_DIMENSION_TAGS: Final = (f"dagster/partition/{CHAIN}", f"dagster/partition/{DAY}")
 
 
 def chain_by_day(chains: Sequence[str] | None = None, start: date = FIRST_DAY) -> MultiPartitionsDefinition:
@@ -37,11 +45,48 @@ def chain_by_day(chains: Sequence[str] | None = None, start: date = FIRST_DAY) -
 CHAIN_BY_DAY: Final = chain_by_day()
 
 
+def first_day(settings: Settings, today: date) -> date:
+    """Return the first day of the partitions that Dagster shows: the setting ``schedule.start``, if there is one.
+
+    By default it is the day of the oldest partition in the lake's folder. It is never later than the days that the
+    sensor ``healing`` may repeat.
+    """
+    if settings.schedule.start is not None:
+        return max(FIRST_DAY, settings.schedule.start)
+    recent = today - timedelta(days=settings.healing.days)
+    names = [folder.name for folder in settings.lake_folder.glob("_manifests/chain=*/timestamp=*T*Z")]
+    oldest = min(names, default=f"timestamp={recent:%Y%m%d}")
+    return max(FIRST_DAY, min(recent, date.fromisoformat(oldest.removeprefix("timestamp=")[:8])))
+
+
 def partition_key(chain: str, instant: datetime) -> MultiPartitionKey:
     """Return the key of an instant's partition. Raises ``ValueError`` for an instant before the first day."""
     if instant.date() < FIRST_DAY:
         raise ValueError(f"{instant:%Y-%m-%d} is before the first partition, {FIRST_DAY}; choose a later instant")
     return MultiPartitionKey({CHAIN: chain, DAY: f"{instant:%Y-%m-%d}"})
+
+
+def keys_of_run(context: AssetExecutionContext | OpExecutionContext) -> list[str]:
+    """Return the partition keys of a run. Raises ``Failure`` if they do not match the run's range tags.
+
+    A backfill of a job page gives each run of a range the dimension tags of the backfill's first partition (Dagster
+    1.13), and Dagster then takes the run for one of that partition. So this removes these tags from the run in this
+    process, by which Dagster also logs the right partitions as materialised.
+    """
+    tags: Any = context.run.tags  # Dagster reads this dictionary again for each event
+    start, end = (tags.get(tag) for tag in RANGE_TAGS)
+    if start is None or end is None:
+        return list(context.partition_keys)
+    for tag in _DIMENSION_TAGS:
+        tags.pop(tag, None)
+    keys = list(context.partition_keys)
+    if days_of([keys[0], keys[-1]]) != days_of([start, end]):
+        raise Failure(
+            f"the run has the partitions {keys[0]} to {keys[-1]}, but its tags name {start} to {end}; nothing was "
+            "fetched. Use the job 'backfill' for these days",
+            allow_retries=False,
+        )
+    return keys
 
 
 def days_of(keys: Iterable[str]) -> list[tuple[str, str]]:

@@ -58,7 +58,10 @@ class WarehouseResource(ConfigurableResource):  # type: ignore[type-arg] # its v
     path: str = Field(description="DuckDB file of the warehouse")
 
     def open(self) -> Warehouse:
-        """Return the warehouse; `open().query(sql)` is an Arrow table."""
+        """Return the warehouse for queries; `open().query(sql)` is an Arrow table.
+
+        To load it, use the warehouse of a workspace, which also reads the ledger and the transfers.
+        """
         return Warehouse(Path(self.path))
 
 
@@ -104,7 +107,7 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
         workspace = make_workspace(self._settings())
         if not self.lake.url:
             workspace.lake = self.lake.open()
-        workspace.warehouse = self.warehouse.open()
+        workspace.warehouse = workspace.warehouse_at(Path(self.warehouse.path))
         return workspace
 
     def _settings(self) -> Settings:

@@ -24,14 +24,14 @@ from dagster import (
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key
-from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, partition_key
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run, partition_key
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 
 _WHOLE: Final = "whole day"
 _DESCRIPTION: Final = (
-    "**A chain's token transfers, from its nodes (JSON-RPC).** A day's blocks go into the engine's store, each once; "
+    "A chain's token transfers, from its nodes (JSON-RPC). A day's blocks go into the engine's store, each once; "
     "blocks that a reorganisation replaced are rolled back and read again. A day that has not ended, or whose last "
     "blocks are not final yet, is filled as far as possible, and its next run reads only the rest."
 )
@@ -52,7 +52,7 @@ def transfers_asset(
         backfill_policy=BackfillPolicy.single_run(),
     )
     def transfers(context: AssetExecutionContext, workspace: ResourceParam[Workspace]) -> MaterializeResult[Any]:
-        partitions = context.partition_keys
+        partitions = keys_of_run(context)
         reports: dict[str, DayReport] = {}
         with step_errors(context.op_execution_context):
             try:

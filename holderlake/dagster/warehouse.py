@@ -19,7 +19,7 @@ from dagster import (
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key, newest_days
-from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of
+from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.warehouse.warehouse import LoadReport
 from holderlake.workspace import Workspace
@@ -28,7 +28,7 @@ _PLOTTED_TOKENS: Final = 4
 """Most tokens whose history is plotted in a partition's metadata. Each plot takes about 0.25 seconds."""
 _LISTED: Final = 20
 _DESCRIPTION: Final = (
-    "**DuckDB, for analysts' SQL.** All tables of the lake under the same names, with views and macros. A load is one "
+    "DuckDB, for analysts' SQL. All tables of the lake under the same names, with views and macros. A load is one "
     "transaction on a copy, which then replaces the file: readers never wait and never see half a load. "
     "Query it with `holderlake sql`."
 )
@@ -82,7 +82,7 @@ def warehouse_asset(
             report = workspace.warehouse.load(workspace.lake)
         context.log.info(load_text(report))
         publish_if_chosen(workspace, context.log.info)
-        partitions = context.partition_keys
+        partitions = keys_of_run(context)
         days = days_of(partitions)
         stored, plotted = stored_rows(workspace, days), newest_days(days)
         for partition, day in zip(partitions, days, strict=True):

@@ -73,10 +73,18 @@ def _record(
 
 
 def expected(workspace: Workspace, folder: str = _DAILY) -> Expected | None:
-    """Return the recorded instants; None before the schedule's first tick, or if the record is damaged."""
+    """Return the recorded instants since ``schedule.start``.
+
+    None before the schedule's first tick, or if the record is damaged.
+    """
+    excludes = workspace.settings.schedule.excludes
     for content in _documents(workspace, folder).all():
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            return msgspec.json.decode(content, type=Expected)
+            record = msgspec.json.decode(content, type=Expected)
+            instants = {
+                chain: [when for when in instants if not excludes(when)] for chain, instants in record.instants.items()
+            }
+            return Expected(record.until, instants)
     return None
 
 

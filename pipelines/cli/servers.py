@@ -75,6 +75,8 @@ def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machin
     prepare_dagster_home(shared.settings().dagster_home)
     workspace = Path(__file__).parents[2] / "workspace.yaml"
     dagster = str(Path(sys.executable).with_name("dagster"))
+    # Dagster's own advice to use 'dg dev', which needs another package
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
     where = ["--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
     os.execv(dagster, [dagster, "dev", *where])  # noqa: S606 - replace this process by Dagster's command
 

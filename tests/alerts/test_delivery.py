@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from holderlake.alerts.delivery import deliver_alerts, evaluate_rules
 from holderlake.alerts.outbox import Outbox
+from holderlake.alerts.rules import BLOCK, HEAD, Alert
 from holderlake.contract.times import utc_now
 from holderlake.settings import Settings, SettingsError, load_settings
 from holderlake.workspace import Endpoint, Workspace
@@ -346,3 +347,13 @@ def test_another_file_may_hold_the_webhook(tmp_path: Path, monkeypatch: pytest.M
 def test_invalid_rules_are_refused(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Settings(alerts={"rules": {"mine": rule}})
+
+
+def test_alerts_after_a_block_are_found_by_its_number(tmp_path: Path) -> None:
+    outbox, at = Outbox(tmp_path / "alerts.sqlite"), datetime(2026, 5, 1)
+    alerts = [
+        Alert("newcomers", "new_top_holder", "eth", TOKEN, at, f"0x{block}", f"{HEAD}{at}", 1.0, 5.0, {BLOCK: block})
+        for block in (7, 8)
+    ]
+    outbox.add(alerts, ["log"], at)
+    assert outbox.of_head("eth", at, 7) == alerts[1:]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from dagster import DagsterInstance, DagsterRunStatus, SkipReason, build_sensor_context, job, op
+from dagster import AssetCheckSeverity, DagsterInstance, DagsterRunStatus, SkipReason, build_sensor_context, job, op
 
 from holderlake.contract.times import utc_now
+from holderlake.dagster.checks.streams import REQUESTS
 from holderlake.dagster.failures import ERROR_TAG
+from holderlake.healing.expected import record_tick
 from holderlake.healing.parked import parking
 from holderlake.provider.errors import CreditsExhausted
 from holderlake.workspace import Workspace
@@ -127,3 +129,28 @@ def test_failures_before_the_first_tick_are_not_reported(workspace: Workspace, i
     with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
         assert sensor(context).skip_message == "nothing failed"  # type: ignore[union-attr]
         assert context.cursor is not None
+
+
+def test_failed_requests_are_red_at_once_and_reported(
+    make_workspace: MakeWorkspace, receiver: Receiver, instance: DagsterInstance
+) -> None:
+    known, unknown = make_workspace().settings.watchlist["solana"][0], "So11111111111111111111111111111111111111112"
+    workspace = make_workspace(watchlist={"solana": [known, unknown]}, alerts={"webhook": receiver.url, "attempts": 1})
+    instance.add_dynamic_partitions("chain", ["solana"])
+    tick = datetime(2026, 6, 1)
+    record_tick(workspace, tick - timedelta(days=1), tick)
+    job = build_defs(workspace).resolve_job_def("ingest")
+    ended = job.execute_in_process(instance=instance, partition_key="solana|2026-06-01")
+    failed = {
+        (check.check_name, check.asset_key.to_user_string(), check.severity)
+        for check in ended.get_asset_check_evaluations()
+        if not check.passed
+    }
+    assert {one for one in failed if one[0] == REQUESTS} >= {(REQUESTS, "tokens", AssetCheckSeverity.ERROR)}
+    _tick(workspace, instance)
+    (text,) = [post.content["text"] for post in receiver.posts]
+    assert text.startswith(
+        f"requests_failed: requests of the run {ended.run_id} of ingest for solana 2026-06-01 failed: "
+    )
+    assert " 1 of tokens" in text
+    assert {name for name, _, _ in failed if name == "is_complete"} == set()  # the token is unknown: nothing to repeat

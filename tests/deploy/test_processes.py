@@ -103,6 +103,49 @@ def state(port: int, run: str) -> dict[str, Any]:
     return dict(graphql(port, STATE, run=run)["runOrError"])
 
 
+PARTITIONS: Final = [f"{chain}|{day}" for chain in ("base", "eth") for day in DAYS]
+BACKFILL: Final = """
+mutation($parameters: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $parameters) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
+  }
+}
+"""
+BACKFILL_STATE: Final = """
+query($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }
+"""
+PAGES: Final = {
+    "job": {
+        "selector": {
+            "partitionSetName": "ingest_partition_set",
+            "repositorySelector": {name: value for name, value in JOB.items() if name != "jobName"},
+        }
+    },
+    "lineage": {"assetSelection": [{"path": ["chains"]}, {"path": ["tokens"]}]},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", PAGES)
+def test_a_backfill_of_a_page_fetches_every_partition(
+    page: str, environment: dict[str, str], dagster_home: Path, tmp_path: Path
+) -> None:
+    with DagsterInstance.from_config(str(dagster_home)) as instance:
+        instance.add_dynamic_partitions("chain", ["base", "eth"])
+        with stack(environment | {"DAGSTER_HOME": str(dagster_home)}, tmp_path) as port:
+            parameters = PAGES[page] | {"partitionNames": PARTITIONS}
+            launched = graphql(port, BACKFILL, parameters=parameters)["launchPartitionBackfill"]
+            wait_until(lambda: backfill_state(port, launched["backfillId"]) not in ("REQUESTED", "COMPLETING"))
+            assert backfill_state(port, launched["backfillId"]) == "COMPLETED_SUCCESS"
+        lake = Lake(tmp_path / "home" / "lake")
+        assert {f"{one.chain}|{one.as_of:%Y-%m-%d}" for one in lake.manifests("chains")} == set(PARTITIONS)
+        assert instance.get_materialized_partitions(AssetKey("chains")) == set(PARTITIONS)
+
+
+def backfill_state(port: int, backfill: str) -> str:
+    return str(graphql(port, BACKFILL_STATE, id=backfill)["partitionBackfillOrError"]["status"])
+
+
 @contextmanager
 def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
     """Run a code server, a webserver and a daemon without our event log; yield the webserver's port."""
@@ -115,6 +158,7 @@ def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
         "HOLDERLAKE_HOME": str(folder / "home"),
         "HOLDERLAKE_WATCHLIST": f'{{"eth": ["{TOKEN}"]}}',
         "HOLDERLAKE_CODE_HOST": "127.0.0.1",
+        "HOLDERLAKE_SCHEDULE__START": DAYS[0],
         "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
     }
     with ExitStack() as running:

@@ -91,8 +91,9 @@ def test_alerts_and_undone_rows_follow_the_head(anvil: Anvil, tmp_path: Path) ->
         process = start_holderlake(*arguments, env=environment(tmp_path) | own, stdout=PIPE, stderr=PIPE)
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["added"] == 1
+        at = anvil.block_time(anvil.mine())
         before = anvil.rpc("evm_snapshot")
-        anvil.mine([call("Coin", coin, "mint", second, 5)])
+        anvil.mine([call("Coin", coin, "mint", second, 5)], at)  # in the second of the last block that stays
         wait_until(lambda: len(receiver.posts) == 1)
         assert anvil.rpc("evm_revert", before)
         anvil.mine([call("Coin", coin, "mint", first, 1)])

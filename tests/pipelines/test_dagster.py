@@ -32,6 +32,7 @@ from holderlake.contract.times import utc_now
 from holderlake.dagster.event_log import FastEventLogStorage
 from holderlake.dagster.partitions import CHAIN_BY_DAY, DAY, FIRST_DAY, partition_key, previous_tick
 from holderlake.errors import RunFailed
+from holderlake.ingest.streams.chains import CHAINS
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.settings.sections.schedule import Schedule
 from holderlake.workspace import Workspace
@@ -39,6 +40,7 @@ from pipelines.definitions import build_defs
 from pipelines.runs import fill, ingest_day
 from pipelines.schedules import due_days
 from tests.filling import MakeWorkspace
+from tests.filling import fill as fill_partition
 from tests.real import missing
 
 ROOT = Path(__file__).parents[2]
@@ -271,7 +273,14 @@ def test_the_sensor_adds_watched_chains_and_only_names_the_others(
     with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
         skipped = sensor(context)
     assert isinstance(skipped, SkipReason)
+    assert skipped.skip_message == "no run has fetched the provider's chains today"
+    fill_partition(workspace, CHAINS, "solana", utc_now().replace(microsecond=0))
+    spent = workspace.ledger.totals().spent
+    with build_sensor_context(instance=instance, resources={"workspace": workspace}) as context:
+        skipped = sensor(context)
+    assert isinstance(skipped, SkipReason)
     assert "arc" in str(skipped.skip_message)
+    assert workspace.ledger.totals().spent == spent
     assert instance.get_dynamic_partitions("chain") == ["solana"]
 
 

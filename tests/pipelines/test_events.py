@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterInstance
+from dagster import AssetKey, DagsterInstance, MultiPartitionsDefinition
 
 from holderlake.contract.tables import TABLES
+from holderlake.dagster.partitions import partition_key
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from pipelines.runs import fill
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
+from tests.filling import MakeWorkspace
 
 FIRST = datetime(2026, 6, 1)
 DAYS = [f"2026-06-0{day}" for day in (1, 2, 3)]
@@ -34,6 +36,33 @@ def _range_run(workspace: Workspace, instance: DagsterInstance) -> None:
 
 def _backfill(workspace: Workspace, instance: DagsterInstance) -> None:
     fill(workspace, instance, ["solana"], [FIRST + timedelta(days=day) for day in range(3)])
+
+
+def _job_backfill(workspace: Workspace, instance: DagsterInstance) -> bool:
+    """Run the asset ``chains`` with the tags that a backfill of a job page gives; return whether it succeeded."""
+    instance.add_dynamic_partitions("chain", ["base", "solana"])
+    of_first = {"dagster/partition/chain": "base", "dagster/partition/date": "2026-05-01"}
+    ends = {"start": "solana|2026-06-01", "end": "solana|2026-06-02"}
+    tags = of_first | {f"dagster/asset_partition_range_{name}": key for name, key in ends.items()}
+    job, chosen = build_defs(workspace).resolve_job_def("ingest"), [AssetKey("chains")]
+    return job.execute_in_process(instance=instance, tags=tags, asset_selection=chosen, raise_on_error=False).success
+
+
+def test_a_run_of_a_job_backfill_fetches_its_range(make_workspace: MakeWorkspace, instance: DagsterInstance) -> None:
+    workspace = make_workspace()
+    assert _job_backfill(workspace, instance)
+    days = {"solana|2026-06-01", "solana|2026-06-02"}
+    assert instance.get_materialized_partitions(AssetKey("chains")) == days
+    assert {f"{one.chain}|{one.as_of:%Y-%m-%d}" for one in workspace.lake.manifests()} == days
+
+
+def test_a_run_fails_if_dagster_cuts_its_range(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, first = make_workspace(), partition_key("solana", FIRST)
+    monkeypatch.setattr(MultiPartitionsDefinition, "get_partition_keys_in_range", lambda _, __: [first])
+    assert not _job_backfill(workspace, instance)
+    assert not list(workspace.lake.manifests())
 
 
 def _metadata(instance: DagsterInstance, table: str) -> Metadata:

@@ -3,7 +3,7 @@
 They examine all watched chains, not only those of the run, so that a chain without new data is always reported.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from dagster import (
 
 from holderlake.contract.chains import from_first_day
 from holderlake.dagster.attempts import attempts_of, last_results
-from holderlake.dagster.checks.streams import selected
+from holderlake.dagster.checks.streams import days_of_run, selected
 from holderlake.dagster.metadata.tables import asset_key
 from holderlake.healing.expected import expected
 from holderlake.healing.missing import MissingDay, missing_days
@@ -32,11 +32,11 @@ FRESH: Final = "is_fresh"
 COMPLETE: Final = "is_complete"
 _DESCRIPTIONS: Final = {
     FRESH: "The newest answers of each watched chain are at most one interval of the schedule and 12 h old.",
-    COMPLETE: "The lake has the data of every scheduled instant of each chain, once it is two hours old.",
+    COMPLETE: "The lake has the data of each chain's scheduled instants: those of the run, and those two hours old.",
 }
 _GRACE: Final = timedelta(hours=12)
 _TIME_TO_FETCH: Final = timedelta(hours=2)
-"""Age from which a missing instant fails the check. A younger one may still be fetched by its run."""
+"""Age from which a missing instant of another run fails the check. A younger one may still be fetched by its run."""
 _LISTED: Final = 10
 
 
@@ -61,7 +61,8 @@ def freshness_checks(
     def results(context: AssetCheckExecutionContext, workspace: Workspace) -> Iterator[AssetCheckResult]:
         oldest = workspace.now() - interval_of(workspace.settings.schedule.cron) - _GRACE
         is_completeness_wanted = any(key.name == COMPLETE for key in context.selected_asset_check_keys)
-        missing = _missing(workspace, context.instance, job) if is_completeness_wanted else None
+        days = set(days_of_run(context) or ())
+        missing = _missing(workspace, context.instance, job, days) if is_completeness_wanted else None
         for stream in streams:
             yield _freshness(workspace, stream, oldest, key_prefix)
             yield _completeness(workspace, stream, missing, key_prefix)
@@ -120,11 +121,20 @@ def _completeness(
     )
 
 
-def _missing(workspace: Workspace, instance: DagsterInstance, job: str) -> list[MissingDay] | None:
+def _missing(
+    workspace: Workspace, instance: DagsterInstance, job: str, of_run: Collection[tuple[str, str]]
+) -> list[MissingDay] | None:
+    """Return the scheduled days with missing data; None before the schedule's first tick.
+
+    ``of_run`` are the pairs of chain and day (YYYY-MM-DD) that the run has just fetched.
+    """
     asked, until = expected(workspace), workspace.now() - _TIME_TO_FETCH
     if asked is None:
         return None
-    due = {chain: [when for when in instants if when <= until] for chain, instants in asked.instants.items()}
+    due = {
+        chain: [when for when in instants if when <= until or (chain, f"{when:%Y-%m-%d}") in of_run]
+        for chain, instants in asked.instants.items()
+    }
     days = {(chain, when.date()) for chain, instants in due.items() for when in instants}
     return missing_days(workspace, due, last_results(attempts_of(instance, job, days)), set(), with_credits=False)
 
@@ -144,6 +154,6 @@ def _result(
         passed=passed,
         check_name=name,
         asset_key=asset_key(stream.tables[0], key_prefix),
-        severity=AssetCheckSeverity.WARN,
+        severity=AssetCheckSeverity.ERROR if name == COMPLETE else AssetCheckSeverity.WARN,
         metadata=metadata,
     )

@@ -1,7 +1,7 @@
-"""Asset checks of a stream's tables: the rules of ``rules.sql``, and the row counts of the manifests.
+"""Asset checks of a stream's tables: failed requests, the rules of ``rules.sql``, and the row counts of the manifests.
 
-Both examine the partitions of the run. A failed rule does not block the load of the warehouse, so that one token with
-odd data does not hold back the others. A file with another number of rows than its manifest blocks the load.
+They examine the partitions of the run. A failed request or rule does not block the load of the warehouse, so that one
+token with odd data does not hold back the others. A file with another number of rows than its manifest blocks the load.
 """
 
 import re
@@ -21,18 +21,23 @@ from dagster import (
     AssetChecksDefinition,
     AssetCheckSpec,
     MetadataValue,
+    OpExecutionContext,
     multi_asset_check,
 )
 
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.metadata.tables import asset_key
-from holderlake.dagster.partitions import days_of
+from holderlake.dagster.partitions import days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
+from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import Stream
-from holderlake.lake.lake import Lake, Manifest
+from holderlake.lake.lake import FAILURES, Lake, Manifest
 from holderlake.warehouse.schema import files_sql
 from holderlake.workspace import Workspace
 
+REQUESTS: Final = "requests_succeeded"
+FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
+"""Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
 _COUNTS: Final = "rows_are_those_of_the_manifest"
 _LISTED: Final = 10
 _MEMORY: Final = "256MB"
@@ -78,7 +83,10 @@ def stream_checks(
     )
     def check(context: AssetCheckExecutionContext) -> Iterator[AssetCheckResult]:
         workspace: Workspace = getattr(context.resources, resource)
-        yield from selected(context, as_results(evaluate(workspace.lake, stream, days_of_run(context), key_prefix)))
+        days = days_of_run(context)
+        if days is not None:
+            tag_failed_requests(context.op_execution_context, workspace.lake, stream, days)
+        yield from selected(context, as_results(evaluate(workspace.lake, stream, days, key_prefix)))
 
     return check
 
@@ -86,7 +94,7 @@ def stream_checks(
 def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | None:
     """Return the pairs of chain and day (YYYY-MM-DD) of a run's partitions; None if the run has no partitions."""
     step = context.op_execution_context
-    return days_of(step.partition_keys) if step.has_partition_key or step.has_partition_key_range else None
+    return days_of(keys_of_run(step)) if step.has_partition_key or step.has_partition_key_range else None
 
 
 def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckResult]) -> Iterator[AssetCheckResult]:
@@ -117,10 +125,7 @@ def evaluate(
     ``days`` are pairs of chain and day; None means the whole lake. Rules are evaluated on intact files only; for a
     damaged file, the check of row counts fails.
     """
-    chosen = set(days) if days is not None else None
-    manifests = [
-        one for one in lake.manifests(stream.name) if chosen is None or (one.chain, f"{one.as_of:%Y-%m-%d}") in chosen
-    ]
+    manifests = _manifests(lake, stream, days)
     wrong_counts = {table: files_with_wrong_counts(lake, manifests, table) for table in stream.tables}
     intact = [one for one in manifests if not any(one.commit in wrong for wrong in wrong_counts.values())]
     tables = {name: _files(lake, intact, name) for name in stream.tables}
@@ -138,6 +143,8 @@ def evaluate(
 
     for rule, broken in rows_that_break(_rules(stream), tables):
         yield outcome(rule.name, rule.table, intact, [str(row) for row in broken.to_pylist()])
+    failed = [str(row) for row in failed_requests(lake, manifests)]
+    yield outcome(REQUESTS, stream.tables[0], manifests, failed)
     for table, wrong in wrong_counts.items():
         yield outcome(_COUNTS, table, manifests, list(wrong.values()))
 
@@ -176,6 +183,32 @@ def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: st
     return found
 
 
+def failed_requests(lake: Lake, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
+    """Return chain, as_of, subject and code of each failure that gives a command the exit code 3."""
+    return [
+        {name: row[name] for name in ("chain", "as_of", "subject", "code")}
+        for manifest in manifests
+        if manifest.failures
+        for row in lake.rows(manifest, FAILURES).to_pylist()
+        if row["code"] not in FINAL_FAILURES
+    ]
+
+
+def tag_failed_requests(
+    context: OpExecutionContext, lake: Lake, stream: Stream, days: Collection[tuple[str, str]]
+) -> None:
+    """Tag a run with the number of failed requests in its partitions, for the sensor ``notices``."""
+    if failed := failed_requests(lake, _manifests(lake, stream, days)):
+        context.instance.add_run_tags(context.run_id, {f"{FAILED_REQUESTS_TAG}{stream.name}": str(len(failed))})
+
+
+def _manifests(lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | None) -> list[Manifest]:
+    chosen = set(days) if days is not None else None
+    return [
+        one for one in lake.manifests(stream.name) if chosen is None or (one.chain, f"{one.as_of:%Y-%m-%d}") in chosen
+    ]
+
+
 def _rules(stream: Stream) -> list[Rule]:
     return [rule for rule in RULES if rule.table in stream.tables]
 
@@ -189,6 +222,11 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
         )
         for rule in _rules(stream)
     ]
+    requests = AssetCheckSpec(
+        REQUESTS,
+        asset=asset_key(stream.tables[0], key_prefix),
+        description="No request of the partitions failed. What could be fetched is in the lake.",
+    )
     counts = [
         AssetCheckSpec(
             _COUNTS,
@@ -198,7 +236,7 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
         )
         for table in stream.tables
     ]
-    return [*rules, *counts]
+    return [requests, *rules, *counts]
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[tuple[str, Path]]:

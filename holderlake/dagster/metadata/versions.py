@@ -36,7 +36,7 @@ def watchlist_asset() -> AssetSpec:
     """Return the asset of the settings' watchlist: one partition for each chain."""
     return AssetSpec(
         WATCHLIST,
-        description="**The tokens to fetch, by chain**, from the settings. Its data version changes with the tokens.",
+        description="The tokens to fetch, by chain, from the settings. Its data version changes with the tokens.",
         group_name="settings",
         partitions_def=DynamicPartitionsDefinition(name=CHAIN),
     )

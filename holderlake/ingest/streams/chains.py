@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -30,9 +31,14 @@ def _listed(tables: dict[str, pa.Table], chain: str) -> bool:
 def listed(fetched: Response) -> list[str]:
     """Return the ids of the chains in an answer. Raises ``MalformedAnswer`` if it cannot be decoded."""
     try:
-        rows = chain_rows([fetched.raw], None, (), fetched.fetched_at).tables["chains"]
+        return chain_ids(fetched.raw, fetched.fetched_at)
     except MalformedAnswer as error:
         raise named(fetched, error) from error
+
+
+def chain_ids(raw: bytes, fetched_at: datetime) -> list[str]:
+    """Return the ids of the chains in the bytes of an answer. Raises the ``MalformedAnswer`` of the decoding."""
+    rows = chain_rows([raw], None, (), fetched_at).tables["chains"]
     return [str(chain) for chain in rows["chain"].to_pylist()]
 
 

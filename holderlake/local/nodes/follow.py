@@ -41,16 +41,17 @@ _M_ARENA_MAX: Final = -8
 
 @dataclass(frozen=True)
 class Head:
-    """The newest stored block of a chain, after an import that changed the store.
+    """The newest stored ``block`` of a chain, after an import that changed the store.
 
     ``time`` is its time, ``since`` that of the last block that was evaluated before and still is stored (unix seconds).
-    ``is_reorganised`` is True if a reorganisation removed rows after it. ``made_at`` is the time of the import's end
-    (naive UTC).
+    ``undone_after`` is the last block before those that a reorganisation undid; None without one. ``made_at`` is the
+    time of the import's end (naive UTC).
     """
 
+    block: int
     time: int
     since: int
-    is_reorganised: bool
+    undone_after: int | None
     made_at: datetime
 
 
@@ -217,16 +218,16 @@ class _Following:
             at = await _time_of(to.node, report.last_block)
             state.block, state.block_time = report.last_block, at
             if self._is_changed or self._undone_after is not None:
-                self._heads.put_nowait(await self._head(at))
+                self._heads.put_nowait(await self._head(report.last_block, at))
 
-    async def _head(self, at: int) -> Head:
-        """Return the head at the time ``at``, and take it as the last one that was evaluated."""
+    async def _head(self, block: int, at: int) -> Head:
+        """Return the head ``block`` of the time ``at``, and take it as the last one that was evaluated."""
         since, undone = at if self._since is None else self._since, self._undone_after
         if undone is not None:
             since = min(since, await _time_of(self._to.node, undone))
         since = min(since, at - 1)  # blocks may have the same time
         self._since, self._undone_after, self._is_changed = at, None, False
-        return Head(at, since, undone is not None, utc_now())
+        return Head(block, at, since, undone, utc_now())
 
     async def _evaluate(self) -> None:
         """Evaluate the alerts as of each head, in a thread. Blocks that come meanwhile are evaluated together."""
@@ -236,8 +237,8 @@ class _Following:
             taken = [head, *(self._heads.get_nowait() for _ in range(self._heads.qsize()))]
             head = _joined(taken if failed is None else [failed, *taken])
             try:
-                since, reorganised = head.since, head.is_reorganised
-                new = await asyncio.to_thread(self._alerts.evaluate, since, head.time, is_reorganised=reorganised)
+                changes = (head.since, head.time, head.block, head.undone_after)
+                new = await asyncio.to_thread(self._alerts.evaluate, *changes)
                 self._state.alerts += new
                 self._state.evaluated, self._state.evaluated_at = head.time, head.made_at.isoformat()
                 failed = None
@@ -257,8 +258,8 @@ class _Following:
 
 def _joined(heads: Sequence[Head]) -> Head:
     """Return the change from before the first head to the last one."""
-    newest, is_reorganised = heads[-1], any(head.is_reorganised for head in heads)
-    return replace(newest, since=min(head.since for head in heads), is_reorganised=is_reorganised)
+    undone = min((head.undone_after for head in heads if head.undone_after is not None), default=None)
+    return replace(heads[-1], since=min(head.since for head in heads), undone_after=undone)
 
 
 async def _time_of(node: Node, block: int) -> int:

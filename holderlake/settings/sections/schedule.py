@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -43,12 +43,21 @@ class Schedule(Section):
     offsets: Annotated[list[Offset], AfterValidator(lambda offsets: sorted(set(offsets)))] = Field(
         default=[timedelta(0)], min_length=1, description="Times of each day to fetch data as of, UTC, as HH:MM"
     )
+    start: date | None = Field(
+        default=None,
+        description="First day of Dagster's partitions, YYYY-MM-DD; by default the day of the oldest data in the lake, "
+        "and at the latest `healing.days` ago. No earlier day is scheduled or repeated",
+    )
     live_tolerance_seconds: int = Field(
         default=3_600, ge=0, description="A past instant this near is fetched live, without the history surcharge"
     )
     resume_parked: bool = Field(
         default=False, description="Resume backfills that ran out of credits as soon as there are credits again"
     )
+
+    def excludes(self, when: datetime) -> bool:
+        """Return whether an instant is before the first day."""
+        return self.start is not None and when.date() < self.start
 
 
 class Retention(Section):
