@@ -53,6 +53,16 @@ def digest_name(text: str) -> str:
     return _matching(_DIGEST, text, "SHA-256 digest", "64 hexadecimal digits")
 
 
+def relative_name(text: str) -> str:
+    """Return the text if it is the name of a file below a folder, with ``/`` between folders, else raise ``BadName``.
+
+    No part of it may be empty, ``.`` or ``..``, so it never leads out of the folder.
+    """
+    if {"", ".", ".."} & set(text.split("/")) or not text.isprintable():
+        raise BadName(f"{text!r} is not the name of a file below a folder: use for example lake/provider.json")
+    return text
+
+
 def file_name_part(text: str) -> str:
     """Return the text with '-' for each run of characters that are unsafe in a file name."""
     return _UNSAFE.sub("-", text)

@@ -38,7 +38,6 @@ from holderlake.warehouse.connections import (
     attach,
     first_line,
     quiet,
-    run_foreign_query,
     run_query,
     transfers_folder,
 )
@@ -144,25 +143,25 @@ class Warehouse:
         folder = self._state().installed.get("transfers")
         return Path(folder) if folder else None
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self, settings: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
         """Return a read-only connection to the current file; later loads do not change its results.
 
-        Raises ``WarehouseError`` if there is no file.
+        ``settings`` are settings of DuckDB. Raises ``WarehouseError`` if there is no file.
         """
-        return attach(self.path)
+        return attach(self.path, settings=settings)
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
-        """Return the rows of a query. Raises ``WarehouseError`` with DuckDB's message."""
+        """Return the rows of a query. It cannot write, and reads no files. Raises ``WarehouseError``."""
         with self.connect() as connection:
             return run_query(connection, sql, parameters)
 
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
-        """Return the rows of a query that a user wrote. It cannot write, and reads files only if ``files`` is True.
+        """Return the rows of a query. It cannot write, and reads files only if ``files`` is True.
 
         ``most`` is the largest number of rows to return; None returns all. Raises ``WarehouseError``.
         """
-        with self.connect() as connection:
-            return run_foreign_query(connection, sql, files=files, most=most)
+        with attach(self.path, files=files) as connection:
+            return run_query(connection, sql, most=most)
 
     def check(self) -> int:
         """Read every value of the file, and return the number of rows of the table ``holders``.
