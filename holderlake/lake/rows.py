@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from holderlake.contract.tables import TABLES, conform
 from holderlake.contract.times import parse_partition
-from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, DamagedFile, LakeError, Manifest, Place
+from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, LakeError, Manifest, Place
 from holderlake.lake.versions import Rows, repeated, with_answers
 
 SUBJECT_COLUMNS: Final = {
@@ -186,24 +186,17 @@ def from_parquet(table: str, data: bytes, chain: str) -> pa.Table:
     return conform(TABLES[table], rows)
 
 
-def check_content(manifest: Manifest, files: Mapping[str, bytes]) -> None:
-    """Decode a foreign partition's files (Parquet bytes by table). Raises ``DamagedFile`` for one that is no such file.
+def content_fault(manifest: Manifest, table: str, data: bytes) -> str | None:
+    """Return the fault of a table's file (Parquet bytes) that has the checksum of its manifest; None without a fault.
 
     Its rows must fit the table's schema, belong to the partition, and have the manifest's number.
     """
-    for table, data in files.items():
-        where = f"the file of {table} in {'/'.join(manifest.place)}"
-        try:
-            rows = conforming(table, from_parquet(table, data, manifest.chain), manifest.chain, manifest.as_of)
-        except (pa.ArrowException, OSError, KeyError, LakeError) as error:
-            raise DamagedFile(
-                f"{where} can't be read ({str(error).splitlines()[0]}); push the partition again"
-            ) from error
-        if rows.num_rows != manifest.tables[table].rows:
-            raise DamagedFile(
-                f"{where} has {rows.num_rows:,} rows, and its manifest lists {manifest.tables[table].rows:,}; "
-                "push the partition again"
-            )
+    try:
+        rows = conforming(table, from_parquet(table, data, manifest.chain), manifest.chain, manifest.as_of)
+    except (pa.ArrowException, OSError, KeyError, LakeError) as error:
+        return f"can't be read ({str(error).splitlines()[0]})"
+    listed = manifest.tables[table].rows
+    return None if rows.num_rows == listed else f"has {rows.num_rows:,} rows, and its manifest lists {listed:,}"
 
 
 def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:

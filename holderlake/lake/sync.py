@@ -29,7 +29,7 @@ from holderlake.lake.manifests import (
     parsed_manifest,
 )
 from holderlake.lake.object_store import BucketStore, manifest_name
-from holderlake.lake.rows import check_content
+from holderlake.lake.rows import content_fault
 from holderlake.lake.stores import Latest
 from holderlake.storage.atomic_files import whole_file
 
@@ -197,7 +197,9 @@ class _Sync:
         source.store.prefetch([manifest])
         files = source.files(manifest)
         if target is self._lake:
-            check_content(manifest, files)
+            for table, data in files.items():
+                if fault := content_fault(manifest, table, data):
+                    raise DamagedFile(f"{source.store.where(manifest, table)} {fault}; push its partition again")
         if not target.replace(manifest, files, before, quarantine=quarantine):
             return False
         self._common[name] = (manifest.commit, _e_tag(_latest(self._bucket, manifest.place)))

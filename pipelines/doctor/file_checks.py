@@ -20,6 +20,7 @@ from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.statements import WRONG_SUM
 from holderlake.settings import Settings
 from holderlake.storage.sqlite import DatabaseError, explained
+from holderlake.warehouse.derived import damaged, derived_files, remedy
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.workspace import Workspace
 from pipelines.doctor.finding import Finding
@@ -141,6 +142,10 @@ def _damage_of(path: Path, remedy: str) -> str | None:
 
 def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
     path = warehouse.path
+    files = derived_files(path)
+    every_byte = sum(one.stat().st_size for one in files) <= _EVERY_BYTE
+    for file, reason in damaged(path, every_byte=every_byte).items():
+        yield Finding("warehouse", False, f"{file} is damaged ({reason})", remedy(path, file))
     if not path.exists():
         yield Finding("warehouse", True, "not created yet", "'holderlake demo' or 'holderlake ingest' creates it")
         return
