@@ -198,7 +198,7 @@ def _make(root: Path, stored: StoredTransfers) -> None:
     building = root / f".{stored.version}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    linked = {path.name: path for path in root.glob("*/transfers/*/*/*.parquet")}
+    linked = {path.name: path for path in root.glob("[!.]*/transfers/*/*/*.parquet")}
     for (chain, token), paths in stored.files.items():
         target = building / "transfers" / f"chain={quote(chain, safe='')}" / f"token_address={quote(token, safe='')}"
         target.mkdir(parents=True)
