@@ -11,7 +11,7 @@ from typing import Final
 
 from holderlake.contract.times import parse_partition, partition_text
 
-_CHAIN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_CHAIN: Final = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,63}")
 _FAMILY: Final = re.compile(r"[a-z_]{1,64}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{32}")
@@ -24,7 +24,7 @@ class BadName(ValueError):
 
 def chain_name(text: str) -> str:
     """Return the chain id if it is safe in a path, else raise ``BadName``."""
-    return _matching(_CHAIN, text, "chain id", "at most 64 letters, digits, '_', '.' and '-'")
+    return _matching(_CHAIN, text, "chain id", "at most 64 letters, digits, '_', '-' and, after the first, '.'")
 
 
 def family_name(text: str) -> str:

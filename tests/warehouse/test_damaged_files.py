@@ -137,6 +137,17 @@ def test_a_pull_reads_no_more_than_a_manifest_lists(tmp_path: Path) -> None:
     assert not list(target.manifests())
 
 
+@pytest.mark.parametrize("name", ["chain=..", "chain=a b", "chain=eth/timestamp=x"])
+def test_a_pull_makes_no_path_from_a_foreign_name(tmp_path: Path, name: str) -> None:
+    bucket, target = open_bucket(f"file://{tmp_path}/bucket"), Lake(tmp_path / "b")
+    path = f"_manifests/{name}" + ("" if "timestamp" in name else "/timestamp=20260501T000000Z")
+    (tmp_path / "bucket" / path).mkdir(parents=True)
+    (tmp_path / "bucket" / path / "holders.json").write_text("{}")
+    moved = pull(target, bucket)
+    assert [path in one for one in moved.refused] == [True]
+    assert not list(target.root.glob("_manifests/*"))
+
+
 def test_a_damaged_warehouse_is_moved_away_and_made_again(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.path.write_bytes(b"no database" * 1_000)
