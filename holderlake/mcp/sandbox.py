@@ -132,7 +132,7 @@ class Sandbox:
 
 def answer(path: Path, sql: str, rows: int, bounds: Bounds) -> Result:
     """Return the answer to a query. Raises ``Refused`` and ``WarehouseError``."""
-    settings = {"memory_limit": f"{bounds.memory_mb}MB", "temp_directory": "", "threads": 2}
+    settings: dict[str, str | int] = {"memory_limit": f"{bounds.memory_mb}MB", "temp_directory": "", "threads": 2}
     with attach(path, settings=settings) as connection:
         timer = threading.Timer(bounds.seconds, connection.interrupt)
         timer.start()
