@@ -27,6 +27,7 @@ from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.storage.atomic_files import write_whole
+from holderlake.storage.locks import locked
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL
@@ -67,6 +68,7 @@ _FORMER_EVENT_LOG: Final = re.compile(
     re.MULTILINE,
 )
 """Lines that version 0.1.0 wrote into ``dagster.yaml``: they name a class that no longer exists."""
+_MOVES_AWAY: Final = "'holderlake rebuild --damaged' moves that folder away"
 _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
@@ -106,13 +108,16 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
     """
     own = own_dagster_home(home)
     config = (own or home) / "dagster.yaml"
+    if not own:
+        home.mkdir(parents=True, exist_ok=True)
     try:
         with ExitStack() as opened:
-            with _explained_settings(config):
+            with nullcontext() if own else locked(home / ".opening.lock"), _explained_settings(config):
                 prepare_dagster_home(home)
                 if own:
                     instance = DagsterInstance.get()
                 else:
+                    _remove_empty_databases(home)
                     # 'local_temp' keeps its files: it is Dagster's public way to open a home with other settings
                     instance = DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], _fast_event_log(config))
                 opened.enter_context(instance)
@@ -120,9 +125,17 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
     except (SQLAlchemyError, sqlite3.DatabaseError) as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise DatabaseError(
-            f"Dagster's history in {own or home} can't be used ({reason}); move that folder away: it holds the "
-            "history of runs, and no data"
+            f"Dagster's history in {own or home} can't be used ({reason}); "
+            f"{'move that folder away' if own else _MOVES_AWAY}: it has the history of runs, and no data"
         ) from error
+
+
+def _remove_empty_databases(home: Path) -> None:
+    """Remove databases of a history that a crash left without a byte: Dagster makes missing ones, and not these."""
+    for name in ("history/runs.db", "history/runs/index.db", "schedules/schedules.db"):
+        path = home / name
+        if path.exists() and not path.stat().st_size:
+            path.unlink()
 
 
 def _fast_event_log(config: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from obstore.store import MemoryStore
 
-from holderlake.storage.objects import Bucket, Listed, Version
+from holderlake.storage.objects import MOST_BYTES, Bucket, Listed, Version
 
 
 class Counted(Bucket):
@@ -19,9 +19,9 @@ class Counted(Bucket):
         self.puts: list[str] = []
         self.before_put: Callable[[str], None] = lambda name: None
 
-    def get(self, name: str) -> tuple[bytes, Version] | None:
+    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
         self.requests["get"] += 1
-        return super().get(name)
+        return super().get(name, most)
 
     def part(self, name: str, start: int, length: int) -> bytes:
         self.requests["part"] += 1

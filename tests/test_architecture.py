@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MOST_MODULES = 12
+MOST_MODULES = 13
 MOST_LINES = 400
 LIBRARY = {
     "contract": set(),
@@ -105,7 +105,7 @@ def test_modules_and_packages_import_each_other_without_circles(package: str) ->
         assert not _circle(children), f"in {parent}: {_circle(children)}"
 
 
-def test_a_package_has_at_most_twelve_modules() -> None:
+def test_a_package_has_at_most_thirteen_modules() -> None:
     counts = {
         folder: len(list(folder.glob("*.py")))
         for top in ("holderlake", *APPLICATION)

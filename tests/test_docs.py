@@ -56,6 +56,15 @@ def test_the_page_of_alerts_names_every_rule_and_existing_settings() -> None:
     assert {path.stem for path in (ROOT / "holderlake" / "alerts" / "sql").iterdir()} == set(BUILT_IN)
 
 
+def test_each_line_about_a_door_names_an_existing_test() -> None:
+    doors = (ROOT / "SECURITY.md").read_text().partition("## What each door can do")[2]
+    lines = re.findall(r"^- .*", doors, re.MULTILINE)
+    assert lines
+    for line in lines:
+        (named,) = re.findall(r"`(\S+\.py)::(test_\w+)`", line)
+        assert f"def {named[1]}(" in (ROOT / "tests" / named[0]).read_text(), line
+
+
 def test_the_readme_names_every_table() -> None:
     text = (ROOT / "README.md").read_text()
     assert [name for name in TABLES if f"`{name}`" not in text] == []

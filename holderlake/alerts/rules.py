@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.settings.sections.alerts import AlertRule
+from holderlake.warehouse.connections import explained
 from holderlake.warehouse.warehouse import WarehouseError
 
 Tokens = Mapping[str, Sequence[str]]
@@ -136,7 +137,8 @@ def _alerts(warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, sp
         rows = warehouse.execute(sql, {key: parameters[key] for key in set(_PARAMETER.findall(sql))}).fetchall()
     except duckdb.Error as error:
         raise WarehouseError(
-            f"the alert rule {name} cannot be evaluated, because its query failed ({error}); run 'holderlake doctor'"
+            f"the alert rule {name} cannot be evaluated, because its query failed ({explained(error)}); "
+            "run 'holderlake doctor'"
         ) from error
     for chain, token, timestamp, subject, occasion, measured, evidence in rows:
         details = json.loads(evidence)

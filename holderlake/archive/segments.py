@@ -138,14 +138,20 @@ class Segments:
 
     def _read(self, segment: str) -> bytes:
         """Return the bytes of a segment. Raises ``FileNotFoundError``."""
-        return (self.root / segment).read_bytes()
+        return self._path(segment).read_bytes()
+
+    def _path(self, segment: str) -> Path:
+        """Return the path of a segment that the index names. Raises ``DatabaseError`` for any other name."""
+        if not SEGMENT.fullmatch(segment):
+            raise DatabaseError(f"{self.root / _INDEX} is damaged (it names the segment {segment!r}); {_REMEDY}")
+        return self.root / segment
 
     def _delete(self, segment: str) -> None:
-        (self.root / segment).unlink(missing_ok=True)
+        self._path(segment).unlink(missing_ok=True)
 
     def _move(self, segment: str, folder: Path) -> None:
         """Move a damaged segment into ``folder``."""
-        (self.root / segment).replace(folder / Path(segment).name)
+        self._path(segment).replace(folder / Path(segment).name)
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Write pieces to one new segment. Earlier pieces of the same names become superseded. Raises ``OSError``."""
@@ -205,7 +211,7 @@ class Segments:
 
     def stored(self, place: Place) -> bytes:
         """Return the compressed bytes of a piece. Raises ``FileNotFoundError``."""
-        with (self.root / place.segment).open("rb") as file:
+        with self._path(place.segment).open("rb") as file:
             file.seek(place.start)
             return file.read(place.length)
 

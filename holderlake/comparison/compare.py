@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.warehouse.comparisons import TABLE
-from holderlake.warehouse.schema import column_name
+from holderlake.warehouse.connections import guard
+from holderlake.warehouse.schema import column_name, quoted
 
 COMPARISONS: Final = pa.schema(
     [
@@ -54,18 +57,26 @@ def compare(a: Path, b: Path) -> tuple[pa.Table, pa.Table]:
     """
     with duckdb.connect() as database:
         for name, path in (("a", a), ("b", b)):
-            quoted = str(path).replace("'", "''")
-            try:
-                database.execute(f"ATTACH '{quoted}' AS {name} (READ_ONLY)")
+            with _readable(path):
+                database.execute(f"ATTACH {quoted(str(path))} AS {name} (READ_ONLY)")
+        guard(database, [])  # views of a foreign warehouse could read files
+        for name, path in (("a", a), ("b", b)):
+            with _readable(path):
                 for table in ("holders", "maps", "map_nodes", "grouped_transfers", "cluster_members"):
                     database.sql(f"FROM {name}.{table} LIMIT 0")
-            except duckdb.Error as error:
-                raise ValueError(f"{path} can't be read as a warehouse: {str(error).splitlines()[0]}") from error
         for name in ("scope", "holders", "maps"):
             database.execute(_sql(name))
         differences = database.sql(_ROWS).to_arrow_table().cast(COMPARISONS)
         database.register("differences", differences)
         return differences, database.sql(_EQUAL).to_arrow_table().cast(COMPARISONS)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise ValueError(f"{path} can't be read as a warehouse: {str(error).splitlines()[0]}") from error
 
 
 def counts(differences: pa.Table) -> pa.Table:

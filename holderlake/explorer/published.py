@@ -13,7 +13,8 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from holderlake.warehouse.connections import explained
+from holderlake.warehouse.warehouse import Warehouse
 
 _MOST_IDLE: Final = 4
 
@@ -33,7 +34,7 @@ class Reader:
         try:
             return self._connection.sql(sql, params=parameters).to_arrow_table()
         except duckdb.Error as error:
-            raise WarehouseError(f"a query of the warehouse failed ({error}); run 'holderlake doctor'") from error
+            raise explained(error) from error
 
 
 class Published:

@@ -23,8 +23,8 @@ from holderlake import console
 from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
-from holderlake.warehouse.schema import quoted
-from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from holderlake.warehouse.connections import explained, one_read
+from holderlake.warehouse.warehouse import Warehouse
 
 FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
 
@@ -109,7 +109,7 @@ def export(
             file = Csv(part, reader.schema, raw) if kind is Csv else kind(part, reader.schema)
             rows = _stream(reader, file, total)
         except duckdb.Error as error:
-            raise WarehouseError(str(error)) from error
+            raise explained(error) from error
         except OSError as error:
             raise ValueError(f"cannot write {path} ({error.strerror or error}): give another path") from error
     return Exported(path, chosen, rows, len(reader.schema), path.stat().st_size, time.monotonic() - began, file.notes)
@@ -139,12 +139,9 @@ def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.
             total = next((size for (size,) in sizes.fetchall()), None)
             answer = connection.sql(f'FROM "{name}"')
         else:
-            statements = connection.extract_statements(what)
-            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise ValueError(f"cannot export {what!r}: give a table, a view, or one SELECT")
-            answer, total = connection.sql(what), None
+            answer, total = connection.sql(one_read(connection, what)), None
     except duckdb.Error as error:
-        raise WarehouseError(str(error)) from error
+        raise explained(error) from error
     twice = sorted({name for name in answer.columns if answer.columns.count(name) > 1})
     if twice:
         raise ValueError(f"the query has two columns {twice[0]}; rename one with AS")
@@ -189,10 +186,8 @@ def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConn
     with (
         tempfile.TemporaryDirectory(prefix=_SPILL, dir=folder) as spilled,
         locked(Path(spilled, SPILL_LOCK)),
-        warehouse.connect() as connection,
+        warehouse.connect({"memory_limit": _MEMORY, "temp_directory": spilled}) as connection,
     ):
-        connection.execute(f"SET memory_limit = '{_MEMORY}'")
-        connection.execute(f"SET temp_directory = {quoted(spilled)}")
         yield connection
 
 

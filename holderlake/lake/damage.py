@@ -83,12 +83,14 @@ def _texts(
 def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterator[Damage]:
     """Yield the files of one partition that do not match its manifest.
 
-    ``every_byte`` reads each file and compares its SHA-256; otherwise only sizes are compared.
+    ``every_byte`` reads each file, compares its SHA-256, and decodes it; otherwise only sizes are compared.
     """
     for name, file in manifest.tables.items():
         if file == NO_FILE:
             continue
         reason = lake.store.fault(manifest, name, every_byte=every_byte)
+        if reason is None and every_byte:
+            reason = lake.content_fault(manifest, name)
         if reason:
             yield Damage(lake.store.where(manifest, name), reason, manifest.place)
 

@@ -44,6 +44,7 @@ from holderlake.lake.manifests import (
 from holderlake.lake.rows import (
     SUBJECT_COLUMNS,
     conforming,
+    content_fault,
     empty,
     from_parquet,
     lacking,
@@ -183,6 +184,11 @@ class Lake:
                 where = self.store.where(manifest, name)
                 raise DamagedFile(f"{where} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
         return {name: data for name, data in files.items() if data is not None}
+
+    def content_fault(self, manifest: Manifest, table: str) -> str | None:
+        """Return the fault of the rows in a table's file that matches its manifest; None without a fault."""
+        data = self._intact_bytes(manifest, table)
+        return content_fault(manifest, table, data) if data else None
 
     def link_files(
         self, manifest: Manifest, folder: Path, tables: Collection[str] | None = None

@@ -138,6 +138,15 @@ def place_of(path: PurePath) -> Place:
     return path.stem, path.parent.parent.name.partition("=")[2], path.parent.name.partition("=")[2]
 
 
+def checked_place(path: PurePath) -> Place:
+    """Return the family, chain and timestamp in a foreign manifest's path. Raises ``DamagedManifest`` for others."""
+    family, chain, timestamp = place_of(path)
+    try:
+        return family_name(family), chain_name(chain), timestamp_name(timestamp)
+    except BadName as error:
+        raise DamagedManifest(f"{path} is not a valid manifest: {error}") from error
+
+
 def read_manifest(path: Path) -> Manifest | None:
     """Return a manifest; None if it is missing or damaged."""
     try:

@@ -19,7 +19,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path, PurePath, PurePosixPath
 from threading import Barrier
@@ -48,7 +48,7 @@ from holderlake.lake.manifests import (
     place_of,
 )
 from holderlake.lake.stores import PROVIDER, Latest
-from holderlake.storage.objects import Folder, Objects, Version, each, open_objects
+from holderlake.storage.objects import Folder, Objects, TooLarge, Version, each, open_objects
 
 _WRITERS: Final = 8
 _CHUNK: Final = 500
@@ -217,8 +217,11 @@ class BucketStore:
 
     def _download(self, manifest: Manifest, table: str) -> bytes | None:
         """Return the bytes of a table's object; None if it is missing or does not match the manifest."""
-        found = self.objects.get(object_name(manifest, table))
-        return found[0] if found and is_intact(found[0], manifest.tables[table]) else None
+        file = manifest.tables[table]
+        with suppress(TooLarge):
+            found = self.objects.get(object_name(manifest, table), file.bytes)
+            return found[0] if found and is_intact(found[0], file) else None
+        return None
 
     def drop_copy(self, manifest: Manifest, table: str) -> bool:
         return self._cache.drop(manifest.tables[table].sha256)
@@ -285,8 +288,10 @@ class BucketStore:
         """Return the fault of a table's object as text, None if there is none. Only ``every_byte`` sends a request."""
         if not every_byte or self._download(manifest, table) is not None:
             return None
-        missing = self.objects.get(object_name(manifest, table)) is None
-        return "is missing" if missing else "has another SHA-256 than in its manifest"
+        with suppress(TooLarge):
+            if self.objects.get(object_name(manifest, table), manifest.tables[table].bytes) is None:
+                return "is missing"
+        return "has another SHA-256 than in its manifest"
 
     def provider_note(self) -> bytes | None:
         if self._provider is None:

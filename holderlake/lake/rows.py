@@ -186,6 +186,19 @@ def from_parquet(table: str, data: bytes, chain: str) -> pa.Table:
     return conform(TABLES[table], rows)
 
 
+def content_fault(manifest: Manifest, table: str, data: bytes) -> str | None:
+    """Return the fault of a table's file (Parquet bytes) that has the checksum of its manifest; None without a fault.
+
+    Its rows must fit the table's schema, belong to the partition, and have the manifest's number.
+    """
+    try:
+        rows = conforming(table, from_parquet(table, data, manifest.chain), manifest.chain, manifest.as_of)
+    except (pa.ArrowException, OSError, KeyError, LakeError) as error:
+        return f"can't be read ({str(error).splitlines()[0]})"
+    listed = manifest.tables[table].rows
+    return None if rows.num_rows == listed else f"has {rows.num_rows:,} rows, and its manifest lists {listed:,}"
+
+
 def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
     """Return the columns of a table that its file (Parquet bytes) of an older version lacks; none for empty bytes.
 

@@ -24,11 +24,12 @@ from holderlake.lake.manifests import (
     DamagedManifest,
     Manifest,
     Place,
+    checked_place,
     content,
     parsed_manifest,
-    place_of,
 )
 from holderlake.lake.object_store import BucketStore, manifest_name
+from holderlake.lake.rows import content_fault
 from holderlake.lake.stores import Latest
 from holderlake.storage.atomic_files import whole_file
 
@@ -130,7 +131,7 @@ class _Sync:
 
     def copy(self, name: str, *, to_bucket: bool) -> None:
         """Copy one partition, unless it is equal on both sides, or changed on both."""
-        place = place_of(PurePosixPath(name))
+        place = checked_place(PurePosixPath(name))
         for _ in range(_ATTEMPTS):  # another writer may change a side between reading and writing it
             ours = _latest(self._lake, place)
             if ours.manifest and self._common.get(name) == (ours.manifest.commit, self.remote.get(name)):
@@ -195,6 +196,10 @@ class _Sync:
         source = self._lake if target is self._bucket else self._bucket
         source.store.prefetch([manifest])
         files = source.files(manifest)
+        if target is self._lake:
+            for table, data in files.items():
+                if fault := content_fault(manifest, table, data):
+                    raise DamagedFile(f"{source.store.where(manifest, table)} {fault}; push its partition again")
         if not target.replace(manifest, files, before, quarantine=quarantine):
             return False
         self._common[name] = (manifest.commit, _e_tag(_latest(self._bucket, manifest.place)))

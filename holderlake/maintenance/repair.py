@@ -20,6 +20,7 @@ from holderlake.lake.manifests import Place
 from holderlake.maintenance.rebuild import Rebuild
 from holderlake.maintenance.rebuild_report import RebuildReport
 from holderlake.maintenance.swap import only_rebuild, remove_folder
+from holderlake.storage.atomic_files import set_aside
 from holderlake.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -84,6 +85,9 @@ def repair_damaged(workspace: Workspace) -> Repaired:
     if noted and provider is not None:
         lake.claim(provider)
     workspace.archive.set_damaged_aside()
+    if workspace.archive.is_local:
+        for record in [path for path in provenance.records(workspace.archive) if provenance.read(path) is None]:
+            _log.warning("%s is damaged; it is now %s", record, set_aside(record, workspace.archive.root, "damaged"))
     report = repair(workspace, [one.place for one in found if one.place], only_damaged=True)
     report.found = found
     if noted:

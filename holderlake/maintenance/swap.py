@@ -49,6 +49,15 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
+def _remove_all(warehouse: Path) -> None:
+    """Remove a warehouse's file, and the files and folders of its loads: its lock, and what a killed load left."""
+    for path in warehouse.parent.glob(f"{warehouse.name}*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 @contextmanager
 def writers_locked_out(old: Sequence[Lake]) -> Iterator[None]:
     """Lock every chain of the first lake in ``old`` during the ``with`` block, so that no process commits to it."""
@@ -108,8 +117,7 @@ def replace_lake(workspace: Workspace, fresh: Lake) -> None:
     place, before = workspace.settings.lake_folder, _before(workspace.settings.lake_folder)
     published = workspace.settings.warehouse
     loaded = Warehouse(published.with_name(f"{published.name}.rebuilt"))
-    for leftover in published.parent.glob(f"{loaded.path.name}*"):
-        leftover.unlink()
+    _remove_all(loaded.path)
     loaded.load(fresh)
     remove_folder(before)
     if place.exists():
@@ -119,6 +127,5 @@ def replace_lake(workspace: Workspace, fresh: Lake) -> None:
     loaded.path.replace(published)
     _keep_unlisted(before, place)
     remove_folder(before)
-    for leftover in published.parent.glob(f"{loaded.path.name}*"):
-        leftover.unlink()
+    _remove_all(loaded.path)
     workspace.warehouse.load(workspace.lake)  # shows the transfers of the user's own store again

@@ -24,7 +24,7 @@ from typing import Any, Final
 import duckdb
 
 from holderlake.contract.text import printable
-from holderlake.warehouse.connections import WarehouseError, attach, first_line, forbid_files
+from holderlake.warehouse.connections import WarehouseError, attach, explained, first_line, one_read
 
 _GRACE_SECONDS: Final = 3.0
 _START_SECONDS: Final = 30.0
@@ -132,12 +132,12 @@ class Sandbox:
 
 def answer(path: Path, sql: str, rows: int, bounds: Bounds) -> Result:
     """Return the answer to a query. Raises ``Refused`` and ``WarehouseError``."""
-    with attach(path) as connection:
-        _bound(connection, bounds)
+    settings: dict[str, str | int] = {"memory_limit": f"{bounds.memory_mb}MB", "temp_directory": "", "threads": 2}
+    with attach(path, settings=settings) as connection:
         timer = threading.Timer(bounds.seconds, connection.interrupt)
         timer.start()
         try:
-            sql = _one_read(connection, sql)
+            sql = one_read(connection, sql)
             estimated = _estimated(connection, sql)
             if estimated > _MOST_ESTIMATED_ROWS:
                 raise Refused(f"DuckDB expects about {estimated:,} rows; join on more columns, or filter")
@@ -149,31 +149,11 @@ def answer(path: Path, sql: str, rows: int, bounds: Bounds) -> Result:
         except duckdb.OutOfMemoryException:
             raise Refused(f"the query needed more than {bounds.memory_mb:,} MB; ask for less") from None
         except duckdb.Error as error:
-            raise Refused(printable(str(error), kept="\n")[:2_000]) from None
+            raise Refused(printable(str(explained(error)), kept="\n")[:2_000]) from None
         finally:
             timer.cancel()
     is_cut = len(found) > rows
     return Result(list(columns), list(types), found[:rows], is_cut, estimated)
-
-
-def _bound(connection: duckdb.DuckDBPyConnection, bounds: Bounds) -> None:
-    """Set the limits of memory, and forbid files, extensions and changes of settings."""
-    connection.execute(f"SET memory_limit = '{bounds.memory_mb}MB'")
-    connection.execute("SET temp_directory = ''")
-    connection.execute("SET threads = 2")
-    connection.execute("SET allow_community_extensions = false")
-    forbid_files(connection)
-
-
-def _one_read(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
-    """Return the statement of a text, without its semicolon. Raises ``Refused`` unless it is one that only reads."""
-    statements = connection.extract_statements(sql)
-    if len(statements) != 1:
-        raise Refused(f"give one statement; these are {len(statements)}")
-    (one,) = statements
-    if one.type is not duckdb.StatementType.SELECT:
-        raise Refused(f"the statement {one.type.name} is refused: use SELECT, FROM, DESCRIBE, SHOW or SUMMARIZE")
-    return one.query.strip().rstrip("; \n")
 
 
 def _estimated(connection: duckdb.DuckDBPyConnection, sql: str) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from holderlake.storage.locks import locked
 
@@ -40,6 +42,28 @@ def write_whole(path: Path, content: bytes) -> None:
         Path(part).unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+@contextmanager
+def plain_file(root: Path, name: str, most: int) -> Iterator[BinaryIO]:
+    """Open the file ``name`` (with ``/`` between folders) below ``root`` for reading, without following links.
+
+    Raises ``OSError`` if a part of the name is a link, or the file is not a regular file of at most ``most`` bytes. The
+    file may grow later, so the caller reads at most its size.
+    """
+    *folders, last = name.split("/")
+    with ExitStack() as opened:
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        for folder in folders:
+            opened.callback(os.close, handle)
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+        opened.callback(os.close, handle)
+        own = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)  # a pipe would block
+        file = opened.enter_context(os.fdopen(own, "rb"))
+        status = os.fstat(own)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            raise OSError(errno.EINVAL, f"it is not a regular file of at most {most:,} bytes", str(root / name))
+        yield file
 
 
 @contextmanager

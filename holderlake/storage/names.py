@@ -11,7 +11,7 @@ from typing import Final
 
 from holderlake.contract.times import parse_partition, partition_text
 
-_CHAIN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_CHAIN: Final = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,63}")
 _FAMILY: Final = re.compile(r"[a-z_]{1,64}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{32}")
@@ -24,7 +24,7 @@ class BadName(ValueError):
 
 def chain_name(text: str) -> str:
     """Return the chain id if it is safe in a path, else raise ``BadName``."""
-    return _matching(_CHAIN, text, "chain id", "at most 64 letters, digits, '_', '.' and '-'")
+    return _matching(_CHAIN, text, "chain id", "at most 64 letters, digits, '_', '-' and, after the first, '.'")
 
 
 def family_name(text: str) -> str:
@@ -51,6 +51,16 @@ def commit_name(text: str) -> str:
 def digest_name(text: str) -> str:
     """Return the text if it is a SHA-256 digest (64 hexadecimal digits), else raise ``BadName``."""
     return _matching(_DIGEST, text, "SHA-256 digest", "64 hexadecimal digits")
+
+
+def relative_name(text: str) -> str:
+    """Return the text if it is the name of a file below a folder, with ``/`` between folders, else raise ``BadName``.
+
+    No part of it may be empty, ``.`` or ``..``, so it never leads out of the folder.
+    """
+    if {"", ".", ".."} & set(text.split("/")) or not text.isprintable():
+        raise BadName(f"{text!r} is not the name of a file below a folder: use for example lake/provider.json")
+    return text
 
 
 def file_name_part(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ from holderlake.storage.locks import locked
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+MOST_BYTES: Final = 2 << 30
+"""Most bytes of an object. Holderlake writes smaller ones."""
 _AT_ONCE: Final = 16
 """Most requests of one call that are sent concurrently."""
 _LOCK: Final = ".lock"
@@ -29,6 +32,10 @@ _QUERY: Final = re.compile(r"\?\S+")
 
 class ObjectsError(OSError):
     """A bucket cannot be read or written. The message names the bucket and the reason."""
+
+
+class TooLarge(ObjectsError):
+    """An object is larger than it may be, or is a link to something that is no file."""
 
 
 class Version(NamedTuple):
@@ -60,8 +67,11 @@ class Objects(Protocol):
 
     url: str
 
-    def get(self, name: str) -> tuple[bytes, Version] | None:
-        """Return an object's bytes and version; None if there is no object of this name."""
+    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
+        """Return an object's bytes and version; None if there is no object of this name.
+
+        Raises ``TooLarge`` if it is larger than ``most`` bytes; no more are read.
+        """
         ...
 
     def part(self, name: str, start: int, length: int) -> bytes:
@@ -129,12 +139,16 @@ class Folder:
         self.root = root
         self.url = str(root)
 
-    def get(self, name: str) -> tuple[bytes, Version] | None:
+    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
         try:
-            with (self.root / name).open("rb") as file:
-                return file.read(), Version(_e_tag(os.fstat(file.fileno())))
+            handle = os.open(self.root / name, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block
         except (FileNotFoundError, NotADirectoryError):
             return None
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                raise _too_large(self.root / name, most)
+            return file.read(most), Version(_e_tag(status))
 
     def part(self, name: str, start: int, length: int) -> bytes:
         with (self.root / name).open("rb") as file:
@@ -168,9 +182,9 @@ class Folder:
                     yield from self._files(name, after)
             elif not entry.name.startswith("."):
                 with suppress(FileNotFoundError):  # deleted meanwhile
-                    stat = entry.stat()
-                    changed = datetime.fromtimestamp(stat.st_mtime, UTC).replace(tzinfo=None)
-                    yield Listed(name, _e_tag(stat), stat.st_size, changed)
+                    status = entry.stat()
+                    changed = datetime.fromtimestamp(status.st_mtime, UTC).replace(tzinfo=None)
+                    yield Listed(name, _e_tag(status), status.st_size, changed)
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
@@ -184,11 +198,13 @@ class Bucket:
         self.store = store
         self.url = url
 
-    def get(self, name: str) -> tuple[bytes, Version] | None:
+    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
         import obstore  # noqa: PLC0415 - an extra
 
         with self._explained("read"), suppress(FileNotFoundError):
             response = obstore.get(self.store, name)
+            if response.meta["size"] > most:
+                raise _too_large(f"{self.url}/{name}", most)
             return bytes(response.bytes()), _version(response.meta)
         return None
 
@@ -238,7 +254,7 @@ class Bucket:
 
         try:
             yield
-        except (FileNotFoundError, FileExistsError):
+        except (FileNotFoundError, FileExistsError, ObjectsError):
             raise
         except (BaseError, OSError) as error:
             if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
@@ -254,8 +270,8 @@ class Below:
         self._folder = f"{folder}/"
         self.url = f"{objects.url.rstrip('/')}/{folder}"
 
-    def get(self, name: str) -> tuple[bytes, Version] | None:
-        return self._objects.get(self._folder + name)
+    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
+        return self._objects.get(self._folder + name, most)
 
     def part(self, name: str, start: int, length: int) -> bytes:
         return self._objects.part(self._folder + name, start, length)
@@ -274,8 +290,12 @@ class Below:
         self._objects.delete(self._folder + name for name in names)
 
 
-def _e_tag(stat: os.stat_result) -> str:
-    return f"{stat.st_ino:x}-{stat.st_mtime_ns:x}-{stat.st_size:x}"
+def _too_large(where: object, most: int) -> TooLarge:
+    return TooLarge(f"{where} is not a file of at most {most:,} bytes; delete it, and copy the original there again")
+
+
+def _e_tag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 def _version(meta: Mapping[str, Any]) -> Version:

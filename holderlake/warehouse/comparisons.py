@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from holderlake.contract.tables import INSTANT_TYPE, Table
 from holderlake.storage.atomic_files import whole_file
+from holderlake.storage.parquet import parquet_fault
 
 
 def _column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
@@ -78,13 +79,14 @@ def keep(folder: Path, homes: tuple[Path, Path], rows: pa.Table, compared_at: da
         table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as path:
-        pq.write_table(table.select(TABLE.schema.names).cast(TABLE.schema), path)
+        rows = table.select(TABLE.schema.names).cast(TABLE.schema)
+        pq.write_table(rows, path, write_page_checksum=True, write_statistics=False)
     return file
 
 
 def _named(folder: Path, own: Path) -> set[tuple[str, str]]:
     """Return the names of the two sources in each other file of the folder."""
-    others = (path for path in folder.glob("*.parquet") if path != own)
+    others = (path for path in folder.glob("*.parquet") if path != own and not parquet_fault(path))
     firsts = [pq.read_table(path, columns=["source_a", "source_b"]).slice(0, 1) for path in others]
     return {(row["source_a"], row["source_b"]) for first in firsts for row in first.to_pylist()}
 
@@ -99,6 +101,6 @@ def refresh(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Replace the rows of the table by those of the folder's files."""
     connection.execute("DELETE FROM comparisons")
     for path in sorted(folder.glob("*.parquet")):
-        connection.register("kept", pq.read_table(path, schema=TABLE.schema))
+        connection.register("kept", pq.read_table(path, schema=TABLE.schema, page_checksum_verification=True))
         connection.execute("INSERT INTO comparisons BY NAME SELECT * RENAME (as_of AS timestamp) FROM kept")
         connection.unregister("kept")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,16 @@ from holderlake.storage.formats import too_new
 from holderlake.warehouse import schema
 
 REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake rebuild --damaged' does so now"
+DERIVED_REMEDY: Final = "'holderlake rebuild --damaged' moves it away and makes it again where it can"
 _CORRUPT: Final = "Corrupt database file"
+_REFUSED: Final = re.compile("disabled (by|through) configuration")
+_UNREADABLE: Final = re.compile(r"\.parquet\b|[Pp]arquet (file|reader|page)|ZSTD|Snappy|decompress|magic bytes")
+_READS: Final = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)
+"""Types of statements that may only read. A PIVOT is MULTI."""
+_FORBIDDEN: Final = ("autoinstall_known_extensions", "autoload_known_extensions", "allow_community_extensions")
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+"""Values of a query's placeholders: by position (``?``) or by name (``$name``)."""
 
 
 class WarehouseError(Exception):
@@ -25,9 +35,12 @@ class DamagedWarehouse(WarehouseError):
     """The warehouse's file is damaged, or is not a DuckDB file."""
 
 
-def attach(path: Path) -> duckdb.DuckDBPyConnection:
-    """Return a read-only connection to a warehouse's file. Raises ``WarehouseError``.
+def attach(
+    path: Path, *, files: bool = False, settings: Mapping[str, str | int] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return a read-only connection to a warehouse's file, within bounds (``guard``). Raises ``WarehouseError``.
 
+    With ``files``, queries may read other files. ``settings`` are settings of DuckDB, which queries cannot change.
     The connection is a new in-memory database to which the file is attached. If DuckDB opened the path itself, it would
     reuse a file that this process has open at the path, although a load has replaced the file.
     """
@@ -35,6 +48,8 @@ def attach(path: Path) -> duckdb.DuckDBPyConnection:
         raise WarehouseError(f"there is no warehouse at {path} yet: run 'holderlake demo' or 'holderlake ingest'")
     connection = quiet(duckdb.connect())
     try:
+        for name, value in (settings or {}).items():
+            connection.execute(f"SET {name} = {schema.quoted(str(value))}")
         connection.execute(f"ATTACH {schema.quoted(str(path))} AS warehouse (READ_ONLY)")
         connection.execute("USE warehouse")
     except duckdb.Error as error:
@@ -50,7 +65,7 @@ def attach(path: Path) -> duckdb.DuckDBPyConnection:
     except WarehouseError:
         connection.close()
         raise
-    return connection
+    return guard(connection, [transfers_folder(path), transfers_folder(path.resolve())], files=files)
 
 
 def _refuse_newer(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -72,40 +87,53 @@ def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 def run_query(
     connection: duckdb.DuckDBPyConnection,
     sql: str,
-    parameters: Sequence[Any] | None = None,
+    parameters: Parameters = None,
     *,
     most: int | None = None,
 ) -> pa.Table:
-    """Return the rows of a query, or the first ``most``. Raises ``WarehouseError`` with DuckDB's message."""
+    """Return the rows of a query that a user wrote, or the first ``most``. The query cannot write (``one_read``).
+
+    Raises ``WarehouseError`` with DuckDB's message.
+    """
     try:
-        relation = connection.sql(sql, params=parameters)
-        if relation is None:
-            return pa.table({})
+        relation = connection.sql(one_read(connection, sql, parameters), params=parameters)
         return (relation if most is None else relation.limit(most)).to_arrow_table()
     except duckdb.Error as error:
-        if _CORRUPT in str(error):
-            raise DamagedWarehouse(f"the warehouse is damaged ({first_line(error)}); {REMEDY}") from error
-        raise WarehouseError(str(error)) from error
+        raise explained(error) from error
 
 
-def run_foreign_query(
-    connection: duckdb.DuckDBPyConnection, sql: str, *, files: bool, most: int | None = None
-) -> pa.Table:
-    """Return the rows of a query that a user wrote. The query cannot write, and reads files only if ``files`` is True.
+def one_read(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> str:
+    """Return the only statement of a text, without its semicolon, if it only reads; else raise ``WarehouseError``.
 
-    ``most`` is the largest number of rows to return; None returns all. Raises ``WarehouseError``.
+    DuckDB counts a SELECT whose WITH writes a file or changes rows as a SELECT too, but refuses it as a part of another
+    query. So the statement must also be valid as such a part.
     """
-    if files:
-        _check_only_reads(connection, sql)
-    else:
-        forbid_files(connection)
-    try:
-        return run_query(connection, sql, most=most)
-    except WarehouseError as error:
-        if "disabled by configuration" in str(error) or "disabled through configuration" in str(error):
-            reason = f"the query is refused ({first_line(error)})"
-            raise WarehouseError(f"{reason}; add --files to let the query read files") from error
-        raise
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise WarehouseError(f"give one statement; these are {len(statements)}")
+    if statements[0].type not in _READS:
+        raise WarehouseError(
+            f"the statement {statements[0].type.name} is refused: use SELECT, FROM, DESCRIBE, SHOW or SUMMARIZE, or "
+            "'holderlake export' to write a file"
+        )
+    text = sql.encode()
+    ends = (place for place, _ in duckdb.tokenize(sql) if text[place : place + 1] == b";")
+    body = text[: next(ends, len(text))].decode()
+    connection.execute(f"EXPLAIN FROM (\n{body}\n)", parameters).fetchall()
+    return body
+
+
+def explained(error: duckdb.Error) -> WarehouseError:
+    """Return an error of DuckDB as a ``WarehouseError``, with the remedy as far as one is known."""
+    if _CORRUPT in str(error):
+        return DamagedWarehouse(f"the warehouse is damaged ({first_line(error)}); {REMEDY}")
+    if _REFUSED.search(str(error)):
+        return WarehouseError(
+            f"the query is refused ({first_line(error)}); 'holderlake sql --files' lets a query read files"
+        )
+    if _UNREADABLE.search(str(error)):
+        return WarehouseError(f"{error}; if the file is of the warehouse, {DERIVED_REMEDY}")
+    return WarehouseError(str(error))
 
 
 def transfers_folder(path: Path) -> Path:
@@ -113,31 +141,22 @@ def transfers_folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.transfers").absolute()
 
 
-def forbid_files(connection: duckdb.DuckDBPyConnection) -> None:
-    """Forbid files, other databases and extensions on a connection, by DuckDB settings that cannot be reverted.
+def guard(
+    connection: duckdb.DuckDBPyConnection, folders: Sequence[Path], *, files: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """Forbid other databases, extensions and changes of settings, by DuckDB settings that can't be reverted.
 
-    Only the transfers of the attached warehouse can be read.
+    Without ``files``, forbid all files outside of ``folders`` too. DuckDB would let statements write to the folders, so
+    each statement of a user must also pass ``one_read``. Return the connection.
     """
-    for (path,) in connection.execute("SELECT path FROM duckdb_databases() WHERE path IS NOT NULL").fetchall():
-        connection.execute("SET allowed_directories = [$folder]", {"folder": str(transfers_folder(Path(path)))})
-    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
+    allowed = ", ".join(dict.fromkeys(schema.quoted(str(folder)) for folder in folders))
+    connection.execute(f"SET allowed_directories = [{allowed}]")
+    for name in _FORBIDDEN if files else (*_FORBIDDEN, "enable_external_access"):
         connection.execute(f"SET {name} = false")
     connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raise ``WarehouseError`` for any statement that is not a SELECT (or FROM, DESCRIBE, SHOW)."""
-    try:
-        types = {statement.type for statement in connection.extract_statements(sql)}
-    except duckdb.Error as error:
-        raise WarehouseError(str(error)) from error
-    odd = sorted(one.name for one in types - {duckdb.StatementType.SELECT})
-    if odd:
-        raise WarehouseError(
-            f"the statement {', '.join(odd)} is refused: use a SELECT, or 'holderlake export' to write a file"
-        )

@@ -13,7 +13,8 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.warehouse.warehouse import Warehouse, WarehouseError
+from holderlake.warehouse.connections import explained
+from holderlake.warehouse.warehouse import Warehouse
 
 _MAP: Final = "FROM {table} WHERE chain = $chain AND token_address = $token AND timestamp = $at"
 MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
@@ -55,7 +56,7 @@ class TokenHistory:
         try:
             return self._connection.sql(sql, params=used).to_arrow_table()
         except duckdb.Error as error:
-            raise WarehouseError(str(error)) from error
+            raise explained(error) from error
 
 
 @contextmanager

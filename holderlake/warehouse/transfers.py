@@ -10,6 +10,7 @@ by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. The f
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from holderlake.storage.parquet import parquet_fault
 
 TOKENS: Final = pa.schema(
     [
@@ -50,6 +53,7 @@ LABELS: Final = pa.schema(
 
 
 _FILES: Final = ("tokens", "labels", "cluster_links", "entities", "entity_searches", "verified", "undone")
+_log = logging.getLogger(__name__)
 _ATTEMPTS: Final = 10
 _KEPT: Final = 2
 _NO_TRANSFERS: Final = """
@@ -158,7 +162,8 @@ def views(folder: Path | None) -> str:
     paths = {name: folder / f"{name}.parquet" for name in _FILES}
     has_entities = all(paths[name].exists() for name in ("cluster_links", "entities", "entity_searches"))
     paths["transfers"] = folder / "transfers" / "*" / "*" / "*.parquet"
-    sql = (_TRANSFERS if (folder / "transfers").exists() else _NO_TRANSFERS) + _STORE
+    has_transfers = next(folder.glob("transfers/*/*/*.parquet"), None)
+    sql = (_TRANSFERS if has_transfers else _NO_TRANSFERS) + _STORE
     sql += _ENTITIES if has_entities else _NO_ENTITIES
     sql += _CHECKS if paths["verified"].exists() else _NO_CHECKS
     sql += _UNDONE if paths["undone"].exists() else _NO_UNDONE
@@ -193,17 +198,28 @@ def _make(root: Path, stored: StoredTransfers) -> None:
     building = root / f".{stored.version}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
-    linked = {path.name: path for path in root.glob("*/transfers/*/*/*.parquet")}
+    linked = {path.name: path for path in root.glob("[!.]*/transfers/*/*/*.parquet")}
     for (chain, token), paths in stored.files.items():
         target = building / "transfers" / f"chain={quote(chain, safe='')}" / f"token_address={quote(token, safe='')}"
         target.mkdir(parents=True)
         for path in paths:
-            _link(linked.get(path.name, path), target / path.name)
+            _link_readable(linked.get(path.name, path), target / path.name, every_byte=False)
     for path in stored.findings:
-        _link(path, building / path.name)
+        _link_readable(path, building / path.name, every_byte=True)
     for name, table in stored.tables().items():
-        pq.write_table(table, building / f"{name}.parquet")
+        pq.write_table(table, building / f"{name}.parquet", write_page_checksum=True, write_statistics=False)
     building.rename(root / stored.version)
+
+
+def _link_readable(source: Path, target: Path, *, every_byte: bool) -> None:
+    """Link a file of the store (``_link``), unless it is damaged: the warehouse then has the other files only."""
+    _link(source, target)
+    reason = parquet_fault(target, every_byte=every_byte)
+    if reason:
+        target.unlink()
+        _log.warning(
+            "%s is damaged (%s) and is left out; 'holderlake store verify' says how to repair it", source, reason
+        )
 
 
 def _link(source: Path, target: Path) -> None:

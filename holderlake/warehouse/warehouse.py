@@ -18,7 +18,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,9 +28,10 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.contract.tables import TABLES
+from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import Lake
 from holderlake.storage.locks import locked
-from holderlake.warehouse import comparisons, schema, spending, transfers
+from holderlake.warehouse import comparisons, derived, schema, spending, transfers
 from holderlake.warehouse.connections import (
     REMEDY,
     DamagedWarehouse,
@@ -38,7 +39,6 @@ from holderlake.warehouse.connections import (
     attach,
     first_line,
     quiet,
-    run_foreign_query,
     run_query,
     transfers_folder,
 )
@@ -52,6 +52,7 @@ _log = logging.getLogger(__name__)
 _MEMORY: Final = "256MB"
 _FORMAT: Final = "v1.5.0"
 """Format of the file: DuckDB 1.5.0 or later can open it. DuckDB 1.4 cannot read macros that contain WITH."""
+_REPAIRS: Final = 4
 _MIXED_PART: Final = 0.25
 _MIXED_ROWS: Final = 250_000
 """A load sorts the complete file if a table has more rows out of order than both limits.
@@ -144,25 +145,25 @@ class Warehouse:
         folder = self._state().installed.get("transfers")
         return Path(folder) if folder else None
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self, settings: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
         """Return a read-only connection to the current file; later loads do not change its results.
 
-        Raises ``WarehouseError`` if there is no file.
+        ``settings`` are settings of DuckDB. Raises ``WarehouseError`` if there is no file.
         """
-        return attach(self.path)
+        return attach(self.path, settings=settings)
 
     def query(self, sql: str, parameters: Sequence[Any] | None = None) -> pa.Table:
-        """Return the rows of a query. Raises ``WarehouseError`` with DuckDB's message."""
+        """Return the rows of a query. It cannot write, and reads no files. Raises ``WarehouseError``."""
         with self.connect() as connection:
             return run_query(connection, sql, parameters)
 
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
-        """Return the rows of a query that a user wrote. It cannot write, and reads files only if ``files`` is True.
+        """Return the rows of a query. It cannot write, and reads files only if ``files`` is True.
 
         ``most`` is the largest number of rows to return; None returns all. Raises ``WarehouseError``.
         """
-        with self.connect() as connection:
-            return run_foreign_query(connection, sql, files=files, most=most)
+        with attach(self.path, files=files) as connection:
+            return run_query(connection, sql, most=most)
 
     def check(self) -> int:
         """Read every value of the file, and return the number of rows of the table ``holders``.
@@ -214,34 +215,60 @@ class Warehouse:
         )
 
     def _load_or_rebuild(self, lake: Lake) -> Loading:
-        """Load the lake. If the warehouse's file is damaged, rename it and make a new file from the lake."""
-        try:
-            return self._load(lake)
-        except (DamagedWarehouse, duckdb.Error) as error:
-            if not self.path.exists() or _is_full(error):
-                raise WarehouseError(_unwritable(self.path, error)) from error
-            self._set_aside(error)
-        try:
-            return self._load(lake)
-        except duckdb.Error as error:
-            raise WarehouseError(_unwritable(self.path, error)) from error
+        """Load the lake. After an error, find what is damaged, leave it out or make it again, and load the rest.
 
-    def set_damaged_aside(self) -> None:
-        """Read the whole file. If it is damaged, rename it, so that the next load makes a new file."""
+        That may be derived files, partitions of the lake, or the warehouse's file.
+        """
+        unreadable: dict[str, list[str]] = {}
+        for _ in range(_REPAIRS):
+            try:
+                return self._load(lake, unreadable)
+            except (DamagedWarehouse, duckdb.Error, pa.ArrowException, OSError) as error:
+                before = len(unreadable)
+                if _is_full(error):
+                    raise WarehouseError(_unwritable(self.path, error)) from error
+                unreadable |= {} if isinstance(error, DamagedWarehouse) else self._unreadable(lake)
+                if not self.set_damaged_aside() and len(unreadable) == before:
+                    raise WarehouseError(_unwritable(self.path, error)) from error
+        raise WarehouseError(f"{self.path} can't be loaded: its files are damaged again; run 'holderlake doctor'")
+
+    def _unreadable(self, lake: Lake) -> dict[str, list[str]]:
+        """Return messages about the files that can't be read of each partition to load, by its manifest's SHA-256."""
+        with suppress(DamagedWarehouse):
+            pending, _ = pending_of(lake, self._state().loaded)
+            found = {
+                one.sha: [str(file) for file in damaged_files(lake, one.manifest, every_byte=True)] for one in pending
+            }
+            return {sha: messages for sha, messages in found.items() if messages}
+        return {}
+
+    def set_damaged_aside(self) -> list[str]:
+        """Move damaged files away, so that the next load makes them again: derived files, and the warehouse's file.
+
+        Every byte is read. Return a message about each.
+        """
+        messages = derived.set_aside(self.path)
+        for message in messages:
+            _log.warning("%s", message)
         if self.path.exists():
             try:
                 self.check()
             except DamagedWarehouse as error:
                 self._set_aside(error)
+                messages.append(str(error))
+        return messages
 
     def _set_aside(self, error: Exception) -> None:
         moved = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:12]}")
         self.path.rename(moved)
         _log.warning("%s. It is rebuilt from the lake; the old file is now %s", first_line(error), moved)
 
-    def _load(self, lake: Lake) -> Loading:
+    def _load(self, lake: Lake, unreadable: Mapping[str, Sequence[str]]) -> Loading:
+        """Load the lake without the manifests in ``unreadable``, which has messages about their files by SHA-256."""
         state = self._state()
         pending, damaged = pending_of(lake, state.loaded)
+        damaged += [message for messages in unreadable.values() for message in messages]
+        pending = [one for one in pending if one.sha not in unreadable]
         loading = Loading(lake, state.loaded, damaged)
         outdated, migrate = _old_views(state), _old_tables(state)
         stored, books = self._stored_transfers(state), self._books()

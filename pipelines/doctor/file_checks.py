@@ -19,7 +19,9 @@ from holderlake.lake.damage import damages, unlisted
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.statements import WRONG_SUM
 from holderlake.settings import Settings
+from holderlake.storage.atomic_files import set_aside
 from holderlake.storage.sqlite import DatabaseError, explained
+from holderlake.warehouse.derived import damaged, derived_files, remedy
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.workspace import Workspace
 from pipelines.doctor.finding import Finding
@@ -28,15 +30,18 @@ _EVERY_BYTE: Final = 2 << 30
 """Bytes (2 GiB) up to which the checks read a lake or an archive completely, which takes some seconds."""
 _SHOWN: Final = 10
 _REPAIR: Final = "'holderlake rebuild --damaged' repairs it from the archive, at no cost"
+_AWAY: Final = "'holderlake rebuild --damaged' moves it away"
+_HISTORY: Final = f"{_AWAY} with the folder dagster, which has the history of runs, and no data"
 _DATABASES: Final = {
-    "ledger.sqlite": "move it away; the next command restores the spent credits from the archive",
-    "archive/index.sqlite": "move it away; it is rebuilt from the archive's segments",
-    "alerts.sqlite": "move it away; alerts are then found again, and may be sent again",
-    "dagster/history/runs.db": "move the folder dagster away; it holds the history of runs, and no data",
-    "dagster/history/runs/index.db": "move the folder dagster away; it holds the history of runs, and no data",
-    "dagster/schedules/schedules.db": "move the folder dagster away; it holds the history of runs, and no data",
+    "ledger.sqlite": f"{_AWAY}, and restores the spent credits from the archive",
+    "archive/index.sqlite": f"{_AWAY}, and makes it again from the archive's segments",
+    "alerts.sqlite": f"{_AWAY}; alerts are then found again, and may be sent again",
+    "dagster/history/runs.db": _HISTORY,
+    "dagster/history/runs/index.db": _HISTORY,
+    "dagster/schedules/schedules.db": _HISTORY,
 }
 """SQLite files of a home, by path. The value is the advice if the file is damaged."""
+_SIDES: Final = ("", "-wal", "-shm", "-journal")
 
 
 def check_files(workspace: Workspace) -> Iterator[Finding]:
@@ -66,16 +71,16 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
     try:
         stored = archive.size().stored_bytes
     except DatabaseError as error:
-        yield Finding("archive", False, str(error), "move the index away; it is rebuilt from the segments")
+        yield Finding("archive", False, str(error).partition("; ")[0], _DATABASES["archive/index.sqlite"])
         return
     found = list(archive.damage(every_byte=stored <= _EVERY_BYTE and archive.is_local))
     yield from _each("archive", found, "'holderlake rebuild --damaged' moves it away and keeps its other answers")
     yield from _each("archive", _lost(archive), "ingest fetches them again where the lake lacks their rows")
-    damaged = [str(path) for path in provenance.records(archive) if provenance.read(path) is None]
+    records = [str(path) for path in provenance.records(archive) if provenance.read(path) is None]
     yield from _each(
-        "journal", [f"{path} is damaged" for path in damaged], "rebuild keeps the rows of its partition from the lake"
+        "journal", [f"{path} is damaged" for path in records], f"{_AWAY}; the lake keeps the rows of its partition"
     )
-    if not found and not damaged:
+    if not found and not records:
         yield Finding("archive", True, f"{archive.size().answers:,} answers in {archive.name}")
 
 
@@ -106,6 +111,25 @@ def _databases(settings: Settings) -> Iterator[Finding]:
             problem = _damage_of(path, advice)
             if problem:
                 yield Finding(path.name, False, problem, advice)
+
+
+def set_databases_aside(workspace: Workspace) -> list[str]:
+    """Move damaged SQLite files to the folder ``damaged`` of the home, and restore the ledger. Return messages."""
+    home, messages = workspace.settings.home, []
+    for name, advice in _DATABASES.items():
+        path = home / name
+        problem = _damage_of(path, advice) if path.exists() else None
+        if problem:
+            moved = home / "dagster" if name.startswith("dagster/") else path
+            aside = [set_aside(one, home, "damaged") for one in _with_sides(moved) if one.exists()]
+            messages.append(f"{problem}; it is now {aside[0]}")
+            if path == workspace.settings.ledger:
+                _ = workspace.ledger
+    return messages
+
+
+def _with_sides(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}{side}") for side in _SIDES]
 
 
 def _shared_state(workspace: Workspace) -> Iterator[Finding]:
@@ -141,6 +165,10 @@ def _damage_of(path: Path, remedy: str) -> str | None:
 
 def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
     path = warehouse.path
+    files = derived_files(path)
+    every_byte = sum(one.stat().st_size for one in files) <= _EVERY_BYTE
+    for file, reason in damaged(path, every_byte=every_byte).items():
+        yield Finding("warehouse", False, f"{file} is damaged ({reason})", remedy(path, file))
     if not path.exists():
         yield Finding("warehouse", True, "not created yet", "'holderlake demo' or 'holderlake ingest' creates it")
         return

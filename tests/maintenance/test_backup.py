@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -183,6 +184,78 @@ def test_a_damaged_backup_is_found_and_not_restored(
     with pytest.raises(LakeError, match="is damaged or missing; choose another backup with --backup"):
         restore(Workspace(Settings(home=home), filled._endpoint), folder)
     assert names(home) == set()
+
+
+def listed_backup(folder: Path, name: str, data: bytes = b"text", **entry: Any) -> Path:
+    """A backup with one file of this name, as a stranger could write it. Its entry may be wrong."""
+    backup = folder / "20261120T000000Z"
+    (backup / "home").mkdir(parents=True)
+    held = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "mtime_ns": 0}
+    listing = {"taken_at": "2026-11-20", "home": "/", "files": {name: held | entry}}
+    (backup / "backup.json").write_text(json.dumps(listing))
+    return backup
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../x",
+        "home/../../x",
+        "/tmp/x",
+        "home//x",
+        "home/./x",
+        "home",
+        "x",
+        "other/x",
+        "home/.restored/x",
+        "home/.restore.lock",
+        "home/x\x00",
+    ],
+)
+def test_a_restore_writes_no_name_outside_the_home(
+    tmp_path: Path, restored: Callable[[Path], Workspace], name: str
+) -> None:
+    listed_backup(tmp_path / "backups", name)
+    with pytest.raises(LakeError, match=r"backup\.json is damaged"):
+        restored(tmp_path / "backups")
+    assert [path.name for path in tmp_path.iterdir()] == ["backups"]
+
+
+@pytest.mark.parametrize("kind", ["link", "linked folder", "device", "pipe", "larger", "smaller", "folder"])
+def test_a_restore_follows_no_link_and_reads_no_more_than_listed(
+    tmp_path: Path, restored: Callable[[Path], Workspace], kind: str
+) -> None:
+    name = "home/sub/x" if kind == "linked folder" else "home/x"
+    backup = listed_backup(tmp_path / "backups", name)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x").write_bytes(b"text")
+    path = backup / "home" / "x"
+    match kind:
+        case "link":
+            path.symlink_to(tmp_path / "outside" / "x")
+        case "linked folder":
+            (backup / "home" / "sub").symlink_to(tmp_path / "outside")
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case _:
+            path.write_bytes(b"texts" if kind == "larger" else b"tex")
+    assert verify_backups(tmp_path / "backups") == [str(backup / name)]
+    with pytest.raises(LakeError, match="is damaged or missing; choose another backup"):
+        restored(tmp_path / "backups")
+
+
+def test_a_restore_refuses_a_link_in_place_of_the_listing(
+    tmp_path: Path, restored: Callable[[Path], Workspace]
+) -> None:
+    backup = listed_backup(tmp_path / "backups", "home/x")
+    (backup / "backup.json").unlink()
+    (backup / "backup.json").symlink_to("/dev/zero")
+    with pytest.raises(LakeError, match=r"backup\.json is damaged"):
+        restored(tmp_path / "backups")
 
 
 def test_a_restore_refuses_a_home_that_is_not_empty(

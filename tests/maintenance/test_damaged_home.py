@@ -1,8 +1,8 @@
 """Random damage to every kind of file of a home: no traceback, no silent wrong figure, no lost unlisted file.
 
-``HOLDERLAKE_DAMAGES`` is the number of damages of the long test (1,000 for the full run), counted from
-``HOLDERLAKE_DAMAGES_FROM``;
-``HOLDERLAKE_DAMAGES_CLI`` of them run commands in separate processes; ``HOLDERLAKE_DAMAGE_KINDS`` chooses the kinds.
+``HOLDERLAKE_DAMAGES`` is the number of damages of the long test (1,000 with ``HOLDERLAKE_ALL_EXAMPLES=1``), counted
+from ``HOLDERLAKE_DAMAGES_FROM``. ``HOLDERLAKE_DAMAGES_CLI`` (50) is the number of those that run commands in separate
+processes; ``HOLDERLAKE_DAMAGE_KINDS`` chooses the kinds.
 With ``-s`` each damage is a line: its number, the damaged file, the kind and the outcome.
 """
 
@@ -11,12 +11,14 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import traceback
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,27 +27,30 @@ import pytest
 
 from holderlake.alerts.outbox import Outbox
 from holderlake.engine.store.store import Store
+from holderlake.engine.store.verify import verify
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
-from holderlake.maintenance.repair import repair_before_run
+from holderlake.local.store import stored_transfers
+from holderlake.maintenance.repair import repair_before_run, repair_command
 from holderlake.provider.ledger.reports import ReportRow
 from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
 from pipelines.cli.main import _expected_errors
-from pipelines.doctor.doctor import _store
-from pipelines.doctor.file_checks import check_files
+from pipelines.doctor.file_checks import check_files, set_databases_aside
+from pipelines.doctor.finding import Finding
 from pipelines.runs import dagster_instance
 from tests.damage import KINDS, damage
 from tests.engine import damaged as stores
+from tests.examples import MANY, some
 from tests.filling import MakeWorkspace, fill
 
 MAY, JUNE = datetime(2026, 5, 1), datetime(2026, 6, 1)
-DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "12"))
+DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES", "1000" if some(MANY) == MANY else "12"))
 FIRST = int(os.environ.get("HOLDERLAKE_DAMAGES_FROM", "0"))
 CHOSEN_KINDS = os.environ.get("HOLDERLAKE_DAMAGE_KINDS", ",".join(KINDS)).split(",")
-COMMAND_DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES_CLI", "2"))
+COMMAND_DAMAGES = int(os.environ.get("HOLDERLAKE_DAMAGES_CLI", "50" if some(MANY) == MANY else "2"))
 ROOT = Path(__file__).parents[2]
 INGEST = ("ingest", "--chain", "eth", "--at", "2026-06-01")
 OF_WAREHOUSE = (
@@ -53,6 +58,10 @@ OF_WAREHOUSE = (
 )  # fmt: skip
 OF_STORE = ("negative-balances", "--json", "--at", "2026-06-01")
 TABLES = ("tokens", "holders", "maps", "map_nodes", "clusters", "cluster_members", "grouped_transfers")
+OWN_TABLES = ("transfers", "_internal.stored_tokens", "_internal.stored_labels")
+"""Views over the transfers of the user's own store, and what it knows of tokens and addresses."""
+LOST = re.compile("^lost answer |ingest fetches them again")
+"""What no command brings back for nothing: answers that were paid and are gone."""
 
 
 @pytest.fixture
@@ -68,6 +77,9 @@ def template(make_workspace: MakeWorkspace, empty_history: Path, monkeypatch: py
     made.warehouse.load(made.lake)
     made.close()
     stores.fill(made.settings.engine_store)
+    made.transfers = lambda: stored_transfers(made.settings.engine_store)
+    made.warehouse.load(made.lake)
+    made.close()
     monkeypatch.setenv("DAGSTER_HOME", "")  # which opening a history sets
     shutil.copytree(empty_history, made.settings.dagster_home)
     use_state(made.settings)
@@ -80,14 +92,25 @@ def files_of(home: Path) -> list[Path]:
     return sorted(path for path in found if path.suffix not in (".lock",) and not path.name.endswith(("-wal", "-shm")))
 
 
-def use(workspace: Workspace) -> bool:
-    """Run doctor, an ingest of another instant and a load, as a user does. Return whether doctor found a fault."""
-    found = any(not one.fine for one in check_files(workspace))
+def problems(workspace: Workspace) -> list[Finding]:
+    """What doctor finds about the files of a home, and its store byte by byte."""
+    damaged = verify(workspace.settings.engine_store).damaged
+    store = [Finding("store", False, f"{one.path}: {one.problem}", one.remedy) for one in damaged]
+    return [*(one for one in check_files(workspace) if not one.fine), *store]
+
+
+def repair(workspace: Workspace) -> None:
+    """Run ``holderlake rebuild --damaged``."""
+    set_databases_aside(workspace)
+    repair_command(workspace, (), dry_run=False, as_json=False)
+
+
+def use(workspace: Workspace) -> None:
+    """Run an ingest of another instant and a load, as a user does."""
     repair_before_run(workspace, ["solana", "eth"], {"20260501T000000Z"}, every_byte=True)
     for stream in (TOKENS, HOLDERS, MAPS):
         fill(workspace, stream, "eth", MAY, JUNE)
     workspace.warehouse.load(workspace.lake)
-    return found
 
 
 def use_state(settings: Settings) -> None:
@@ -101,29 +124,38 @@ def use_state(settings: Settings) -> None:
 def after(
     workspace: Workspace, chosen: Path, expected: set[str], charges: list[ReportRow], answers: dict[str, Any]
 ) -> str:
-    """Use a home of which a file is damaged. Returns the outcome; a wrong figure or a silent loss fails."""
+    """Use a home of which a file is damaged. Returns the outcome; a wrong figure or a silent loss fails.
+
+    Doctor must name the file and a command, and that command must leave nothing that doctor names.
+    """
     settings = workspace.settings
-    if chosen.is_relative_to(settings.engine_store):
-        found = not _store(settings).fine
-        outcome = {"right": "all figures", "refused": "refused in a sentence"}[
-            stores.outcome(settings.engine_store, answers)
-        ]
-    else:
-        spent = workspace.ledger.report("endpoint")
-        found = use(workspace)
-        assert found or spent == charges, f"other costs: {spent}"
-        rows = figures(workspace)
-        assert rows <= expected, f"a wrong figure: {sorted(rows - expected)[:2]}"
-        assert found or rows == expected, "rows are missing, and doctor found nothing"
-        outcome = "all figures" if rows == expected else "some figures missing"
-        use_state(settings)
-    return f"{'found by doctor' if found else 'not found'}, {outcome}"
+    in_store = chosen.is_relative_to(settings.engine_store)
+    found = problems(workspace)
+    for one in found:
+        assert "holderlake " in one.advice or LOST.search(one.found + one.advice), f"no command: {one}"
+    if found and not in_store:
+        assert any(chosen.name in one.found or chosen.parent.name in one.found for one in found), f"not named: {found}"
+    if in_store:
+        shown = stores.outcome(settings.engine_store, answers)
+        return f"{'found by doctor' if found else 'not found'}, {shown}"
+    spent = workspace.ledger.report("endpoint") if not found else charges
+    assert spent == charges, f"other costs: {spent}"
+    repair(workspace)
+    left = [one for one in problems(workspace) if not LOST.search(one.found)]
+    assert not left, f"not repaired: {left}"
+    use(workspace)
+    rows = figures(workspace)
+    assert rows <= expected, f"a wrong figure: {sorted(rows - expected)[:2]}"
+    assert found or rows == expected, "rows are missing, and doctor found nothing"
+    use_state(settings)
+    return f"{'found by doctor' if found else 'not found'}, {'all' if rows == expected else 'some'} figures"
 
 
 def figures(workspace: Workspace) -> set[str]:
     """All rows of the first instant, without the time at which they were fetched."""
+    own = {f"{name}: {row}" for name in OWN_TABLES for row in workspace.warehouse.query(f"FROM {name}").to_pylist()}
     rows = {table: workspace.warehouse.query(f"SELECT * EXCLUDE fetched_at FROM {table}") for table in TABLES}
-    return {f"{table}: {row}" for table in TABLES for row in rows[table].to_pylist() if row["timestamp"] == MAY}
+    return own | {f"{table}: {row}" for table in TABLES for row in rows[table].to_pylist() if row["timestamp"] == MAY}
 
 
 def copy_of(template: Workspace, home: Path) -> Path:
@@ -138,7 +170,7 @@ def copy_of(template: Workspace, home: Path) -> Path:
 def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damages: int) -> None:
     expected, charges = figures(template), template.ledger.report("endpoint")
     template.close()
-    assert {row.partition(":")[0] for row in expected} == set(TABLES)
+    assert {row.partition(":")[0] for row in expected} == {*TABLES, *OWN_TABLES}
     with Store(template.settings.engine_store) as store:
         answers = stores.answers(store)
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
@@ -150,6 +182,7 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damage
         chosen, kind = home / rng.choice(paths), rng.choice(CHOSEN_KINDS)
         what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
         workspace = Workspace(template.settings.model_copy(update={"home": home}), template._endpoint)
+        workspace.transfers = partial(stored_transfers, workspace.settings.engine_store)
         try:
             outcome = after(workspace, chosen, expected, charges, answers)
         except _expected_errors() as error:
@@ -198,7 +231,7 @@ def test_commands_on_a_damaged_home_print_no_wrong_figure(template: Workspace, t
         chosen, kind = home / rng.choice(paths), rng.choice(CHOSEN_KINDS)
         what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
         query = OF_STORE if chosen.is_relative_to(home / "engine") else OF_WAREHOUSE
-        commands = {"doctor": ("doctor",), "ingest": INGEST, "query": query}
+        commands = {"doctor": ("doctor",), "repair": ("rebuild", "--damaged"), "ingest": INGEST, "query": query}
         done = {name: run(environment, home, *words) for name, words in commands.items()}
         for name, one in done.items():
             if "Traceback" in one.stderr or one.returncode not in {0, 1, 3}:

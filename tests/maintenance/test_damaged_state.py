@@ -171,7 +171,7 @@ def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace
         ledger.execute(f"UPDATE {change}")
     (found,) = (one for one in check_files(workspace) if not one.fine)
     assert "do not add up to its stored sums" in found.found
-    assert "move it away" in found.advice
+    assert "holderlake rebuild --damaged" in found.advice
 
 
 def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
@@ -189,18 +189,20 @@ def test_a_damaged_time_of_the_remaining_credits_is_forgotten(workspace: Workspa
     assert again.ledger.totals().told_at is None
 
 
+@pytest.mark.parametrize("name", ["runs.db", "runs/index.db"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flip"])
 def test_a_damaged_dagster_history_is_one_sentence_or_replaced(
-    empty_history: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    empty_history: Path, tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
     home = shutil.copytree(empty_history, tmp_path / "dagster")
-    damage(home / "history" / "runs.db", Random(1), kind)
+    damage(home / "history" / name, Random(1), kind)
     try:
         with dagster_instance(home) as instance:
             assert instance.get_runs() == []
+            instance.add_dynamic_partitions("chain", ["eth"])
     except DatabaseError as error:
-        assert "move that folder away" in str(error)
+        assert "'holderlake rebuild --damaged' moves that folder away" in str(error)
 
 
 def test_a_home_that_is_a_file_is_an_error_of_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

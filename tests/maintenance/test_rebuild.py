@@ -205,9 +205,11 @@ def test_a_rebuild_killed_during_the_replacement_loses_nothing(make_workspace: M
     before = hashes(workspace.settings.lake_folder)
     workspace.settings.lake_folder.rename(workspace.settings.home / "lake.before")
     fill(workspace, CHAINS, "eth", MAY)  # ingested since
+    (workspace.settings.home / "warehouse.duckdb.rebuilt.loading" / "x").mkdir(parents=True)  # of the killed load
     assert rebuild(workspace).is_whole
     after = hashes(workspace.settings.lake_folder)
     assert before.items() < after.items()
+    assert not list(workspace.settings.home.glob("warehouse.duckdb.rebuilt*"))
 
 
 def test_a_refused_map_is_refused_with_the_same_message(make_workspace: MakeWorkspace) -> None:

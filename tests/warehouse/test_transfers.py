@@ -147,7 +147,7 @@ def test_a_users_query_reads_transfers_but_no_other_file(home: Home, tmp_path: P
     home.warehouse.load(home.lake)
     (own,) = home.store.files()
     assert home.warehouse.read("FROM transfers").num_rows == 1
-    with pytest.raises(WarehouseError, match="add --files"):
+    with pytest.raises(WarehouseError, match="--files"):
         home.warehouse.read(f"FROM '{own}'")
 
 

@@ -401,8 +401,8 @@ def test_an_error_about_a_missing_warehouse_names_the_remedy(new_warehouse: Ware
     [
         ("SELEC 1", "syntax error"),
         ("SELECT nothing FROM holders", "nothing"),
-        ("DELETE FROM holders", "read-only"),
-        ("DROP TABLE holders", "read-only"),
+        ("DELETE FROM holders", "DELETE is refused"),
+        ("DROP TABLE holders", "DROP is refused"),
         ("FROM lake", "lake does not exist"),
     ],
 )
@@ -418,10 +418,17 @@ def test_a_sum_of_whole_numbers_is_an_exact_integer(lake: Lake, warehouse: Wareh
     assert pa.types.is_decimal(total.schema.field("n").type)
 
 
-def test_a_query_takes_parameters_and_may_have_no_result(lake: Lake, warehouse: Warehouse) -> None:
-    warehouse.load(lake)
-    assert query(warehouse, "SELECT ? + 1", 41) == [(42,)]
-    assert warehouse.query("SET threads = 1").num_rows == 0
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("SELECT ? + 1 AS a", [41]),
+        ("SELECT $a + 1 AS a; -- the end", {"a": 41}),
+        ("PIVOT (SELECT 'a' AS k, 42 AS n) ON k USING sum(n)", None),
+        ("FROM (VALUES (42)) t(a) -- ; 'é'", None),
+    ],
+)
+def test_a_query_takes_parameters_and_comments(small: Warehouse, sql: str, parameters: Any) -> None:
+    assert small.query(sql, parameters).to_pylist() == [{"a": 42}]
 
 
 def test_any_duckdb_opens_the_file_with_its_macros(lake: Lake, warehouse: Warehouse) -> None:
@@ -524,31 +531,10 @@ def test_views_of_an_older_version_are_replaced_without_new_rows(lake: Lake, war
     assert "rank" in warehouse.query("FROM latest_holders").column_names
 
 
-WRITING = (
-    "COPY (SELECT 1) TO '{0}/x.csv'",
-    "ATTACH '{0}/x.duckdb'",
-    "EXPORT DATABASE '{0}/x'",
-    "INSTALL httpfs",
-    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{0}/x.csv'",
-    "SET temp_directory = '{0}/x'",
-    "PRAGMA enable_profiling = 'json'",
-    "DELETE FROM holders",
-    "SELECT 1; COPY (SELECT 1) TO '{0}/x.csv'",
-)
-
-
-@pytest.mark.parametrize("files", [False, True])
-@pytest.mark.parametrize("sql", WRITING)
-def test_a_query_that_writes_is_refused(small: Warehouse, tmp_path: Path, sql: str, files: bool) -> None:
-    with pytest.raises(WarehouseError):
-        small.read(sql.format(tmp_path), files=files)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_query_reads_files_only_with_permission(small: Warehouse, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("one\n1\n")
     sql = f"FROM read_csv('{tmp_path}/x.csv')"
-    with pytest.raises(WarehouseError, match="add --files to let the query read files"):
+    with pytest.raises(WarehouseError, match="--files' lets a query read files"):
         small.read(sql)
     assert small.read(sql, files=True).to_pylist() == [{"one": 1}]
 

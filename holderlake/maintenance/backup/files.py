@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
 import shutil
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +18,23 @@ from typing import Any, Final
 import msgspec
 
 from holderlake.lake.lake import LakeError
+from holderlake.storage.atomic_files import plain_file
 from holderlake.storage.formats import too_new
+from holderlake.storage.names import BadName, digest_name, relative_name
 
 LIST: Final = "backup.json"
 """File in the folder of a backup that lists its other files."""
+HOME: Final = "home"
+"""Folder of a backup for the files of the home."""
+STORE: Final = "store"
+"""Folder of a backup for an engine's store outside of the home."""
+TEMPORARY: Final = re.compile(
+    r".*\.(lock|part|tmp|next|running)|.*-(wal|shm|journal)|\..+\.[0-9a-f]{32}(\.\w+)*|\.spill.*"
+)
+"""Names of files that belong to a running process, or that a killed one left. No backup has them."""
 FORMAT: Final = 1
 _CHUNK: Final = 1 << 20
+_MOST_LIST: Final = 1 << 30
 _SQLITE: Final = b"SQLite format 3\0"
 
 
@@ -53,15 +67,32 @@ def read_listing(folder: Path) -> Listing:
     """Return the list of a backup's files. Raises ``LakeError`` if ``folder`` is not a complete backup."""
     path = folder / LIST
     try:
-        data = path.read_bytes()
+        with plain_file(folder, LIST, _MOST_LIST) as file:
+            data = file.read(_MOST_LIST)
         number = msgspec.json.decode(data, type=dict[str, Any]).get("format", 1)
         if number > FORMAT:
             raise LakeError(too_new(path, number, FORMAT))
-        return msgspec.json.decode(data, type=Listing)
+        listing = msgspec.json.decode(data, type=Listing)
+        _check(listing)
+        return listing
     except FileNotFoundError:
         raise LakeError(f"{folder} is not a backup, it has no file {LIST}: give a folder that a backup made") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, BadName, TypeError, OSError) as error:
         raise LakeError(f"{path} is damaged ({error}); choose another backup with --backup") from error
+
+
+def _check(listing: Listing) -> None:
+    """Raise ``BadName`` if a listing has a name, a size or a checksum that no backup writes."""
+    names = set(listing.files)
+    for name, entry in listing.files.items():
+        top, *rest = relative_name(name).split("/")
+        if top not in (HOME, STORE) or not rest or TEMPORARY.fullmatch(rest[0]) or rest[0].startswith(".restor"):
+            raise BadName(f"{name!r} is not a file of a home: names begin with {HOME}/ or {STORE}/")
+        if not names.isdisjoint("/".join(Path(name).parts[:depth]) for depth in range(1, len(rest) + 1)):
+            raise BadName(f"{name!r} is in a folder that is also a file")
+        digest_name(entry.sha256)
+        if entry.bytes < 0:
+            raise BadName(f"{name!r} has {entry.bytes} bytes: a size can't be negative")
 
 
 class Copier:
@@ -146,7 +177,8 @@ class Copier:
         """Link a file of the earlier backup into this one. Return False if that file is gone or has another size."""
         base = self._base / name
         try:
-            if base.stat().st_size != entry.bytes:
+            status = base.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size != entry.bytes:
                 return False
             target = self._target(name)
             try:
@@ -177,9 +209,35 @@ def is_database(path: Path) -> bool:
 def damaged(folder: Path, files: Mapping[str, Entry], done: Callable[[], None] = lambda: None) -> Iterator[str]:
     """Yield the paths of a backup's files that are missing or do not match their checksums."""
     for name, entry in files.items():
-        if checksum(folder / name) != entry.sha256:
+        if not copied(folder, name, entry):
             yield str(folder / name)
         done()
+
+
+def copied(folder: Path, name: str, entry: Entry, target: Path | None = None) -> bool:
+    """Return whether a backup's file matches its entry. With ``target``, copy it there, with its mode and time.
+
+    No link is followed, and no byte is read beyond the size of the entry.
+    """
+    digest, size = hashlib.sha256(), 0
+    try:
+        with plain_file(folder, name, entry.bytes) as read, ExitStack() as opened:
+            written = opened.enter_context(target.open("xb")) if target else None
+            while chunk := read.read(min(_CHUNK, entry.bytes + 1 - size)):
+                size += len(chunk)
+                if size > entry.bytes:
+                    return False
+                digest.update(chunk)
+                if written:
+                    written.write(chunk)
+            status = os.fstat(read.fileno())
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return False
+    if target:
+        _keep(target, status)
+    return digest.hexdigest() == entry.sha256
 
 
 def checksum(path: Path) -> str | None:

@@ -19,16 +19,10 @@ from holderlake.engine.store.snapshot import snapshot
 from holderlake.lake import commits, manifests
 from holderlake.lake.lake import Lake
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
-from holderlake.maintenance.backup.files import Copier, is_database
+from holderlake.maintenance.backup.files import STORE, TEMPORARY, Copier, is_database
 from holderlake.workspace import Workspace
 
-STORE: Final = "store"
-"""Folder of a backup for an engine's store outside of the home."""
 _ATTEMPTS: Final = 5
-_TEMPORARY: Final = re.compile(
-    r".*\.(lock|part|tmp|next|running)|.*-(wal|shm|journal)|\..+\.[0-9a-f]{32}(\.\w+)*|\.spill.*"
-)
-"""Names of files that belong to a running process, or that a killed one left."""
 _SKIPPED: Final = re.compile(
     r"warehouse\.duckdb($|\..*)|ledger\.sqlite$|lake/(?!_)[^/]+/chain=.*|lake/_manifests/.*"
     r"|lake\.(rebuilding|before)/.*|archive/.*|bucket/.*|sample-world/engine-.*|\.restor(ing|ed)/.*"
@@ -159,8 +153,8 @@ def _files(root: Path) -> Iterator[Path]:
     A folder that a run deletes meanwhile is left out.
     """
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(one for one in folders if not _TEMPORARY.fullmatch(one))
+        folders[:] = sorted(one for one in folders if not TEMPORARY.fullmatch(one))
         for name in sorted(names):
             path = Path(folder) / name
-            if not _TEMPORARY.fullmatch(name) and path.is_file() and not path.is_symlink():
+            if not TEMPORARY.fullmatch(name) and path.is_file() and not path.is_symlink():
                 yield path

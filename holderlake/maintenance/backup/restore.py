@@ -6,19 +6,19 @@ its content is moved to its places. A restore that was killed is repeated by the
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from holderlake import console
 from holderlake.lake.lake import LakeError
 from holderlake.maintenance.backup.backup import backups
 from holderlake.maintenance.backup.elsewhere import missing_elsewhere
-from holderlake.maintenance.backup.files import LIST, Entry, read_listing
-from holderlake.maintenance.backup.home import STORE
+from holderlake.maintenance.backup.files import HOME, LIST, STORE, Entry, copied, read_listing
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
@@ -26,7 +26,6 @@ from holderlake.workspace import Workspace
 _COPYING: Final = ".restoring"
 _COMPLETE: Final = ".restored"
 _LOCK: Final = ".restore.lock"
-_CHUNK: Final = 1 << 20
 _FIRST: Final = ("ledger.sqlite", "archive")
 """Parts of a home that are moved first: without them a run could pay again for what the backup has."""
 
@@ -66,7 +65,7 @@ def restore(workspace: Workspace, folder: Path, name: str | None = None) -> Rest
             listing = read_listing(home / _COMPLETE)
         else:
             _copy(chosen, listing.files, home / _COPYING)
-            shutil.copy(chosen / LIST, home / _COPYING)
+            (home / _COPYING / LIST).write_bytes(msgspec.json.encode(listing, order="sorted"))
             sync_files(home / _COPYING / name for name in [*listing.files, LIST])
             (home / _COPYING).rename(home / _COMPLETE)
         _move(home, outside)
@@ -114,25 +113,11 @@ def _copy(backup: Path, files: dict[str, Entry], target: Path) -> None:
         )
     with console.progress("restoring files", len(files)) as bar:
         for name, entry in files.items():
-            if not _copy_checked(backup / name, target / name, entry):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            if not copied(backup, name, entry, target / name):
                 shutil.rmtree(target)
                 raise LakeError(f"{backup / name} is damaged or missing; choose another backup with --backup")
             bar.advance(bar.task_ids[0])
-
-
-def _copy_checked(source: Path, target: Path, entry: Entry) -> bool:
-    """Copy a file with its mode and time. Return False if it does not match its checksum."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-    try:
-        with source.open("rb") as read, target.open("wb") as written:
-            while chunk := read.read(_CHUNK):
-                digest.update(chunk)
-                written.write(chunk)
-    except FileNotFoundError:
-        return False
-    shutil.copystat(source, target)
-    return digest.hexdigest() == entry.sha256
 
 
 def _move(home: Path, outside: Path | None) -> None:
@@ -140,7 +125,7 @@ def _move(home: Path, outside: Path | None) -> None:
     restored = home / _COMPLETE
     if outside is not None and (restored / STORE).exists():
         _move_store(restored / STORE, outside)
-    parts = list((restored / "home").iterdir()) if (restored / "home").exists() else []
+    parts = list((restored / HOME).iterdir()) if (restored / HOME).exists() else []
     for path in sorted(parts, key=lambda path: (path.name not in _FIRST, path.name)):
         path.rename(home / path.name)
     shutil.rmtree(restored)

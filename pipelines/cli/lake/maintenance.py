@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from holderlake import console
 from holderlake.units import parse_duration
 from pipelines.cli import shared
 from pipelines.cli.exit_codes import ExitCode
@@ -20,7 +21,9 @@ def rebuild_command(
         list[str] | None,
         typer.Option("--partition", help="Only this partition: FAMILY/CHAIN/INSTANT; may be given again."),
     ] = None,
-    damaged: Annotated[bool, typer.Option("--damaged", help="Only partitions with damaged files.")] = False,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Only what is damaged: partitions, databases, the warehouse.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
     json: Json = False,
 ) -> None:
@@ -28,11 +31,14 @@ def rebuild_command(
     from holderlake.maintenance.rebuild import rebuild, survey
     from holderlake.maintenance.rebuild_report import report_rebuilt
     from holderlake.maintenance.repair import repair_command
+    from pipelines.doctor.file_checks import set_databases_aside
 
     workspace = shared.reading()
     if partition or damaged:
         if provider is not None or (partition and damaged):
             raise ValueError("--partition, --damaged and --provider cannot be combined: give one of them")
+        for moved in set_databases_aside(workspace) if damaged and not dry_run else ():
+            console.err.print(moved, soft_wrap=True)
         repaired = repair_command(workspace, partition or (), dry_run, json)
         if not repaired.is_complete:
             raise typer.Exit(ExitCode.SOME_FAILED if repaired.repaired else ExitCode.NOTHING_DONE)
