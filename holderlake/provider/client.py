@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -50,6 +49,13 @@ _ERROR_KEYS: Final = frozenset(
 _SETTING_OF: Final = {"timeout": " (provider.timeout_seconds)", "too_large": " (provider.answer_megabytes)"}
 """Text that names the setting which limits a call, by the kind of failure when the limit is exceeded."""
 
+Garbage: TypeAlias = Literal["page", "empty", "cut", "error"]
+_GARBAGE: Final[dict[Garbage, str]] = {
+    "page": "a web page",
+    "empty": "an empty body",
+    "cut": "a body that is not JSON",
+    "error": "an error message with a status of success",
+}
 T = TypeVar("T")
 
 # By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
@@ -73,6 +79,8 @@ class RawAnswer:
     dt_update: str | None
     disbelieved: str | None = None
     """The headers with implausible credits, as text; they count as missing. None if there are none."""
+    garbage: Garbage | None = None
+    """The reason why the body cannot be an answer of the API, although its headers name a charge; else None."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +233,9 @@ class ProviderClient:
             raise error_of(response.status, self.redacted_bytes(response.content), headers, request.endpoint)
         self._answered_at = asyncio.get_running_loop().time()
         cost, remaining, disbelieved = self._credits(request, response.headers)
+        garbage = no_answer_in(response.content)
+        if garbage is not None and not cost:
+            raise self._no_answer(garbage, response, cost, remaining)
         return RawAnswer(
             response.content,
             response.status,
@@ -233,6 +244,7 @@ class ProviderClient:
             remaining,
             response.headers.get("x-dt-update"),
             disbelieved,
+            garbage,
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:
@@ -303,6 +315,13 @@ class ProviderClient:
         failure.maybe_charged, failure.broken = True, error.cause
         return failure
 
+    def _no_answer(self, kind: Garbage, response: HttpResponse, cost: int | None, remaining: int | None) -> BrokenAnswer:
+        """Return the exception for a 2xx response without a charge whose body is no answer of the API."""
+        start = self.redacted_bytes(response.content)[:60].decode("utf-8", "replace")
+        error = BrokenAnswer(self._described("gave no answer", f"{_GARBAGE[kind]}: {start!r}"), None, response.status)
+        error.broken, error.cost_billed, error.credits_remaining = kind, cost, remaining
+        return error
+
     def _described(self, what: str, reason: str) -> str:
         return plain(self.redacted(f"{self.base_url} {what}: {reason}"))[:_LONGEST_REASON]
 
@@ -328,28 +347,23 @@ class ProviderClient:
         return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
 
 
-def no_answer_in(raw: bytes) -> Literal["page", "empty", "error"] | None:
+def no_answer_in(raw: bytes) -> Garbage | None:
     """Return the reason why a body with a 2xx status cannot be an answer of the API; None if it may be one.
 
-    Such a body means that another server answered in the provider's place. The decoder checks all other bodies.
+    Such a body comes from another server, or was cut on the way. The decoder checks all other bodies.
     """
     start = raw[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         return "empty"
     if start[:1] == b"<":
         return "page"
+    if not exact_json.is_json(raw):
+        return "cut"
     if len(raw) < len(start) + 1_000 and start[:1] == b"{":
-        body = _json_of(raw)
+        body = exact_json.lenient(raw)
         if isinstance(body, dict) and body and body.keys() <= _ERROR_KEYS:
             return "error"
     return None
-
-
-def _json_of(raw: bytes) -> Any:
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _checked_address(base_url: str) -> httpx.URL:

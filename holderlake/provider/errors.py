@@ -50,7 +50,7 @@ _READ_BYTES: Final = 1 << 20
 """Number of bytes of an error answer that are read."""
 _LONGEST_PAGE: Final = 20_000
 
-Broken = Literal["timeout", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "error"]
+Broken = Literal["timeout", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "cut", "error"]
 """Kinds of broken answers: the answer cannot be used, but the call may have been charged."""
 
 
@@ -235,7 +235,7 @@ class Unreachable(TransientError):
 
 
 class BrokenAnswer(Unreachable):
-    """An answer began and did not arrive in full.
+    """An answer began and did not arrive in full, or its body is no answer of the API and its headers name no charge.
 
     ``cost_billed`` and ``credits_remaining`` come from its headers, in hundredths of a credit; None if not in them.
     """

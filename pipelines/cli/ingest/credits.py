@@ -87,7 +87,7 @@ def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
         credits = sum(one.spent + one.reserved for one in broken)
         console.out.print(
             f"Possibly wasted: {credits_text(credits)} credits in {sum(one.calls for one in broken):,} calls whose "
-            "answers did not arrive in full."
+            "answers did not arrive in full or were not answers of the API."
         )
 
 
