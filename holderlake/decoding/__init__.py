@@ -46,6 +46,7 @@ from holderlake.decoding.transfers import Transfers, distinct
 
 __all__ = [
     "MISSING_CONTENT",
+    "PARTIAL",
     "UNREADABLE_ROW",
     "UNREADABLE_VALUE",
     "Decoded",
@@ -66,6 +67,9 @@ _OfTokens = Callable[[Iterable[Any], Sequence[str], bool], Tables]
 
 ``lenient`` is true if the structs come from the lenient mode.
 """
+
+PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE, MISSING_CONTENT})
+"""Codes of failures about a part of an answer. The rest of the answer is in the lake."""
 
 _Lacks = Callable[[Any], Iterable[Unreadable]]
 """Function that yields the blocks that an answer (a struct) lacks."""

@@ -22,6 +22,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from holderlake.backfill.paused import parked_backfills
+from holderlake.backfill.scope import left_out_by_settings
 from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.contract.times import parse_partition, utc_now
 from holderlake.healing.parked import parked_schedule
@@ -102,7 +103,10 @@ class HomeMetrics:
                 as_of = parse_partition(timestamp)
                 instants[family, chain] = max(instants.get((family, chain), as_of), as_of)
         newest: dict[tuple[str, str], Manifest | None] = {
-            (stream.name, chain): None for stream in STREAMS if stream.by in ("token", "chain") for chain in watched
+            (stream.name, chain): None
+            for stream in STREAMS
+            if stream.by in ("token", "chain") and left_out_by_settings(self._workspace.settings, stream.name) is None
+            for chain in watched
         }
         return newest | {place: lake.manifest(*place, as_of) for place, as_of in instants.items()}
 

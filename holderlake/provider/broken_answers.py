@@ -15,6 +15,11 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
         "did not arrive in time",
         f"The provider is slow, or provider.timeout_seconds is too short. Raise provider.timeout_seconds, or {_LESS}.",
     ),
+    "reset": (
+        "did not begin: the connection was closed",
+        "The provider, a proxy or a firewall closes connections. 'holderlake credits' releases these calls as soon as the "
+        "provider's balance proves that they were not charged.",
+    ),
     "closed": (
         "broke off",
         "A proxy or firewall between here and the provider may limit the size or duration of answers, or the provider "

@@ -312,7 +312,8 @@ class ProviderClient:
         else:
             failure = BrokenAnswer(self._described("gave no complete answer", reason), None, error.response.status)
             failure.cost_billed, failure.credits_remaining, _ = self._credits(request, error.response.headers)
-        failure.maybe_charged, failure.broken = True, error.cause
+        is_reset = error.cause == "closed" and error.response is None
+        failure.maybe_charged, failure.broken = True, "reset" if is_reset else error.cause
         return failure
 
     def _no_answer(self, kind: Garbage, response: HttpResponse, cost: int | None, remaining: int | None) -> BrokenAnswer:

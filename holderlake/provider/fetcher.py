@@ -396,6 +396,7 @@ class Provider:
             error.request = request
             self._stop(error)
         elif error.stops == "endpoint":
+            error.request = request
             self._stopped.setdefault(request.endpoint, error)
 
     async def rules(self) -> str | None:
