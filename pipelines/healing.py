@@ -24,7 +24,14 @@ from dagster import (
 )
 
 from holderlake.alerts.delivery import has_unsent, notify
-from holderlake.alerts.notices import Notice, endpoint_refused, key_refused, partition_given_up, run_failed, schedule_parked
+from holderlake.alerts.notices import (
+    Notice,
+    endpoint_refused,
+    key_refused,
+    partition_given_up,
+    run_failed,
+    schedule_parked,
+)
 from holderlake.contract.times import from_unix
 from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
 from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG

@@ -79,7 +79,9 @@ def endpoint_refused(endpoint: str, code: str, run_id: str, at: datetime) -> Not
 
     An endpoint gives one notice a day.
     """
-    text = f"the provider refuses requests to the endpoint {endpoint} ({code}); runs fetch the tables of the others only"
+    text = (
+        f"the provider refuses requests to the endpoint {endpoint} ({code}); runs fetch the tables of the others only"
+    )
     evidence = {"endpoint": endpoint, "code": code, "run_id": run_id}
     return _notice(ENDPOINT_REFUSED, text, f"{at.date()} {endpoint}", at, evidence)
 

@@ -177,7 +177,8 @@ class Coverage:
     def _with_top(self, partition: Partition, named: Sequence[str], top: int) -> list[str]:
         """Return the addresses ``named`` and those of the partition's holders up to rank ``top``.
 
-        Addresses that no request can name are left out. The result is sorted and has no duplicates. Raises ``LakeError`` if the file of holders is damaged.
+        Addresses that no request can name are left out. The result is sorted and has no duplicates.
+        Raises ``LakeError`` if the file of holders is damaged.
         """
         held = self._of(HOLDERS, partition) if top else None
         if held is None or not held.manifest.tables["holders"].rows:

@@ -6,7 +6,6 @@ types.
 
 from __future__ import annotations
 
-import json
 from decimal import Context, Decimal
 from typing import Any, Final
 
@@ -27,7 +26,6 @@ def _decimal(text: str) -> Decimal:
 _DECODER = msgspec.json.Decoder(float_hook=_decimal)
 _ENCODER = msgspec.json.Encoder(decimal_format="number", order=None)
 _EXACT = Context(prec=400)
-_NOT_JSON = object()
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
@@ -62,24 +60,6 @@ def decode(raw: bytes, shape: Any) -> Any:
         where = ".".join(str(part) for part in first["loc"]) or "its top level"
         message = f"the answer is malformed at {where}: {first['msg']} (errors in this answer: {error.error_count()})"
         raise MalformedAnswer(message) from error
-
-
-def is_json(raw: bytes) -> bool:
-    """Return whether bytes are JSON for some reader: invalid UTF-8, NaN and long numbers are allowed."""
-    try:
-        msgspec.json.decode(raw, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
-        return lenient(raw) is not _NOT_JSON
-    return True
-
-
-def lenient(raw: bytes) -> Any:
-    """Return JSON bytes as plain data, with numbers as text; bytes that are not JSON give a mark that equals nothing."""
-    text = raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-    try:
-        return json.loads(text, parse_int=str, parse_float=str, strict=False)
-    except (ValueError, RecursionError):
-        return _NOT_JSON
 
 
 def encode(plain: Any) -> bytes:

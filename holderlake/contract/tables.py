@@ -243,9 +243,9 @@ _TABLES: Final = (
         _text("subject", "Subject of the request: a token, an address set", required=True),
         _text(
             "code",
-            "The contract's error code, malformed_answer, left_out, unreachable or broken_answer; invalid_address for an "
-            "address that cannot be requested; unreadable_row, unreadable_value or missing_content if the rest of the "
-            "answer was kept",
+            "The contract's error code, malformed_answer, left_out, unreachable or broken_answer; invalid_address "
+            "for an address that cannot be requested; unreadable_row, unreadable_value or missing_content if the rest "
+            "of the answer was kept",
             required=True,
         ),
         _text("reason", "Description of the failure", required=True),

@@ -200,7 +200,7 @@ def _common(as_of: datetime, **texts: str) -> Common:
     return {"as_of": pa.scalar(as_of, INSTANT_TYPE)} | {name: pa.scalar(text) for name, text in texts.items()}
 
 
-def _decoded(  # noqa: PLR0913, PLR0917 - the parts of a decoding function
+def _decoded(
     raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens, lacks: _Lacks
 ) -> Decoded:
     """Decode one answer for each token with the fast decoder. If it fails, decode each answer in the lenient mode.

@@ -89,8 +89,8 @@ def failures(
 ) -> list[Failure]:
     """Return the failures of the lake for these chains, families and codes. An empty argument means all.
 
-    Final failures, and failures about a part of an answer, are returned only if ``codes`` has their code. Raises ``ValueError``
-    for an unknown family.
+    Final failures, and failures about a part of an answer, are returned only if ``codes`` has their code. Raises
+    ``ValueError`` for an unknown family.
     """
     for name in set(families) - {stream.name for stream in STREAMS}:
         raise ValueError(f"there is no family {name!r}; use one of {', '.join(stream.name for stream in STREAMS)}")

@@ -17,7 +17,7 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     ),
     "reset": (
         "did not begin: the connection was closed",
-        "The provider, a proxy or a firewall closes connections. 'holderlake credits' releases these calls as soon as the "
+        "The provider, a proxy or a firewall closes connections. The ledger releases these calls as soon as the "
         "provider's balance proves that they were not charged.",
     ),
     "closed": (

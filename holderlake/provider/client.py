@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
+import msgspec
 import stamina
 import stamina.instrumentation
 from pydantic import SecretStr
@@ -56,6 +58,7 @@ _GARBAGE: Final[dict[Garbage, str]] = {
     "cut": "a body that is not JSON",
     "error": "an error message with a status of success",
 }
+_NOT_JSON: Final = object()
 T = TypeVar("T")
 
 # By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
@@ -316,7 +319,9 @@ class ProviderClient:
         failure.maybe_charged, failure.broken = True, "reset" if is_reset else error.cause
         return failure
 
-    def _no_answer(self, kind: Garbage, response: HttpResponse, cost: int | None, remaining: int | None) -> BrokenAnswer:
+    def _no_answer(
+        self, kind: Garbage, response: HttpResponse, cost: int | None, remaining: int | None
+    ) -> BrokenAnswer:
         """Return the exception for a 2xx response without a charge whose body is no answer of the API."""
         start = self.redacted_bytes(response.content)[:60].decode("utf-8", "replace")
         error = BrokenAnswer(self._described("gave no answer", f"{_GARBAGE[kind]}: {start!r}"), None, response.status)
@@ -358,13 +363,31 @@ def no_answer_in(raw: bytes) -> Garbage | None:
         return "empty"
     if start[:1] == b"<":
         return "page"
-    if not exact_json.is_json(raw):
+    if not _is_json(raw):
         return "cut"
     if len(raw) < len(start) + 1_000 and start[:1] == b"{":
-        body = exact_json.lenient(raw)
+        body = _lenient_json(raw)
         if isinstance(body, dict) and body and body.keys() <= _ERROR_KEYS:
             return "error"
     return None
+
+
+def _is_json(raw: bytes) -> bool:
+    """Return whether bytes are JSON for some reader: invalid UTF-8, NaN and long numbers are allowed."""
+    try:
+        msgspec.json.decode(raw, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return _lenient_json(raw) is not _NOT_JSON
+    return True
+
+
+def _lenient_json(raw: bytes) -> Any:
+    """Return JSON bytes as plain data, with numbers as text; ``_NOT_JSON`` for other bytes."""
+    text = raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, strict=False)
+    except (ValueError, RecursionError):
+        return _NOT_JSON
 
 
 def _checked_address(base_url: str) -> httpx.URL:

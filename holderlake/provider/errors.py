@@ -50,7 +50,9 @@ _READ_BYTES: Final = 1 << 20
 """Number of bytes of an error answer that are read."""
 _LONGEST_PAGE: Final = 20_000
 
-Broken = Literal["timeout", "reset", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "cut", "error"]
+Broken = Literal[
+    "timeout", "reset", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "cut", "error"
+]
 """Kinds of broken answers: the answer cannot be used, but the call may have been charged."""
 
 

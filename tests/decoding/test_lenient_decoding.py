@@ -133,7 +133,11 @@ MISSING = {
     "no holders": ("map", {**token_map(), "nodes": {"top_holders": []}}, "$.nodes.top_holders"),
     "no relationships": ("map", {**token_map(), "relationships": None}, "$.relationships"),
     "no clusters": ("map", {name: value for name, value in token_map().items() if name != "clusters"}, "$.clusters"),
-    "no shares": ("map", {**token_map(), "metrics": {"supply_stats": {}, "scores": scores()}}, "$.metrics.supply_stats"),
+    "no shares": (
+        "map",
+        {**token_map(), "metrics": {"supply_stats": {}, "scores": scores()}},
+        "$.metrics.supply_stats",
+    ),
     "renamed score": ("map", {**token_map(), "metrics": {**token_map()["metrics"], "scores": {}}}, "$.metrics.scores"),
     "no sums": (
         "map",

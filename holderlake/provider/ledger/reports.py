@@ -27,9 +27,9 @@ class Totals:
     ``credits_remaining`` is the provider's last balance, at the time ``told_at``.
 
     ``charged`` is the decrease of that balance since its first value of the month, ``known`` the charges that this
-    ledger settled since then. ``uncharged`` is the price of the latest calls that were not charged in the end: a balance
-    of that time may lack it, because a provider may set it aside while a call is open. If ``charged`` exceeds ``known +
-    reserved + uncharged``, another client uses the key, or the allowance was reduced.
+    ledger settled since then. ``uncharged`` is the price of the latest calls that were not charged in the end: a
+    balance of that time may lack it, because a provider may set it aside while a call is open. If ``charged`` exceeds
+    ``known + reserved + uncharged``, another client uses the key, or the allowance was reduced.
     """
 
     spent: int

@@ -33,8 +33,8 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS told (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
     # The first balance of a period, and the sum settled by then: later balances are compared with it.
     "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
-    # The order of balances: the newest call when the last balance came (told) and when the last call was closed (closed),
-    # and the last balance of a call that was alone (quiet), with the sum settled in its period by then.
+    # The order of balances: the newest call when the last balance came (told), and when the last call was closed. Then
+    # the last balance of a call that was alone (quiet), with the sum settled in its period by then.
     """
     CREATE TABLE IF NOT EXISTS balance_order (
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -149,7 +149,7 @@ UNCHARGED: Final = """
     FROM (SELECT state, cost, expected FROM entries WHERE id <= ? AND day >= ? ORDER BY id DESC LIMIT ?) AS late
     WHERE state <> 'reserved' AND expected > cost
 """
-"""SQL query of the hundredths of a credit that closed calls might have cost and did not, among the last of a balance."""
+"""SQL query of the hundredths of a credit that the last calls before a balance might have cost and did not."""
 SET_FIRST_BALANCE: Final = """
     INSERT INTO told_first VALUES (?, ?, ?)
     ON CONFLICT (period) DO UPDATE SET credits = excluded.credits, settled = excluded.settled

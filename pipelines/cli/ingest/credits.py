@@ -30,7 +30,13 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         unknown = [asdict(one) for one in workspace.ledger.unsettled()]
         plain = asdict(totals) | {"unexplained": totals.unexplained}
         wasted = {name: sum(getattr(one, name) for one in broken) for name in ("calls", "spent", "reserved")}
-        report = {"totals": plain, "unsettled": unknown, "by": by, "lines": [asdict(line) for line in lines]}
+        report = {
+            "unit": "hundredths of a credit",
+            "totals": plain,
+            "unsettled": unknown,
+            "by": by,
+            "lines": [asdict(line) for line in lines],
+        }
         console.as_json({**report, "problems": [asdict(one) for one in problems], "possibly_wasted": wasted})
         return
     console.rows(
