@@ -75,8 +75,9 @@ def _code(error: Exception) -> str:
 
 def _endpoint(error: Exception) -> dict[str, str]:
     """Return the tag with the endpoint that the provider refuses; empty for other errors."""
-    is_refused = isinstance(error, ProviderError) and error.stops == "endpoint" and error.request is not None
-    return {ENDPOINT_TAG: error.request.endpoint} if is_refused else {}
+    if isinstance(error, ProviderError) and error.stops == "endpoint" and error.request is not None:
+        return {ENDPOINT_TAG: error.request.endpoint}
+    return {}
 
 
 def _interrupt(context: OpExecutionContext, error: Exception) -> NoReturn:

@@ -100,8 +100,8 @@ async def ingest_run(
                 finally:
                     on_item(stream, chain, results)
             provider.check_running()
-    for error in refused.values():
-        raise error
+    for refusal in refused.values():
+        raise refusal
 
 
 def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:

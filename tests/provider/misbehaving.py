@@ -79,8 +79,8 @@ def scripted(*steps: Step) -> Iterator[Misbehaving]:
     try:
         asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
         yield server
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
     finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
