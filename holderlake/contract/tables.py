@@ -275,6 +275,8 @@ _TABLES: Final = (
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
 DETAIL_COLUMNS: Final = tuple(field.name for field in _DETAILS)
 
+MISSING_CONTENT: Final = "missing_content"
+"""Code of a row of ``failures`` for content that a request asked for and its answer lacks."""
 FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "chains": frozenset({"chains"}),

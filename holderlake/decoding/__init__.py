@@ -22,11 +22,10 @@ import pyarrow as pa
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.exact_json import MalformedAnswer
-from holderlake.contract.tables import INSTANT_TYPE, TABLES, assemble
+from holderlake.contract.tables import INSTANT_TYPE, MISSING_CONTENT, TABLES, assemble
 from holderlake.decoding import lenient, structs
 from holderlake.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable
 from holderlake.decoding.missing import (
-    MISSING_CONTENT,
     missing_blocks,
     missing_fields,
     missing_holders,

@@ -13,10 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holderlake.contract.chains import normalise_address
+from holderlake.contract.tables import MISSING_CONTENT
 from holderlake.decoding.lenient import Unreadable
-
-MISSING_CONTENT: Final = "missing_content"
-"""Code of ``Unreadable`` for content that the request asked for and the answer lacks."""
 
 _HOLDING: Final = ("rank", "share", "amount")
 _SUMS: Final = ("total_value", "total_transfers", "first_date", "last_date")

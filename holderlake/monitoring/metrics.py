@@ -23,9 +23,8 @@ from prometheus_client.registry import Collector
 
 from holderlake.backfill.paused import parked_backfills
 from holderlake.backfill.scope import left_out_by_settings
-from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.contract.tables import FAMILY_TABLES, MISSING_CONTENT
 from holderlake.contract.times import parse_partition, utc_now
-from holderlake.decoding import MISSING_CONTENT
 from holderlake.healing.parked import parked_schedule
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.manifests import FAILURES, Manifest, place_of

@@ -244,7 +244,7 @@ SELECT
 FROM (
     SELECT *, lag(found) OVER (PARTITION BY family, table_name, chain, subject ORDER BY timestamp) AS before
     FROM (
-        SELECT coverage.family, table_name, coverage.chain, coverage.subject, coverage.timestamp, count(rows.chain) AS found
+        SELECT coverage.family, of_family.table_name, coverage.chain, coverage.subject, coverage.timestamp, count(listed.chain) AS found
         FROM coverage
         JOIN (VALUES ('holders', 'holders'), ('maps', 'map_nodes'), ('maps', 'grouped_transfers')) AS of_family (family, table_name)
             ON of_family.family = coverage.family
@@ -254,9 +254,9 @@ FROM (
             SELECT 'map_nodes', chain, token_address, timestamp FROM map_nodes WHERE kind = 'top_holder'
             UNION ALL
             SELECT 'grouped_transfers', chain, token_address, timestamp FROM grouped_transfers
-        ) AS rows
-            ON rows.table_name = of_family.table_name AND rows.chain = coverage.chain
-            AND rows.token_address = coverage.subject AND rows.timestamp = coverage.timestamp
+        ) AS listed
+            ON listed.table_name = of_family.table_name AND listed.chain = coverage.chain
+            AND listed.token_address = coverage.subject AND listed.timestamp = coverage.timestamp
         ANTI JOIN failures
             ON family_of(failures.endpoint) = coverage.family AND failures.chain = coverage.chain
             AND failures.subject = coverage.subject AND failures.timestamp = coverage.timestamp
