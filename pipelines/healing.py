@@ -26,6 +26,7 @@ from dagster import (
 from holderlake.alerts.delivery import has_unsent, notify
 from holderlake.alerts.notices import (
     Notice,
+    endpoint_refused,
     key_refused,
     partition_given_up,
     requests_failed,
@@ -35,7 +36,7 @@ from holderlake.alerts.notices import (
 from holderlake.contract.times import from_unix
 from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
 from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
-from holderlake.dagster.failures import ERROR_TAG
+from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG
 from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
@@ -57,7 +58,7 @@ _JOBS: Final = (ALERTS, BACKFILL, CHECKS, FOLLOW, FRESHNESS, INGEST, PLAN, RETEN
 _GRACE: Final = timedelta(minutes=3)
 """Time after a tick of the schedule in which its own runs may not be launched yet."""
 _OVERLAP: Final = timedelta(minutes=5)
-_KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key", "forbidden"})
+_KEY_ERRORS: Final = frozenset({"missing_key", "invalid_key"})
 _CREDIT_ERRORS: Final = frozenset({"credits_exhausted", "budget_exceeded"})
 
 
@@ -250,6 +251,8 @@ def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) 
             continue
         if error in _KEY_ERRORS:
             yield key_refused(error, run.run_id, at)
+        elif endpoint := run.tags.get(ENDPOINT_TAG):
+            yield endpoint_refused(endpoint, error or "", run.run_id, at)
         elif not will_repeat and not (is_parked and error in _CREDIT_ERRORS and run.job_name == INGEST):
             yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
 

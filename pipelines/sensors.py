@@ -120,7 +120,7 @@ def paused_sensor(settings: Settings) -> SensorDefinition:
     )
     def resume(workspace: ResourceParam[Workspace]) -> Iterator[RunRequest | SkipReason]:
         paused = parked_backfills(workspace)
-        due = [one for one in paused if one.is_due(workspace)]
+        due = [one for one in paused if one.is_due(workspace) or one.has_credits_again(workspace)]
         for one in due:
             yield RunRequest(
                 run_key=_key_of_attempt(one, workspace.settings),

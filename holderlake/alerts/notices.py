@@ -17,8 +17,12 @@ REQUESTS_FAILED: Final = "requests_failed"
 PARTITION_GIVEN_UP: Final = "partition_given_up"
 SCHEDULE_PARKED: Final = "schedule_parked"
 KEY_REFUSED: Final = "key_refused"
+ENDPOINT_REFUSED: Final = "endpoint_refused"
 ALERT_UNDONE: Final = "alert_undone"
-NOTICES: Final = (RUN_FAILED, REQUESTS_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED, ALERT_UNDONE)
+NOTICES: Final = (
+    *(RUN_FAILED, REQUESTS_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED, ENDPOINT_REFUSED),
+    ALERT_UNDONE,
+)
 """The kinds of notices."""
 
 
@@ -81,6 +85,18 @@ def key_refused(code: str, run_id: str, at: datetime) -> Notice:
     """
     text = f"the provider refuses the API key ({code}); no scheduled run can fetch data"
     return _notice(KEY_REFUSED, text, f"{at.date()} {code}", at, {"code": code, "run_id": run_id})
+
+
+def endpoint_refused(endpoint: str, code: str, run_id: str, at: datetime) -> Notice:
+    """Return the notice that the provider refuses the requests to one endpoint. ``code`` is the error's code.
+
+    An endpoint gives one notice a day.
+    """
+    text = (
+        f"the provider refuses requests to the endpoint {endpoint} ({code}); runs fetch the tables of the others only"
+    )
+    evidence = {"endpoint": endpoint, "code": code, "run_id": run_id}
+    return _notice(ENDPOINT_REFUSED, text, f"{at.date()} {endpoint}", at, evidence)
 
 
 def alert_undone(alert: Alert, at: datetime) -> Notice:

@@ -25,6 +25,8 @@ from holderlake.storage.names import BadName, chain_name, family_name, timestamp
 
 UNREADABLE: Final = "malformed_answer"
 """Error code of a paid answer that could not be decoded. A later version may decode it."""
+INVALID_ADDRESS: Final = "invalid_address"
+"""Error code of an address that no request can name, for example one with a slash. It is not requested."""
 
 _LEVEL: Final = 6
 _SUFFIX: Final = ".zst"
@@ -117,7 +119,7 @@ class Commit:
     @property
     def is_computed(self) -> bool:
         """True if the local engine computed the commit's rows, without requests."""
-        return not any(group.asked for group in self.groups)
+        return not any(group.asked or INVALID_ADDRESS in {one.code for one in group.failures} for group in self.groups)
 
 
 def group_of(

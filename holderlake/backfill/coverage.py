@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holderlake.contract.chains import from_first_day
+from holderlake.contract.models import ADDRESS_PATTERN, LONGEST_ADDRESS
 from holderlake.contract.times import partition_text
 from holderlake.ingest.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
 from holderlake.ingest.stream import Partition, Stream, partition_of
@@ -176,7 +177,8 @@ class Coverage:
     def _with_top(self, partition: Partition, named: Sequence[str], top: int) -> list[str]:
         """Return the addresses ``named`` and those of the partition's holders up to rank ``top``.
 
-        The result is sorted and has no duplicates. Raises ``LakeError`` if the file of holders is damaged.
+        Addresses that no request can name are left out. The result is sorted and has no duplicates.
+        Raises ``LakeError`` if the file of holders is damaged.
         """
         held = self._of(HOLDERS, partition) if top else None
         if held is None or not held.manifest.tables["holders"].rows:
@@ -184,6 +186,8 @@ class Coverage:
         rows = self._top_rows(held.manifest)
         ranked = rows.filter(pc.less_equal(rows["rank"], top))["address"].combine_chunks()
         found = pc.unique(pa.concat_arrays([ranked, pa.array(named, ranked.type)]))
+        found = found.filter(pc.match_substring_regex(found, ADDRESS_PATTERN))
+        found = found.filter(pc.less_equal(pc.utf8_length(found), LONGEST_ADDRESS))
         addresses: list[str] = found.take(pc.sort_indices(found)).to_pylist()
         return addresses
 

@@ -7,19 +7,24 @@ fetch its complete partitions again.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from typing import Final
 
 import msgspec
 
+from holderlake.contract.requests import ChainsRequest, Request
 from holderlake.contract.times import parse_when
-from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, RateLimitPersists
+from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, ProviderError, RateLimitPersists
+from holderlake.settings import SettingsError
 from holderlake.storage.documents import Documents
 from holderlake.workspace import Workspace
 
 COMMAND = "holderlake backfill --parked"
+_PROBE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,21 @@ class Parked:
     resume_on: date | None
     asked: int | None = None
     """Cost (hundredths of a credit) of the call that exceeded a ceiling of the settings; None for another reason."""
+    refused: int | None = None
+    """Cost (hundredths of a credit) of the call that the provider refused for lack of credits; None for another
+    reason."""
+    since: datetime | None = None
+    """Time (naive UTC) at which it was parked."""
+
+    def has_credits_again(self, workspace: Workspace) -> bool:
+        """Ask the provider whether the refused call can be paid again: see ``credits_again``."""
+        return self.refused is not None and credits_again(workspace, self.refused)
 
     def is_due(self, workspace: Workspace) -> bool:
-        """Return True if the backfill can resume: its day has come, or raised ceilings allow the refused call."""
+        """Return True if the backfill can resume: its day has come, or raised ceilings allow the refused call.
+
+        ``has_credits_again`` asks the provider, too.
+        """
         if self.resume_on is None or workspace.now().date() >= self.resume_on:
             return True
         left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
@@ -99,7 +116,28 @@ def parked_after(workspace: Workspace, error: Exception, selection: Selection) -
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     asked = error.asked if isinstance(error, BudgetExceeded) else None
-    return Parked(selection, str(error), _resume_on(workspace, error), asked)
+    is_refused = isinstance(error, CreditsExhausted) and isinstance(error.request, Request)
+    refused = error.request.cost if is_refused else None
+    return Parked(selection, str(error), _resume_on(workspace, error), asked, refused, workspace.now())
+
+
+def credits_again(workspace: Workspace, cost: int) -> bool:
+    """Return whether the provider has credits for a call of ``cost`` hundredths of a credit, after a top-up.
+
+    This sends one request, for the chains. It costs 0.01 credit, and nothing while there are no credits.
+    """
+
+    async def probe() -> None:
+        async with workspace.provider("probe of credits") as provider:
+            as_of = f"known {workspace.now():%Y-%m-%d}"
+            await asyncio.wait_for(provider.fetch(ChainsRequest(), as_of, refresh=True), _PROBE_SECONDS)
+
+    try:
+        asyncio.run(probe())
+    except (ProviderError, SettingsError, TimeoutError):
+        return False
+    totals = workspace.ledger.totals()
+    return totals.credits_remaining is None or totals.credits_remaining >= cost
 
 
 def parked_backfills(workspace: Workspace) -> list[Parked]:

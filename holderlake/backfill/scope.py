@@ -20,24 +20,26 @@ from holderlake.workspace import Workspace
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A stream (``family``) that the API key's plan does not include. ``reason`` is the provider's text.
+    """A stream (``family``) that is not fetched, because of the settings or because the API key's plan excludes it.
 
-    ``since`` is the time at which the provider refused the stream's request. A backfill requests it again from the time
-    ``until`` on. Both are naive UTC.
+    ``reason`` is the setting or the provider's text. ``since`` is the time at which the provider refused the stream's
+    request. A backfill requests it again from the time ``until`` on. Both are naive UTC, None for a setting.
     """
 
     family: str
     tables: tuple[str, ...]
     reason: str
-    since: datetime
-    until: datetime
+    since: datetime | None = None
+    until: datetime | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the stream as plain data."""
-        times = {"since": f"{self.since.isoformat()}Z", "until": f"{self.until.isoformat()}Z"}
+        times = {name: f"{at.isoformat()}Z" for name, at in (("since", self.since), ("until", self.until)) if at}
         return {"family": self.family, "tables": list(self.tables), "reason": self.reason, **times}
 
     def __str__(self) -> str:
+        if self.since is None or self.until is None:
+            return f"Left out: {', '.join(self.tables)}. {self.reason}."
         return (
             f"Left out: {', '.join(self.tables)}. The key's plan does not include it: {self.reason} "
             f"({self.since:%Y-%m-%d}). "
@@ -69,13 +71,25 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
     return tuple(stream for stream in STREAMS if stream.name in chosen)
 
 
+def left_out_by_settings(settings: Settings, family: str) -> str | None:
+    """Return the reason why the settings leave out a family of tables; None if they do not."""
+    return f"schedule.leave_out names {family}" if family in settings.schedule.leave_out else None
+
+
 def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[Stream, ...], tuple[LeftOut, ...]]:
-    """Split the streams into those that the API key's plan may include, and those that it is known to exclude.
+    """Split the streams into those to fetch, and those that the settings or the API key's plan are known to exclude.
 
     Raises ``SettingsError`` if no provider is configured.
     """
     with closing(workspace.plan_limits()) as known:
         limits = known.limits
-    kept = tuple(stream for stream in streams if stream.endpoint not in limits)
-    others = ((stream, limits[stream.endpoint]) for stream in streams if stream not in kept)
-    return kept, tuple(LeftOut(one.name, one.tables, limit.reason, limit.at, limit.until) for one, limit in others)
+    kept, left_out = [], []
+    for stream in streams:
+        limit = limits.get(stream.endpoint)
+        if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
+            left_out.append(LeftOut(stream.name, stream.tables, reason))
+        elif limit is not None:
+            left_out.append(LeftOut(stream.name, stream.tables, limit.reason, limit.at, limit.until))
+        else:
+            kept.append(stream)
+    return tuple(kept), tuple(left_out)

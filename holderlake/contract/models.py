@@ -57,11 +57,23 @@ In ``Annotated``, list it after the bounds: pydantic runs such validators from r
 """
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
 ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
+ADDRESS_PATTERN = r"^[!-$&-.0-~]+$"
+LONGEST_ADDRESS = 128
 Address = Annotated[
     # Visible ASCII, because programs differ in what else is white space. No slash and no percent sign, because some
     # programs decode a path once more than others.
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-$&-.0-~]+$"), AfterValidator(normalise_address)
+    str,
+    StringConstraints(min_length=1, max_length=LONGEST_ADDRESS, pattern=ADDRESS_PATTERN),
+    AfterValidator(normalise_address),
 ]
+ADDRESS_RULE = (
+    f"an address in a request has 1 to {LONGEST_ADDRESS} visible ASCII characters, without a slash or percent sign"
+)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a request can name this address."""
+    return len(text) <= LONGEST_ADDRESS and re.fullmatch(ADDRESS_PATTERN, text) is not None
 
 
 def _finite(value: Any) -> Any:

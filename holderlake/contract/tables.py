@@ -237,14 +237,15 @@ _TABLES: Final = (
     ),
     _table(
         "failures",
-        "a failed request, or a row or value of an answer that could not be read",
+        "a failed request, or a part of an answer that is missing or could not be read",
         ("endpoint", "subject", "place"),
         _text("endpoint", "Endpoint of the request", required=True),
         _text("subject", "Subject of the request: a token, an address set", required=True),
         _text(
             "code",
-            "The contract's error code, malformed_answer, left_out, unreachable or broken_answer; unreadable_row or "
-            "unreadable_value if the rest of the answer was kept",
+            "The contract's error code, malformed_answer, left_out, unreachable or broken_answer; invalid_address "
+            "for an address that cannot be requested; unreadable_row, unreadable_value or missing_content if the rest "
+            "of the answer was kept",
             required=True,
         ),
         _text("reason", "Description of the failure", required=True),
@@ -274,6 +275,8 @@ _TABLES: Final = (
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
 DETAIL_COLUMNS: Final = tuple(field.name for field in _DETAILS)
 
+MISSING_CONTENT: Final = "missing_content"
+"""Code of a row of ``failures`` for content that a request asked for and its answer lacks."""
 FAMILY_TABLES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "chains": frozenset({"chains"}),

@@ -32,6 +32,9 @@ _STATE_RETRIES: Final = 2
 ERROR_TAG: Final = "holderlake/error"
 """Run tag with the code of the run's last error, such as ``credits_exhausted`` or ``unreachable``."""
 
+ENDPOINT_TAG: Final = "holderlake/endpoint"
+"""Run tag with the endpoint that the provider refuses to the API key, such as ``map``."""
+
 
 @contextmanager
 def step_errors(
@@ -51,7 +54,7 @@ def step_errors(
     except Cancelled as error:
         _interrupt(context, error)
     except Exception as error:
-        tags = {ERROR_TAG: _code(error)}
+        tags = {ERROR_TAG: _code(error)} | _endpoint(error)
         is_permanent = isinstance(error, _PERMANENT) and not isinstance(error, Unreachable)
         if is_permanent or (isinstance(error, TransientError) and error.maybe_charged):
             context.instance.add_run_tags(context.run_id, tags | {"dagster/max_retries": "0"})
@@ -68,6 +71,13 @@ def _code(error: Exception) -> str:
     if not isinstance(error, ProviderError):
         return type(error).__name__
     return MAYBE_CHARGED if error.maybe_charged else error.code
+
+
+def _endpoint(error: Exception) -> dict[str, str]:
+    """Return the tag with the endpoint that the provider refuses; empty for other errors."""
+    if isinstance(error, ProviderError) and error.stops == "endpoint" and error.request is not None:
+        return {ENDPOINT_TAG: error.request.endpoint}
+    return {}
 
 
 def _interrupt(context: OpExecutionContext, error: Exception) -> NoReturn:

@@ -11,13 +11,14 @@ from typing import Final, TypeAlias
 
 from dagster import DagsterInstance
 
+from holderlake.backfill.scope import left_out_by_settings
 from holderlake.contract.times import utc_now
 from holderlake.ingest.cancelling import cancelling
 from holderlake.ingest.preparing import prepare_run
 from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.maintenance.repair import repair_before_run
-from holderlake.provider.errors import TransientError
+from holderlake.provider.errors import PermanentError, TransientError
 from holderlake.workspace import Workspace
 
 Work: TypeAlias = tuple[Stream, str, Sequence[datetime]]
@@ -67,12 +68,19 @@ async def ingest_run(
 
     ``on_result`` is called after each finished partition, ``on_item`` after each item, also a failed one, with all its
     finished partitions. Raises ``ProviderError`` for an error that stops the run, such as a refused key or a reached
-    ceiling, ``InstantAhead`` for a future instant, and ``Cancelled``.
+    ceiling, ``InstantAhead`` for a future instant, and ``Cancelled``. If the provider refuses an endpoint, the streams
+    of the other endpoints are fetched before the error is raised.
     """
+    refused: dict[str, PermanentError] = {}
     async with workspace.provider(run_id) as provider:
         context = IngestContext(provider, workspace, options.refresh, options.refresh_since)
         with cancelling(provider):
             for stream, chain, instants in work:
+                if stream.endpoint in refused:
+                    continue
+                if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
+                    workspace.skipped[stream.name] = reason
+                    continue
                 results: list[PartitionResult] = []
 
                 def report(result: PartitionResult, results: list[PartitionResult] = results) -> None:
@@ -85,9 +93,15 @@ async def ingest_run(
                 except TransientError as error:
                     error.maybe_charged |= provider.counters.broken > 0  # a retry would repeat those calls too
                     raise
+                except PermanentError as error:
+                    if error.stops != "endpoint":
+                        raise
+                    refused[stream.endpoint] = error
                 finally:
                     on_item(stream, chain, results)
             provider.check_running()
+    for refusal in refused.values():
+        raise refusal
 
 
 def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:

@@ -11,7 +11,7 @@ path. Fetching belongs to ``provider``, files to ``lake``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -22,9 +22,16 @@ import pyarrow as pa
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.exact_json import MalformedAnswer
-from holderlake.contract.tables import INSTANT_TYPE, TABLES, assemble
+from holderlake.contract.tables import INSTANT_TYPE, MISSING_CONTENT, TABLES, assemble
 from holderlake.decoding import lenient, structs
 from holderlake.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable
+from holderlake.decoding.missing import (
+    missing_blocks,
+    missing_fields,
+    missing_holders,
+    unnamed,
+)
+from holderlake.decoding.older_shapes import is_older_map
 from holderlake.decoding.tables import (
     Common,
     TokenColumn,
@@ -37,6 +44,8 @@ from holderlake.decoding.tables import (
 from holderlake.decoding.transfers import Transfers, distinct
 
 __all__ = [
+    "MISSING_CONTENT",
+    "PARTIAL",
     "UNREADABLE_ROW",
     "UNREADABLE_VALUE",
     "Decoded",
@@ -58,6 +67,12 @@ _OfTokens = Callable[[Iterable[Any], Sequence[str], bool], Tables]
 ``lenient`` is true if the structs come from the lenient mode.
 """
 
+PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE, MISSING_CONTENT})
+"""Codes of failures about a part of an answer. The rest of the answer is in the lake."""
+
+_Lacks = Callable[[Any], Iterable[Unreadable]]
+"""Function that yields the blocks that an answer (a struct) lacks."""
+
 _ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
 """Errors of the fast decoder. If one is raised, the answer is decoded again in the lenient mode."""
 
@@ -66,7 +81,8 @@ _ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, Recu
 class Decoded:
     """The result of decoding answers. ``tables`` has tables by name, without the column ``fetched_at``.
 
-    ``unreadable`` lists the rows and values that could not be read; it is empty if all could be read.
+    ``unreadable`` lists the rows and values that could not be read, and the content that an answer lacks; it is empty
+    if all is there and could be read.
     """
 
     tables: Tables
@@ -97,7 +113,7 @@ def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
     def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
         return maps_tables(answers, TokenColumn(tokens), common, odd)
 
-    return _decoded(raws, token_addresses, structs.Map, chain, build)
+    return _decoded(raws, token_addresses, structs.Map, chain, build, missing_blocks)
 
 
 def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
@@ -110,7 +126,7 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
     def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
         return {"holders": holders_table([*answers], TokenColumn(tokens), common)}
 
-    return _decoded(raws, token_addresses, list[structs.Node], chain, build)
+    return _decoded(raws, token_addresses, list[structs.Node], chain, build, missing_holders)
 
 
 def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str], as_of: datetime) -> Decoded:
@@ -183,23 +199,41 @@ def _common(as_of: datetime, **texts: str) -> Common:
     return {"as_of": pa.scalar(as_of, INSTANT_TYPE)} | {name: pa.scalar(text) for name, text in texts.items()}
 
 
-def _decoded(raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens) -> Decoded:
+def _decoded(
+    raws: Sequence[bytes], tokens: Sequence[str], shape: Any, chain: str, build: _OfTokens, lacks: _Lacks
+) -> Decoded:
     """Decode one answer for each token with the fast decoder. If it fails, decode each answer in the lenient mode.
 
-    ``shape`` is the type of an answer's struct; ``build`` makes the tables from structs.
+    ``shape`` is the type of an answer's struct; ``build`` makes the tables from structs. ``lacks`` yields the blocks
+    that an answer lacks.
     """
+
+    def tables_of(answers: Iterable[Any], odd: bool) -> tuple[Tables, list[Unreadable]]:
+        missing: list[Unreadable] = []
+
+        def noted() -> Iterator[Any]:
+            for place, answer in enumerate(answers):
+                missing.extend(replace(one, answer=place) for one in lacks(answer))
+                yield answer
+
+        tables = build(noted(), tokens, odd)
+        return tables, [*missing, *missing_fields(tables, tokens)]
+
     try:
-        return Decoded(build((parse(raw, shape) for raw in raws), tokens, False))
+        return Decoded(*tables_of((parse(raw, shape) for raw in raws), False))
     except _ODD:
         if len(raws) > 1:
             pairs = zip(raws, tokens, strict=True)
-            alone = [_decoded([raw], [token], shape, chain, build) for raw, token in pairs]
+            alone = [_decoded([raw], [token], shape, chain, build, lacks) for raw, token in pairs]
             tables = {name: pa.concat_tables(one.tables[name] for one in alone) for name in alone[0].tables}
             return Decoded(tables, [replace(note, answer=k) for k, one in enumerate(alone) for note in one.unreadable])
 
     def odd() -> Decoded:
         answer, unreadable = lenient.read(raws[0], shape, chain)
-        return Decoded(build([answer], tokens, True), unreadable)
+        tables, missing = tables_of([answer], True)
+        if is_older_map(raws[0]):
+            return Decoded(tables, unreadable)
+        return Decoded(tables, [*unreadable, *unnamed(missing, unreadable)])
 
     return _leniently(odd)
 
@@ -210,7 +244,8 @@ def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], b
     ``shape`` is the type of an answer's struct; ``build`` makes the tables from structs and the flag ``lenient``.
     """
     try:
-        return Decoded(build([parse(raw, shape) for raw in raws], False))
+        tables = build([parse(raw, shape) for raw in raws], False)
+        return Decoded(tables, [*missing_fields(tables)])
     except _ODD:
         pass
 
@@ -224,7 +259,8 @@ def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], b
                 raise
             answers.append(answer)
             unreadable += [replace(note, answer=place) for note in notes]
-        return Decoded(build(answers, True), unreadable)
+        tables = build(answers, True)
+        return Decoded(tables, [*unreadable, *unnamed([*missing_fields(tables)], unreadable)])
 
     return _leniently(odd)
 

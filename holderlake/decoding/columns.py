@@ -118,9 +118,10 @@ def _amount(text: str) -> Decimal | None:
 
 def is_amount(number: Decimal) -> bool:
     """Return whether an amount is finite and has at most ``LONGEST_AMOUNT`` digits, written without exponent."""
-    if not number.is_finite():
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int):  # NaN or infinity
         return False
-    return not number or max(abs(number.adjusted()), len(number.as_tuple().digits)) <= LONGEST_AMOUNT
+    return not number or max(number.adjusted() + 1, 1) + max(-exponent, 0) <= LONGEST_AMOUNT
 
 
 def _are_simple(texts: pa.StringArray) -> pa.BooleanArray:

@@ -31,6 +31,11 @@ def current(plain: Any, kind: type[Struct], chain: str | None) -> Any:
     return plain
 
 
+def is_older_map(raw: bytes) -> bool:
+    """Return whether an answer's bytes are a map of the older shape, which never had all figures of today's maps."""
+    return b'"decentralization_score"' in raw and b'"metrics"' not in raw
+
+
 def _map(plain: dict[str, Any]) -> dict[str, Any]:
     metadata = plain.get("metadata")
     if "metrics" in plain or not isinstance(metadata, dict):

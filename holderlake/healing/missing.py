@@ -8,11 +8,11 @@ from datetime import date, datetime
 from itertools import groupby
 from typing import Final
 
-from holderlake.archive.provenance import UNREADABLE
+from holderlake.archive.provenance import INVALID_ADDRESS, UNREADABLE
 from holderlake.backfill.coverage import Coverage, Gap
 from holderlake.backfill.pricing import price
-from holderlake.backfill.scope import within_plan
-from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
+from holderlake.backfill.scope import left_out_by_settings, within_plan
+from holderlake.decoding import PARTIAL
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES
@@ -21,7 +21,8 @@ from holderlake.workspace import Workspace
 SETTLED: Final = frozenset(
     {
         *("left_out", "no_answer", "no_holders", "unknown_token", "unsupported_token"),
-        *(UNREADABLE, UNREADABLE_ROW, UNREADABLE_VALUE),
+        *(UNREADABLE, INVALID_ADDRESS),
+        *PARTIAL,
     }
 )
 """Codes of failures that would occur again: facts about a token, and paid answers without it or unreadable."""
@@ -90,8 +91,10 @@ def _credits(workspace: Workspace, gaps: Sequence[Gap]) -> int:
 
 
 def _streams(workspace: Workspace) -> Sequence[Stream]:
-    """Return the streams that the API key's plan includes; all of them for the embedded service."""
-    return STREAMS if workspace.settings.provider.url is None else within_plan(workspace, STREAMS)[0]
+    """Return the streams that the settings and the API key's plan include."""
+    if workspace.settings.provider.url is not None:
+        return within_plan(workspace, STREAMS)[0]
+    return [one for one in STREAMS if left_out_by_settings(workspace.settings, one.name) is None]
 
 
 def _gaps(

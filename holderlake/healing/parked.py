@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from holderlake.backfill.paused import Parked, Selection, parked_after
+from holderlake.backfill.paused import Parked, Selection, credits_again, parked_after
 from holderlake.provider.errors import PermanentError
 from holderlake.settings import Settings, SettingsError
 from holderlake.storage.documents import Documents
@@ -39,12 +39,19 @@ class ParkedSchedule:
     resume_on: date
     asked: int | None
     account: str
+    refused: int | None = None
+    """Cost (hundredths of a credit) of the call that the provider refused for lack of credits; None for another
+    reason."""
 
     def is_due(self, workspace: Workspace) -> bool:
         """Return whether runs can resume: the day has come, a ceiling was raised, or there is another API key."""
         if self.account != _account(workspace.settings):
             return True
         return Parked(_NOTHING, self.reason, self.resume_on, self.asked).is_due(workspace)
+
+    def has_credits_again(self, workspace: Workspace) -> bool:
+        """Ask the provider whether the refused call can be paid again. The request costs at most 0.01 credit."""
+        return self.refused is not None and credits_again(workspace, self.refused)
 
 
 def parking(workspace: Workspace) -> Callable[[Exception], str]:
@@ -63,6 +70,7 @@ def parking(workspace: Workspace) -> Callable[[Exception], str]:
                 stopped.resume_on,
                 stopped.asked,
                 _account(workspace.settings),
+                stopped.refused,
             )
             before = parked_schedule(workspace)
             if before is None or before.is_due(workspace):
@@ -81,9 +89,12 @@ def parked_schedule(workspace: Workspace) -> ParkedSchedule | None:
 
 
 def waiting_schedule(workspace: Workspace) -> ParkedSchedule | None:
-    """Return the parked schedule if it still has to wait; otherwise delete it, and return None."""
+    """Return the parked schedule if it still has to wait; otherwise delete it, and return None.
+
+    A schedule that waits for credits of the provider asks it first, so that a top-up is noticed.
+    """
     parked = parked_schedule(workspace)
-    if parked is None or not parked.is_due(workspace):
+    if parked is None or not (parked.is_due(workspace) or parked.has_credits_again(workspace)):
         return parked
     _documents(workspace).remove(_NAME)
     return None

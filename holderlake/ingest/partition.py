@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from holderlake.archive import provenance
+from holderlake.contract.models import ADDRESS_RULE, is_address
 from holderlake.contract.requests import Request
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import partition_text, utc_now
@@ -35,6 +36,7 @@ from holderlake.provider.errors import (
     ProviderError,
     Redirected,
     TransientError,
+    plain,
 )
 from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
@@ -48,8 +50,8 @@ The rows of a partition with more answers are on disk until its commit. ``provid
 """
 _IDLE_SECONDS: Final = 1.0
 """Seconds without a call, a decode or a commit after which a run that stops cancels its remaining tasks."""
-FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token"})
-"""Error codes that are true for the token at that instant, so that a second request would get the same error."""
+FINAL_FAILURES: Final = frozenset({"no_holders", "unsupported_token", provenance.INVALID_ADDRESS})
+"""Error codes that are true for the subject at that instant, so that a second request would get the same error."""
 
 
 _OPTION_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -169,9 +171,11 @@ async def fetch_partition(
     if missing.subjects:
         settings = with_options(stream.name, context.workspace.settings, missing.options)
         is_large = len(missing.subjects) > ANSWERS_AT_ONCE
+        invalid = _add_invalid_addresses(stream, missing.subjects, batch)
         groups = [
             _fetch_group(context, settings, stream, partition, group, is_large)
-            for group in stream.batches(missing.subjects)
+            for group in stream.batches([subject for subject in missing.subjects if subject not in invalid])
+            if not invalid.issuperset(group)  # a replay repeats the group of the invalid addresses too
         ]
         outcomes = await gather_until_stopped(groups, context)
         for one in outcomes:
@@ -184,6 +188,19 @@ async def fetch_partition(
             await _commit_paid(context, stream, partition, missing, batch)
             raise stop
     return await commit(context, stream, partition, missing, batch)
+
+
+def _add_invalid_addresses(stream: Stream, subjects: Sequence[str], batch: Batch) -> frozenset[str]:
+    """Return the addresses among ``subjects`` that no request can name. Add a failure of each to the batch."""
+    if stream.by != "address":
+        return frozenset()
+    invalid = [subject for subject in subjects if not is_address(subject)]
+    for subject in invalid:
+        reason = f"the address {subject!r} was not requested: {ADDRESS_RULE}"
+        batch.fail(stream.endpoint, subject, provenance.INVALID_ADDRESS, plain(reason))
+    if invalid:
+        batch.groups.append(provenance.group_of(invalid, (), (), batch.failures))
+    return frozenset(invalid)
 
 
 async def _commit_paid(

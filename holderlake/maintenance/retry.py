@@ -17,7 +17,7 @@ from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.provenance import UNREADABLE, Commit
 from holderlake.contract.prices import credits_text
-from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE
+from holderlake.decoding import PARTIAL
 from holderlake.ingest.cancelling import cancelling
 from holderlake.ingest.partition import ANSWERS_AT_ONCE, FINAL_FAILURES
 from holderlake.ingest.preparing import check_free_space
@@ -30,9 +30,7 @@ from holderlake.provider.errors import TransientError
 from holderlake.workspace import Workspace
 
 _RUN: Final = "retry-failures"
-_PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE})
-"""Codes of failures in an answer whose other rows were committed: unreadable rows and values."""
-_PAID: Final = _PARTIAL | {UNREADABLE}
+_PAID: Final = PARTIAL | {UNREADABLE}
 """Codes of failures whose answer was paid and is in the archive."""
 
 
@@ -91,8 +89,8 @@ def failures(
 ) -> list[Failure]:
     """Return the failures of the lake for these chains, families and codes. An empty argument means all.
 
-    Final failures, and unreadable rows and values, are returned only if ``codes`` has their code. Raises ``ValueError``
-    for an unknown family.
+    Final failures, and failures about a part of an answer, are returned only if ``codes`` has their code. Raises
+    ``ValueError`` for an unknown family.
     """
     for name in set(families) - {stream.name for stream in STREAMS}:
         raise ValueError(f"there is no family {name!r}; use one of {', '.join(stream.name for stream in STREAMS)}")
@@ -101,7 +99,7 @@ def failures(
         for failure in _all_failures(workspace)
         if (not chains or failure.chain in chains)
         and (not families or failure.family in families)
-        and (failure.code in codes if codes else failure.code not in FINAL_FAILURES | _PARTIAL)
+        and (failure.code in codes if codes else failure.code not in FINAL_FAILURES | PARTIAL)
     ]
 
 

@@ -22,7 +22,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from holderlake.backfill.paused import parked_backfills
-from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.backfill.scope import left_out_by_settings
+from holderlake.contract.tables import FAMILY_TABLES, MISSING_CONTENT
 from holderlake.contract.times import parse_partition, utc_now
 from holderlake.healing.parked import parked_schedule
 from holderlake.ingest.streams.all import STREAMS
@@ -77,6 +78,11 @@ class HomeMetrics:
         )
         rows = gauge("newest_rows", "Rows of a chain's table at its newest as-of instant", ["chain", "table"])
         failures = gauge("newest_failures", "Failed requests of a chain at its newest instant", ["chain", "family"])
+        missing = gauge(
+            "newest_missing_content",
+            "Answers of a chain at its newest instant that lack requested content",
+            ["chain", "family"],
+        )
         newest = self._newest()
         for (family, chain), manifest in sorted(newest.items()):
             for table in sorted(FAMILY_TABLES[family]):
@@ -86,7 +92,9 @@ class HomeMetrics:
                     rows.add_metric([chain, table], manifest.tables[table].rows)
             if manifest is not None:
                 failures.add_metric([chain, family], manifest.tables[FAILURES].rows)
-        yield from (newest_instant, rows, failures)
+                failed = self._workspace.lake.rows(manifest, FAILURES)["code"].to_pylist() if manifest.failures else []
+                missing.add_metric([chain, family], failed.count(MISSING_CONTENT))
+        yield from (newest_instant, rows, failures, missing)
 
     def _newest(self) -> dict[tuple[str, str], Manifest | None]:
         """Return the manifest of the newest partition, by family and watched chain.
@@ -102,7 +110,10 @@ class HomeMetrics:
                 as_of = parse_partition(timestamp)
                 instants[family, chain] = max(instants.get((family, chain), as_of), as_of)
         newest: dict[tuple[str, str], Manifest | None] = {
-            (stream.name, chain): None for stream in STREAMS if stream.by in ("token", "chain") for chain in watched
+            (stream.name, chain): None
+            for stream in STREAMS
+            if stream.by in ("token", "chain") and left_out_by_settings(self._workspace.settings, stream.name) is None
+            for chain in watched
         }
         return newest | {place: lake.manifest(*place, as_of) for place, as_of in instants.items()}
 

@@ -15,6 +15,11 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
         "did not arrive in time",
         f"The provider is slow, or provider.timeout_seconds is too short. Raise provider.timeout_seconds, or {_LESS}.",
     ),
+    "reset": (
+        "did not begin: the connection was closed",
+        "The provider, a proxy or a firewall closes connections. The ledger releases these calls as soon as the "
+        "provider's balance proves that they were not charged.",
+    ),
     "closed": (
         "broke off",
         "A proxy or firewall between here and the provider may limit the size or duration of answers, or the provider "
@@ -42,17 +47,21 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
         "open it in a browser.",
     ),
     "empty": ("were empty", "A proxy may drop the bodies of answers, or the provider fails. Bypass the proxy."),
+    "cut": (
+        "were cut short, or were not JSON",
+        "A proxy may cut or change answers, or another server may answer in the provider's place. Check provider.url, "
+        f"bypass the proxy, or {_LESS}.",
+    ),
     "error": (
         "were error messages with a status of success",
-        "A gateway may report its errors in this way; 'holderlake archive' keeps the messages. Check provider.url and "
-        "the key.",
+        "A gateway may report its errors in this way; the table failures has the messages. Check provider.url and the "
+        "key.",
     ),
 }
 
 
-_FULL: Final = frozenset({"page", "empty", "error"})
-BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items() if how not in _FULL}
-"""Descriptions of incomplete answers by their kind (``errors.Broken``), such as "did not arrive in time"."""
+BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items()}
+"""Descriptions of unusable answers by their kind (``errors.Broken``), such as "did not arrive in time"."""
 
 
 class BrokenStreak:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
+import msgspec
 import stamina
 import stamina.instrumentation
 from pydantic import SecretStr
@@ -50,6 +51,14 @@ _ERROR_KEYS: Final = frozenset(
 _SETTING_OF: Final = {"timeout": " (provider.timeout_seconds)", "too_large": " (provider.answer_megabytes)"}
 """Text that names the setting which limits a call, by the kind of failure when the limit is exceeded."""
 
+Garbage: TypeAlias = Literal["page", "empty", "cut", "error"]
+_GARBAGE: Final[dict[Garbage, str]] = {
+    "page": "a web page",
+    "empty": "an empty body",
+    "cut": "a body that is not JSON",
+    "error": "an error message with a status of success",
+}
+_NOT_JSON: Final = object()
 T = TypeVar("T")
 
 # By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
@@ -73,6 +82,8 @@ class RawAnswer:
     dt_update: str | None
     disbelieved: str | None = None
     """The headers with implausible credits, as text; they count as missing. None if there are none."""
+    garbage: Garbage | None = None
+    """The reason why the body cannot be an answer of the API, although its headers name a charge; else None."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +236,9 @@ class ProviderClient:
             raise error_of(response.status, self.redacted_bytes(response.content), headers, request.endpoint)
         self._answered_at = asyncio.get_running_loop().time()
         cost, remaining, disbelieved = self._credits(request, response.headers)
+        garbage = no_answer_in(response.content)
+        if garbage is not None and not cost:
+            raise self._no_answer(garbage, response, cost, remaining)
         return RawAnswer(
             response.content,
             response.status,
@@ -233,6 +247,7 @@ class ProviderClient:
             remaining,
             response.headers.get("x-dt-update"),
             disbelieved,
+            garbage,
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:
@@ -300,8 +315,18 @@ class ProviderClient:
         else:
             failure = BrokenAnswer(self._described("gave no complete answer", reason), None, error.response.status)
             failure.cost_billed, failure.credits_remaining, _ = self._credits(request, error.response.headers)
-        failure.maybe_charged, failure.broken = True, error.cause
+        is_reset = error.cause == "closed" and error.response is None
+        failure.maybe_charged, failure.broken = True, "reset" if is_reset else error.cause
         return failure
+
+    def _no_answer(
+        self, kind: Garbage, response: HttpResponse, cost: int | None, remaining: int | None
+    ) -> BrokenAnswer:
+        """Return the exception for a 2xx response without a charge whose body is no answer of the API."""
+        start = self.redacted_bytes(response.content)[:60].decode("utf-8", "replace")
+        error = BrokenAnswer(self._described("gave no answer", f"{_GARBAGE[kind]}: {start!r}"), None, response.status)
+        error.broken, error.cost_billed, error.credits_remaining = kind, cost, remaining
+        return error
 
     def _described(self, what: str, reason: str) -> str:
         return plain(self.redacted(f"{self.base_url} {what}: {reason}"))[:_LONGEST_REASON]
@@ -328,28 +353,41 @@ class ProviderClient:
         return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
 
 
-def no_answer_in(raw: bytes) -> Literal["page", "empty", "error"] | None:
+def no_answer_in(raw: bytes) -> Garbage | None:
     """Return the reason why a body with a 2xx status cannot be an answer of the API; None if it may be one.
 
-    Such a body means that another server answered in the provider's place. The decoder checks all other bodies.
+    Such a body comes from another server, or was cut on the way. The decoder checks all other bodies.
     """
     start = raw[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         return "empty"
     if start[:1] == b"<":
         return "page"
+    if not _is_json(raw):
+        return "cut"
     if len(raw) < len(start) + 1_000 and start[:1] == b"{":
-        body = _json_of(raw)
+        body = _lenient_json(raw)
         if isinstance(body, dict) and body and body.keys() <= _ERROR_KEYS:
             return "error"
     return None
 
 
-def _json_of(raw: bytes) -> Any:
+def _is_json(raw: bytes) -> bool:
+    """Return whether bytes are JSON for some reader: invalid UTF-8, NaN and long numbers are allowed."""
     try:
-        return json.loads(raw)
+        msgspec.json.decode(raw, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return _lenient_json(raw) is not _NOT_JSON
+    return True
+
+
+def _lenient_json(raw: bytes) -> Any:
+    """Return JSON bytes as plain data, with numbers as text; ``_NOT_JSON`` for other bytes."""
+    text = raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, strict=False)
     except (ValueError, RecursionError):
-        return None
+        return _NOT_JSON
 
 
 def _checked_address(base_url: str) -> httpx.URL:

@@ -10,7 +10,6 @@
     │   └── UnknownToken
     ├── PermanentError        repeating the request cannot help until someone changes something
     │   ├── InvalidKey        ┐
-    │   ├── Forbidden         │
     │   ├── Redirected        │ stop every request to the provider
     │   ├── CreditsExhausted  │
     │   ├── RateLimitPersists │ (refused for two rate windows)
@@ -18,7 +17,8 @@
     │   ├── BudgetExceeded    │ (one of our own ceilings)
     │   ├── Cancelled         │ (the run was cancelled)
     │   ├── AnswerNotKept     ┘ (the archive cannot be written)
-    │   ├── PlanRequired      ┐ stop requests to that endpoint
+    │   ├── Forbidden         ┐
+    │   ├── PlanRequired      │ stop requests to that endpoint
     │   ├── RemovedEndpoint   ┘
     │   └── InvalidRequest    this request only, and statuses that the contract does not know
     ├── TransientError        worth a retry
@@ -50,7 +50,9 @@ _READ_BYTES: Final = 1 << 20
 """Number of bytes of an error answer that are read."""
 _LONGEST_PAGE: Final = 20_000
 
-Broken = Literal["timeout", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "error"]
+Broken = Literal[
+    "timeout", "reset", "closed", "too_large", "encoding", "corrupt", "gateway", "page", "empty", "cut", "error"
+]
 """Kinds of broken answers: the answer cannot be used, but the call may have been charged."""
 
 
@@ -69,7 +71,7 @@ class ProviderError(Exception):
     broken: Broken | None = None
     """Kind of the broken answer; None if the answer was not broken."""
     request: Any = None
-    """The request that caused the error; set only if the error stops all requests."""
+    """The request that caused the error; set only if the error stops other requests."""
 
     def __init__(self, detail: str, code: str | None = None, status: int | None = None) -> None:
         super().__init__(detail, code, status)
@@ -124,10 +126,10 @@ class CreditsExhausted(PermanentError):
 
 
 class Forbidden(PermanentError):
-    """The provider, or a firewall in front of it, refuses access."""
+    """The provider, or a firewall in front of it, refuses access to the endpoint."""
 
     code = "forbidden"
-    stops = "provider"
+    stops = "endpoint"
 
 
 class Redirected(PermanentError):
@@ -235,7 +237,7 @@ class Unreachable(TransientError):
 
 
 class BrokenAnswer(Unreachable):
-    """An answer began and did not arrive in full.
+    """An answer began and did not arrive in full, or its body is no answer of the API and its headers name no charge.
 
     ``cost_billed`` and ``credits_remaining`` come from its headers, in hundredths of a credit; None if not in them.
     """

@@ -23,7 +23,7 @@ from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import Request
 from holderlake.provider.backoff import LONGEST_WAIT
 from holderlake.provider.broken_answers import BrokenStreak
-from holderlake.provider.client import ProviderClient, RawAnswer, no_answer_in
+from holderlake.provider.client import ProviderClient, RawAnswer
 from holderlake.provider.concurrency import Slots
 from holderlake.provider.errors import (
     AnswerNotKept,
@@ -333,11 +333,10 @@ class Provider:
             return failures
 
     def _note_answer(self, request: Request, answer: RawAnswer) -> None:
-        how = no_answer_in(answer.raw)
-        if how is None:
+        if answer.garbage is None:
             self._streak.intact()
         else:
-            self._stop(self._streak.broke(how, request.cost))
+            self._stop(self._streak.broke(answer.garbage, request.cost))
         if self._plan_limits is not None:
             self._plan_limits.answered(request.endpoint)
         if answer.disbelieved and not self._has_warned:
@@ -397,6 +396,7 @@ class Provider:
             error.request = request
             self._stop(error)
         elif error.stops == "endpoint":
+            error.request = request
             self._stopped.setdefault(request.endpoint, error)
 
     async def rules(self) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any
 from holderlake import console
 from holderlake.alerts.delivery import webhook_of
 from holderlake.alerts.outbox import Outbox
+from holderlake.backfill.paused import COMMAND, parked_backfills
 from holderlake.contract.extra_models import MapRules
 from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.requests import ChainsRequest
@@ -26,6 +27,7 @@ from holderlake.engine.errors import EngineError, UnusableStore
 from holderlake.engine.queries.negative_balances import negative_counts
 from holderlake.engine.store.unlisted import QUARANTINE
 from holderlake.engine.store.verify import verify
+from holderlake.healing.parked import parked_schedule
 from holderlake.ingest.streams.chains import listed
 from holderlake.lake.lake import LakeError
 from holderlake.local.embedded import make_workspace, sample_rules
@@ -86,6 +88,8 @@ def _checks_with_settings() -> list[Finding]:
         lambda: _rules(workspace),
         *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
+        *([lambda: _parked_schedule(workspace)] if parked_schedule(workspace) else []),
+        *([lambda: _parked_backfills(workspace)] if parked_backfills(workspace) else []),
         lambda: _alerts(settings),
         *([lambda: _iceberg(workspace)] if settings.iceberg_folder.exists() else []),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
@@ -187,6 +191,27 @@ def _rules(workspace: Workspace) -> Finding:
     ignored = settings.engine.thresholds.chosen()
     advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
+
+
+def _parked_schedule(workspace: Workspace) -> Finding:
+    parked = parked_schedule(workspace)
+    if parked is None:
+        return Finding("parked schedule", True, "scheduled runs do not wait")
+    found = f"scheduled runs wait since {parked.since:%Y-%m-%d %H:%M} UTC until {parked.resume_on}: {parked.reason}"
+    advice = (
+        "buy credits: the running daemon asks the provider every five minutes"
+        if parked.refused is not None
+        else "raise the ceiling in [budget]: the next tick of the schedule resumes"
+    )
+    return Finding("parked schedule", False, found, advice)
+
+
+def _parked_backfills(workspace: Workspace) -> Finding:
+    parked = parked_backfills(workspace)
+    since = min((one.since for one in parked if one.since), default=None)
+    when = f"since {since:%Y-%m-%d %H:%M} UTC" if since else "for credits"
+    found = f"{len(parked)} wait {when}; the first of {len(parked[0].of.instants):,} instants: {parked[0].reason}"
+    return Finding("parked backfills", False, found, f"'{COMMAND}' asks for credits and resumes them")
 
 
 def _store(settings: Settings) -> Finding:

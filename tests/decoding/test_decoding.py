@@ -18,7 +18,7 @@ from msgspec.json import encode
 from holderlake import decoding
 from holderlake.contract import models
 from holderlake.contract.tables import TABLES, exact_amount
-from holderlake.decoding import lenient, structs
+from holderlake.decoding import MISSING_CONTENT, lenient, structs
 from tests.contract.answers import (
     ALICE,
     BOB,
@@ -50,7 +50,7 @@ def no_lenient_mode(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tables_of(plain: Any) -> dict[str, pa.Table]:
     decoded = decoding.map_tables([encode(plain)], "eth", [TOKEN.upper()], AS_OF)
-    assert not decoded.unreadable
+    assert {one.code for one in decoded.unreadable} <= {MISSING_CONTENT}
     return decoded.tables
 
 
@@ -246,7 +246,9 @@ def test_maps_decoded_together_have_the_rows_of_each_alone(kinds: list[str]) -> 
     assert of_each(together.tables, tokens) == [
         of_each(one.tables, [token])[0] for one, token in zip(alone, tokens, strict=True)
     ]
-    assert [one.answer for one in together.unreadable] == [place for place, kind in enumerate(kinds) if kind == "odd"]
+    named = [(one.answer, one.code) for one in together.unreadable]
+    assert sorted(named) == sorted((place, note.code) for place, one in enumerate(alone) for note in one.unreadable)
+    assert {place for place, _ in named} == {place for place, kind in enumerate(kinds) if kind in ("odd", "bare")}
 
 
 def test_a_relationship_in_several_subgraph_answers_is_one_row() -> None:

@@ -17,7 +17,7 @@ from msgspec.json import encode
 
 from holderlake import decoding
 from holderlake.contract.tables import TABLES
-from holderlake.decoding import UNREADABLE_ROW, UNREADABLE_VALUE, Decoded, MalformedAnswer
+from holderlake.decoding import MISSING_CONTENT, UNREADABLE_ROW, UNREADABLE_VALUE, Decoded, MalformedAnswer
 from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, older_map, scores, token_map, transfer
 from tests.examples import some
 
@@ -122,7 +122,51 @@ def test_nulls_and_absent_fields_are_null() -> None:
     edge = {"from_address": ALICE, "to_address": BOB, "data": None}
     (row,) = rows(decode("subgraph", [edge]), "subgraph_transfers")
     assert (row["transfer_token"], row["total_value"], row["first_date"]) == (None, None, None)
-    assert not decoded.unreadable
+    assert {one.code for one in decoded.unreadable} == {MISSING_CONTENT}
+
+
+MISSING = {
+    "no amounts": ("holders", [{"address": ALICE, "holder_data": {"rank": 1, "share": 0.5}}], "$[*].holder_data"),
+    "no holding": ("holders", [holder(ALICE, 1), {"address": BOB, "holder_data": None}], "$[*].holder_data"),
+    "an empty list": ("holders", [], "$"),
+    "no nodes": ("map", {**token_map(), "nodes": None}, "$.nodes"),
+    "no holders": ("map", {**token_map(), "nodes": {"top_holders": []}}, "$.nodes.top_holders"),
+    "no relationships": ("map", {**token_map(), "relationships": None}, "$.relationships"),
+    "no clusters": ("map", {name: value for name, value in token_map().items() if name != "clusters"}, "$.clusters"),
+    "no shares": (
+        "map",
+        {**token_map(), "metrics": {"supply_stats": {}, "scores": scores()}},
+        "$.metrics.supply_stats",
+    ),
+    "renamed score": ("map", {**token_map(), "metrics": {**token_map()["metrics"], "scores": {}}}, "$.metrics.scores"),
+    "no sums": (
+        "map",
+        {**token_map(), "relationships": [{"from_address": ALICE, "to_address": BOB, "data": {}}]},
+        "$.relationships[*].data",
+    ),
+    "no details": ("addresses", [{"address": ALICE, "address_details": None}], "$[*].address_details"),
+    "no name": ("tokens", [{"token_key": {"chain": "eth", "address": TOKEN}, "metadata": {}}], "$[*].metadata"),
+}
+
+
+@pytest.mark.parametrize(("kind", "plain", "path"), MISSING.values(), ids=MISSING)
+def test_content_that_an_answer_lacks_is_named_by_its_place(kind: str, plain: Any, path: str) -> None:
+    decoded = decode(kind, plain)
+    assert [(one.code, one.path) for one in decoded.unreadable] == [(MISSING_CONTENT, path)]
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_a_complete_answer_lacks_nothing(kind: str) -> None:
+    assert not decode(kind, BASES[kind]).unreadable
+
+
+def test_an_amount_of_any_size_beside_another_odd_value_costs_only_itself() -> None:
+    spelled = ["1e400", "1e401", "-1e400", "1e-400", "1e399", '"x"']
+    for first in spelled:
+        for second in spelled:
+            raw = encode([holder(address, 1, amount=Raw(b"%d" % k)) for k, address in ((777, ALICE), (778, BOB))])
+            decoded = decode("holders", raw.replace(b"777", first.encode()).replace(b"778", second.encode()))
+            assert decoded.tables["holders"].num_rows == 2
 
 
 @pytest.mark.parametrize("address", ["0x12", "vitalik.eth", "a b", "İ", "x\x00y", "\u202e", "1" * 500])

@@ -121,7 +121,7 @@ class FaultyProvider:
         raw = answer_to(question, fate)
         self.paid[question] += 1
         self.sent[question] = raw
-        return answer(raw)
+        return answer(raw, headers={"X-Credits-Cost": "51.00"} if fate.spoilt else None)
 
 
 def question_of(target: str) -> Question:
@@ -281,3 +281,121 @@ FATES_OF = {
         (Fate("a date that is none", bent=_of(first_date=BORN * 10**9)), 1),
     ),
 }
+
+
+# ------------------------------------------------------------------------------------ random faults, and the books
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of answer. ``named``: its headers name the charge and the balance. ``lands``: its rows can be read.
+
+    ``charged`` is the chance that the provider charges the call. ``is_complete``: nothing is missing or unreadable.
+    """
+
+    name: str
+    charged: float = 1.0
+    named: bool = True
+    lands: bool = True
+    is_complete: bool = True
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("well"),
+        Kind("well, unnamed", named=False),
+        Kind("no amounts", is_complete=False),
+        Kind("1e400", is_complete=False),
+        Kind("no list", is_complete=False),
+        Kind("odd address"),
+        Kind("a charged page", lands=False, is_complete=False),
+        Kind("a free page", charged=0.0, lands=False, is_complete=False),
+        Kind("a page", charged=0.5, named=False, lands=False, is_complete=False),
+        Kind("cut", charged=0.5, named=False, lands=False, is_complete=False),
+        Kind("an error", charged=0.5, named=False, lands=False, is_complete=False),
+        Kind("half", lands=False, is_complete=False),
+        Kind("reset", charged=0.3, named=False, lands=False, is_complete=False),
+        Kind("500", charged=0.0, named=False, lands=False, is_complete=False),
+        Kind("403", charged=0.0, named=False, lands=False, is_complete=False),
+        Kind("exhausted", charged=0.0, named=False, lands=False, is_complete=False),
+    )
+}
+KEPT = ("a charged page",)
+"""Kinds without rows that are archived: the question is not sent again."""
+PRICES = {"holders": 51_00, "map": 100_00}
+"""Prices of questions about a past second, in hundredths of a credit."""
+
+
+@dataclass
+class RandomProvider:
+    """A provider whose answers are random kinds, with books of what it charged and what its headers named.
+
+    ``answered`` has the last kind that was kept of each question, ``log`` all questions with their kinds.
+    """
+
+    seed: int
+    charged: int = 0
+    named: int = 0
+    answered: dict[Question, Kind] = field(default_factory=dict)
+    log: list[tuple[Question, Kind]] = field(default_factory=list)
+    allowance: int = 10**9
+
+    async def step(self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
+        if "timestamp" not in target:
+            await error(404)(reader, writer)
+            return
+        question = question_of(target)
+        chance = random.Random(f"{self.seed} {question} {len(self.log)}")
+        weights = [12 if name == "well" else 1 for name in KINDS]
+        (kind,) = chance.choices([*KINDS.values()], weights)
+        self.log.append((question, kind))
+        cost = PRICES[question.endpoint] if chance.random() < kind.charged else 0
+        self.charged += cost
+        if kind.named or kind.lands:
+            self.named += cost
+        if kind.lands or kind.name in KEPT:
+            self.answered[question] = kind
+        await self._step(question, kind, cost)(reader, writer)
+
+    def _step(self, question: Question, kind: Kind, cost: int) -> Step:  # noqa: PLR0911 - one for each kind
+        balance = self.allowance - self.charged
+        headers = {"X-Credits-Cost": f"{cost / 100:.2f}", "X-Credits-Remaining": f"{balance / 100:.2f}"}
+        good = json.loads(answer_to(question))
+        match kind.name:
+            case "500" | "403":
+                return error(int(kind.name))
+            case "exhausted":
+                return error(429, "credits_exhausted")
+            case "reset":
+                return RESET
+            case "half":
+                return half(good, headers)
+            case "a page" | "a free page" | "a charged page":
+                return answer(b"<html>Welcome</html>", headers=headers if kind.named else None)
+            case "cut":
+                return answer(json.dumps(good).encode()[:-20])
+            case "an error":
+                return answer({"detail": "upstream failed"})
+            case _:
+                raw = json.dumps(random_rows(question, kind)).replace('"1e400"', "1e400").encode()
+                return answer(raw, headers=headers if kind.named else None)
+
+
+def random_rows(question: Question, kind: Kind) -> Any:
+    """Return the answer to a question, changed as its kind says."""
+    good = json.loads(answer_to(question))
+    listed = _listed(good)
+    match kind.name:
+        case "no amounts":
+            for one in listed:
+                one["holder_data"]["amount"] = None
+        case "1e400":
+            listed[0]["holder_data"]["amount"] = "1e400"
+            listed[1]["holder_data"]["amount"] = "x"
+        case "no list":
+            listed.clear()
+        case "odd address":
+            listed[0]["address"] += "/% 7"
+    return good

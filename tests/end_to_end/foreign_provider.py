@@ -242,7 +242,7 @@ BEYOND_HOLDERS: Final[tuple[Beyond, ...]] = (
     ("rank 0", _set(0, "holder_data", "rank", to=Decimal(0)), None),
     ("a holder twice", _repeat(), None),
     ("a rank as text", _set(0, "holder_data", "rank", to="7"), None),
-    ("no details, no holding", _insert({"address": "0x" + "f" * 40}), None),
+    ("no details, no holding", _insert({"address": "0x" + "f" * 40}), "$[*].holder_data"),
     ("a degree of 1e30", _set(0, "address_details", to={"degree": Decimal("1e30")}), "$[0].address_details.degree"),
     ("an amount in words", _set(0, "holder_data", "amount", to="much"), "$[0].holder_data.amount"),
     ("a share of 1e400", _set(0, "holder_data", "share", to=Decimal("1e400")), "$[0].holder_data.share"),
@@ -259,7 +259,7 @@ BEYOND_MAP: Final[tuple[Beyond, ...]] = (
     ("a relationship twice", _repeat("relationships"), None),
     ("a member twice", _repeat("clusters", 0, "holders"), None),
     ("an unknown relationship", _set("relationships", 0, "rel_type", to="LOAN"), None),
-    ("no figures", _set("metrics", to={}), None),
+    ("no figures", _set("metrics", "supply_stats", to={}), "$.metrics.supply_stats"),
     ("an unknown chain", _set("relationships", 0, "data", "token_key", "chain", to="a/b c"), None),
     (
         "a date beyond",
@@ -377,6 +377,14 @@ def _full(question: Question, chance: random.Random) -> Any:
             return found
 
 
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content.decode("utf-8", "replace"))
+    except ValueError:
+        return False
+    return True
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     provider: ForeignProvider
@@ -393,6 +401,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
+        if not content.startswith((b"[", b"{")) or content.startswith(b'{"detail"') or not _is_json(content):
+            self.send_header("X-Credits-Cost", "1.00")  # without a charge they would be requested again
         self.end_headers()
         self.wfile.write(content)
 

@@ -6,6 +6,7 @@ python -m pytest tests/end_to_end/test_misbehaving_provider.py -s`` (some minute
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,17 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.contract.times import from_unix, to_unix
+from holderlake.dagster.runs import RunOptions, ingest_run
+from holderlake.errors import RunFailed, SomeFailed
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.maintenance.retry import Failure, failures, retry
-from holderlake.provider.errors import CreditsExhausted, TransientError
+from holderlake.provider.client import ProviderClient
+from holderlake.provider.errors import CreditsExhausted, ProviderError, TransientError
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
+from pipelines.cli.exit_codes import ExitCode
+from pipelines.cli.ingest.outcome import Outcome
 from tests.end_to_end.faulty_provider import (
     ATTEMPTS,
     BROKEN,
@@ -35,13 +42,17 @@ from tests.end_to_end.faulty_provider import (
     WELL,
     Fate,
     FaultyProvider,
+    Kind,
     Question,
+    RandomProvider,
     answer_to,
     deal,
     questions,
+    random_rows,
 )
+from tests.examples import some
 from tests.filling import fill
-from tests.provider.misbehaving import Step, error
+from tests.provider.misbehaving import Step, error, scripted
 
 REQUESTS = int(os.environ.get("HOLDERLAKE_FAULTY_REQUESTS", "150"))
 TOKENS = [f"0x{number:040x}" for number in range(1, 39)]
@@ -257,3 +268,91 @@ def _report(provider: FaultyProvider) -> None:
         f"\n{len(everything())} requests: {provider.asked.total()} calls, {provider.paid.total()} answers paid, "
         f"{provider.unknown.total()} calls of unknown outcome, {len(FATES)} requests with a fate: {dict(dealt)}\n"
     )
+
+
+# -------------------------------------------------------------------------------------- random sequences of faults
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[tuple[str, list[RandomProvider]]]:
+    """The address of one server, and a list with the provider that it plays."""
+    players: list[RandomProvider] = []
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await players[0].step(server.received[-1].target, reader, writer)
+
+    with scripted(play) as server:
+        yield server.address, players
+
+
+@pytest.mark.parametrize("seed", range(some(500) if some(500) == 500 else 10))
+def test_books_rows_and_exit_code_are_right_after_random_faults(
+    stage: tuple[str, list[RandomProvider]], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, players = stage
+    provider = RandomProvider(seed)
+    players[:] = [provider]
+    monkeypatch.setattr("holderlake.workspace.ProviderClient", partial(ProviderClient, first_wait=0.001))
+    tokens, instants = TOKENS[:3], [datetime(2026, 1, 1)]
+    asked = {question for of_endpoint in questions(tokens, instants).values() for question in of_endpoint}
+    settings = Settings(home=tmp_path, watchlist={CHAIN: tokens}, provider={"attempts": 2, "concurrency": 1 + seed % 3})
+    endpoint = Endpoint(address, SecretStr("a key"), "random")
+    with closing(Workspace(settings, lambda: endpoint)) as workspace:
+        for _ in range(3):
+            before = dict(provider.answered)
+            code = _ingest(workspace, [CHAIN], instants)
+            _check_books(workspace, provider)
+            assert _holders(workspace) == {
+                (*place, one["address"])
+                for question, kind in provider.answered.items()
+                if kind.lands
+                for place in [(question.endpoint, question.token)]
+                for one in _top(question, kind)
+            }
+            is_complete = asked == {question for question, kind in provider.answered.items() if kind.is_complete}
+            assert (code == ExitCode.LANDED) is is_complete, provider.log
+            if code == ExitCode.NOTHING_DONE:
+                assert provider.answered == before or not _holders(workspace)
+
+
+def _ingest(workspace: Workspace, chains: list[str], instants: list[datetime]) -> ExitCode:
+    """Fetch holders and maps as a run does, and return the exit code of its outcome."""
+    outcome = Outcome(workspace, chains, instants, ("holders", "maps"))
+
+    def work() -> None:
+        items = [(stream, chain, instants) for stream in STREAMS.values() for chain in chains]
+        try:
+            asyncio.run(ingest_run(workspace, "run", items, RunOptions(), lambda result: None))
+        except ProviderError as error:
+            raise RunFailed(str(error)) from error
+
+    outcome.run(work)
+    try:
+        outcome.conclude(as_json=True)
+    except SomeFailed:
+        return ExitCode.SOME_FAILED
+    except RunFailed:
+        return ExitCode.NOTHING_DONE
+    return ExitCode.LANDED
+
+
+def _check_books(workspace: Workspace, provider: RandomProvider) -> None:
+    totals = workspace.ledger.totals()
+    assert totals.spent == provider.named, "each charge that a header or an answer names is booked once"
+    assert provider.charged <= totals.spent + totals.reserved, "no charge is missing, not even an unknown one"
+    assert totals.unexplained == 0, "no one else is accused"
+    assert workspace.ledger.damage() is None
+
+
+def _top(question: Question, kind: Kind) -> list[dict[str, Any]]:
+    rows = random_rows(question, kind)
+    return list(rows) if question.endpoint == "holders" else list(rows["nodes"]["top_holders"])
+
+
+def _holders(workspace: Workspace) -> set[tuple[str, str, str]]:
+    tables = {"holders": "holders", "map": "map_nodes"}
+    return {
+        (endpoint, row["token_address"], row["address"])
+        for endpoint, table in tables.items()
+        for row in workspace.lake.read(table).select(["token_address", "address"]).to_pylist()
+    }

@@ -6,12 +6,14 @@ from datetime import timedelta
 
 import pytest
 
+from holderlake.contract.requests import MapOptions, MapRequest
 from holderlake.contract.times import utc_now
 from holderlake.healing.parked import parked_schedule, parking, waiting_schedule
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey, RateLimitPersists
 from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace
 from tests.healing.test_repetition import CHAIN, DAY, TODAY, Make, _key, pipeline  # noqa: F401 - a fixture
+from tests.provider.misbehaving import CHAINS, Step, answer, error, scripted
 
 TICK = TODAY + timedelta(minutes=5)
 
@@ -48,6 +50,30 @@ def test_another_key_resumes_the_schedule(make_workspace: MakeWorkspace) -> None
     assert waiting_schedule(make_workspace(api_key="second")) is None
 
 
+@pytest.mark.parametrize(
+    ("step", "waits"),
+    [
+        (answer(CHAINS, headers={"X-Credits-Remaining": "100.00"}), False),
+        (answer(CHAINS), False),
+        (answer(CHAINS, headers={"X-Credits-Remaining": "99.99"}), True),
+        (error(429, "credits_exhausted"), True),
+        (error(503), True),
+    ],
+    ids=["enough", "unnamed", "too few", "exhausted", "down"],
+)
+def test_a_top_up_resumes_the_schedule_before_the_renewal(
+    make_workspace: MakeWorkspace, step: Step, waits: bool
+) -> None:
+    refusal = CreditsExhausted("used up")
+    refusal.request = MapRequest(chain="eth", token_address="0x1", options=MapOptions(return_nodes=True, timestamp=1))
+    with scripted(step) as server:
+        workspace = make_workspace(base_url=server.address, provider={"attempts": 1})
+        parking(workspace)(refusal)
+        assert (waiting_schedule(workspace) is not None) is waits
+        assert (parked_schedule(workspace) is not None) is waits
+        assert {one.target for one in server.received} == {"/v0/chains"}
+
+
 def test_the_renewal_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     parking(workspace)(CreditsExhausted("used up"))
@@ -58,11 +84,11 @@ def test_the_renewal_resumes_the_schedule(make_workspace: MakeWorkspace) -> None
 
 
 @pytest.mark.parametrize(
-    "error",
+    "trouble",
     [BudgetExceeded("per_run", 1, 1, 1, "start another run"), RateLimitPersists("slow"), InvalidKey("no such key")],
-    ids=lambda error: type(error).__name__,
+    ids=lambda trouble: type(trouble).__name__,
 )
-def test_other_errors_park_nothing(make_workspace: MakeWorkspace, error: Exception) -> None:
+def test_other_errors_park_nothing(make_workspace: MakeWorkspace, trouble: Exception) -> None:
     workspace = make_workspace()
-    assert parking(workspace)(error) == str(error)
+    assert parking(workspace)(trouble) == str(trouble)
     assert parked_schedule(workspace) is None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
 import pytest
 
+from holderlake.backfill.scope import within_plan
 from holderlake.contract.tables import FAMILY_TABLES
+from holderlake.dagster.runs import RunOptions, ingest_run
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.chains import CHAINS
@@ -15,8 +18,11 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.ingest.streams.tokens import TOKENS
-from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
+from holderlake.maintenance.rebuild import rebuild
+from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, Forbidden, InvalidKey
+from tests.contract.answers import details, holder
 from tests.filling import MakeWorkspace, fill
+from tests.provider.misbehaving import answer, error, scripted
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1, 12, 30, 15)
@@ -111,6 +117,50 @@ def test_addresses_of_top_holders_are_fetched_in_one_call(make_workspace: MakeWo
     (landed,) = fill(workspace, ADDRESSES, "eth", MAY)
     assert landed.calls == 1
     assert landed.credits == landed.rows["addresses"] * 100
+
+
+def test_an_address_that_cannot_be_requested_does_not_stop_the_others(make_workspace: MakeWorkspace) -> None:
+    token = "0x" + "5" * 40
+    odd = ["0x1/2", "0x1%2", "0x1 2"]
+    rows = [holder(address, rank) for rank, address in enumerate([*odd, "0x" + "7" * 40], 1)]
+    found = [{"address": "0x" + "7" * 40, "address_details": details()}]
+    with scripted(answer(rows), answer(found)) as server:
+        workspace = make_workspace(watchlist={"eth": [token]}, address_sets={}, base_url=server.address)
+        fill(workspace, HOLDERS, "eth", MAY)
+        for _ in range(2):
+            (landed,) = fill(workspace, ADDRESSES, "eth", MAY)
+            assert landed.rows["addresses"] == 1
+        assert not any(address in one.body.decode() for one in server.received for address in odd)
+        assert workspace.lake.read("holders", "eth", MAY).num_rows == 4
+        failures = workspace.lake.read("failures", "eth", MAY).to_pylist()
+        assert {row["subject"] for row in failures if row["code"] == "invalid_address"} == {*odd}
+        rebuild(workspace)
+        assert workspace.lake.read("failures", "eth", MAY).num_rows == len(failures)
+
+
+def test_a_403_stops_only_its_endpoint(make_workspace: MakeWorkspace) -> None:
+    token = "0x" + "5" * 40
+    with scripted(error(403), answer([holder("0x" + "7" * 40, 1)])) as server:
+        workspace = make_workspace(watchlist={"eth": [token]}, base_url=server.address)
+        work = [(MAPS, "eth", [MAY]), (MAPS, "eth", [JUNE]), (HOLDERS, "eth", [MAY])]
+        with pytest.raises(Forbidden):
+            asyncio.run(ingest_run(workspace, "run", work, RunOptions(), lambda result: None))
+        assert [one.target.split("/")[3] for one in server.received] == ["map", "rules", "holders"]
+    assert workspace.lake.read("holders", "eth", MAY).num_rows == 1
+    assert [row["code"] for row in workspace.lake.read("failures", "eth").to_pylist()] == ["forbidden"]
+
+
+def test_a_family_that_the_settings_leave_out_is_not_requested(make_workspace: MakeWorkspace) -> None:
+    token = "0x" + "5" * 40
+    with scripted(answer([holder("0x" + "7" * 40, 1)])) as server:
+        workspace = make_workspace(
+            watchlist={"eth": [token]}, base_url=server.address, schedule={"leave_out": ["maps"]}
+        )
+        work = [(MAPS, "eth", [MAY]), (HOLDERS, "eth", [MAY])]
+        asyncio.run(ingest_run(workspace, "run", work, RunOptions(), lambda result: None))
+        assert [one.target.split("/")[3] for one in server.received] == ["holders"]
+    kept, left_out = within_plan(workspace, (MAPS, HOLDERS))
+    assert (kept, [one.reason for one in left_out]) == ((HOLDERS,), ["schedule.leave_out names maps"])
 
 
 def test_addresses_are_skipped_at_no_cost_on_a_plan_without_them(

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -23,8 +19,9 @@ from holderlake.maintenance.retry import failures, retry
 from holderlake.provider.errors import BudgetExceeded, TransientError
 from holderlake.workspace import Workspace
 from pipelines.cli.main import app
+from tests.contract.answers import holder
 from tests.filling import MakeWorkspace, fill
-from tests.provider.misbehaving import Misbehaving, Step, answer
+from tests.provider.misbehaving import answer, scripted
 
 pytestmark = pytest.mark.usefixtures("home_with_warehouse")
 MAY = datetime(2026, 5, 1)
@@ -36,22 +33,6 @@ UNKNOWN = "0x" + "9" * 40
 
 def unread(*_: Any) -> Any:
     raise MalformedAnswer("our decoder is wrong")
-
-
-@contextmanager
-def scripted(*steps: Step) -> Iterator[Misbehaving]:
-    """Run the scripted server in a thread."""
-    loop, server = asyncio.new_event_loop(), Misbehaving(list(steps))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
-        yield server
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def spent(workspace: Workspace) -> int:
@@ -118,7 +99,8 @@ def test_a_paid_answer_is_decoded_again_at_no_cost(make_workspace: MakeWorkspace
 
 def test_only_refresh_pays_again_for_an_unreadable_answer(make_workspace: MakeWorkspace) -> None:
     token = make_workspace().settings.watchlist["eth"][0]
-    with scripted(answer(b"<html>"), answer([])) as server:
+    page = answer(b"<html>", headers={"X-Credits-Cost": "51.00"})
+    with scripted(page, answer([holder("0x" + "7" * 40, 1)])) as server:
         workspace = make_workspace(watchlist={"eth": [token]}, base_url=server.address)
         fill(workspace, HOLDERS, "eth", MAY)
         kept = retry(workspace, failures(workspace))
@@ -127,6 +109,21 @@ def test_only_refresh_pays_again_for_an_unreadable_answer(make_workspace: MakeWo
         assert (refreshed.calls, len(refreshed.landed), refreshed.failed) == (1, 1, [])
         assert len(server.received) == 2
     assert failures(workspace) == []
+
+
+def test_an_uncharged_page_is_requested_again_without_the_surcharge_of_a_refresh(
+    make_workspace: MakeWorkspace,
+) -> None:
+    token = make_workspace().settings.watchlist["eth"][0]
+    page = answer(b"<html>", headers={"X-Credits-Cost": "0"})
+    with scripted(page, answer([holder("0x" + "7" * 40, 1)])) as server:
+        workspace = make_workspace(watchlist={"eth": [token]}, base_url=server.address, provider=ONCE)
+        with pytest.raises(TransientError):
+            fill(workspace, HOLDERS, "eth", MAY)
+        assert [one.code for one in failures(workspace)] == ["broken_answer"]
+        retried = retry(workspace, failures(workspace))
+        assert (len(retried.landed), retried.failed, retried.credits) == (1, [], 51_00)
+        assert not any("refresh" in one.target for one in server.received)
 
 
 def test_a_missing_unreadable_answer_needs_refresh(make_workspace: MakeWorkspace) -> None:

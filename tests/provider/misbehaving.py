@@ -6,7 +6,9 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -66,6 +68,22 @@ class Misbehaving:
         finally:
             writer.close()
             self._conversations.discard(task)
+
+
+@contextmanager
+def scripted(*steps: Step) -> Iterator[Misbehaving]:
+    """Run the scripted server in a thread."""
+    loop, server = asyncio.new_event_loop(), Misbehaving(list(steps))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 async def _request(reader: asyncio.StreamReader, connection: int) -> Received:

@@ -373,12 +373,17 @@ def test_an_unclear_429_that_passes_costs_nothing(tmp_path: Path) -> None:
     play(tmp_path, [unclear, unclear, MAP], work, attempts=1, options=CallOptions(rate_window=10.0))
 
 
+CHARGED = {"X-Credits-Cost": "25.00"}
+
+
 @pytest.mark.parametrize(
-    "raw",
-    [b"<html>", b'{"metadata": ', b'{"metrics": NaN}', b"[]"],
+    ("raw", "headers"),
+    [(b"<html>", CHARGED), (b'{"metadata": ', CHARGED), (b'{"metrics": NaN}', {}), (b"[]", {})],
     ids=["html", "truncated", "nan", "shape"],
 )
-def test_an_unreadable_answer_is_archived_and_not_paid_again(tmp_path: Path, raw: bytes) -> None:
+def test_a_charged_unreadable_answer_is_archived_and_not_paid_again(
+    tmp_path: Path, raw: bytes, headers: dict[str, str]
+) -> None:
     async def work(stage: Stage) -> None:
         for _ in range(2):
             with failing(errors.MalformedAnswer) as caught:
@@ -392,7 +397,23 @@ def test_an_unreadable_answer_is_archived_and_not_paid_again(tmp_path: Path, raw
         stage.server.steps[:] = [MAP]
         assert (await stage.provider.fetch(a_map(), AS_OF, refresh=True)).answer.clusters == []
 
-    play(tmp_path, [answer(raw)], work)
+    play(tmp_path, [answer(raw, headers=headers)], work)
+
+
+@pytest.mark.parametrize(
+    ("headers", "books"), [({}, (MAP_BASE, MAP_BASE)), ({"X-Credits-Cost": "0"}, (MAP_BASE, 0))], ids=["none", "zero"]
+)
+@pytest.mark.parametrize("raw", [b"<html>", b"", b'{"metadata": ', b'{"detail": "upstream failed"}'])
+def test_an_uncharged_body_that_is_no_answer_is_requested_again(
+    tmp_path: Path, raw: bytes, headers: dict[str, str], books: tuple[int, int]
+) -> None:
+    async def work(stage: Stage) -> None:
+        response = await stage.provider.fetch(a_map(), AS_OF)
+        assert (stage.calls, response.answer.clusters) == (2, [])
+        assert stage.books() == books
+        assert [stored.sha256 for stored in stage.archive.stored()] == [response.sha256]
+
+    play(tmp_path, [answer(raw, headers=headers), MAP], work)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded
-from holderlake.provider.ledger.entries import Release, Reservation, Reserve, Settle
+from holderlake.provider.ledger.entries import MarkBroken, Release, Reservation, Reserve, Settle
 from holderlake.provider.ledger.reports import Problem, ReportRow
 from holderlake.storage.state import Where
 from tests.examples import some
@@ -459,6 +459,51 @@ def test_late_answers_do_not_look_like_a_raised_allowance(where: Where) -> None:
         for entry, balance in zip(entries, (4_600, 4_700, 4_900, 4_800), strict=True):
             ledger.settle(entry, 100, balance)
         assert ledger.totals().charged == 400, "the lowest balance counts"
+
+
+def test_credits_set_aside_for_open_calls_do_not_look_like_another_client(where: Where) -> None:
+    with fresh(where) as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+        answered, failed = ledger.reserve("run", "map", None, 100), ledger.reserve("run", "map", None, 100)
+        ledger.settle(answered, 100, 4_800)  # the provider sets 100 aside for the other call, which then fails
+        assert ledger.totals().unexplained == 0
+        ledger.release(failed)
+        assert ledger.totals().unexplained == 0
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_800)  # a later balance, although it is not lower
+        totals = ledger.totals()
+        assert (totals.charged, totals.known, totals.unexplained) == (200, 200, 0)
+
+
+def test_a_higher_balance_of_a_later_call_counts(where: Where) -> None:
+    with fresh(where) as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_000)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_800)
+        totals = ledger.totals()
+        assert (totals.credits_remaining, totals.charged, totals.unexplained) == (4_800, 200, 0)
+
+
+@pytest.mark.parametrize(("balance", "reserved"), [(4_800, 0), (4_700, 100)], ids=["uncharged", "charged"])
+def test_resets_are_released_when_the_balance_proves_them_uncharged(where: Where, balance: int, reserved: int) -> None:
+    with fresh(where) as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+        ledger.apply([MarkBroken(ledger.reserve("run", "map", None, 100), "reset")])
+        other = ledger.reserve("run", "map", None, 100)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)  # not alone: it proves nothing
+        assert ledger.totals().reserved == 200
+        ledger.release(other)
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, balance)
+        assert ledger.totals().reserved == reserved
+        assert ledger.totals().unexplained == 0
+        assert ledger.damage() is None
+
+
+def test_a_call_with_half_an_answer_stays_reserved(where: Where) -> None:
+    with fresh(where) as ledger:
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 5_000)
+        ledger.apply([MarkBroken(ledger.reserve("run", "map", None, 100), "closed")])
+        ledger.settle(ledger.reserve("run", "map", None, 100), 100, 4_900)
+        assert ledger.totals().reserved == 100
 
 
 def test_without_balances_nothing_is_compared(where: Where) -> None:

@@ -13,6 +13,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -121,6 +122,7 @@ class CreditLedger:
             for start in range(0, len(calls), _ROWS):
                 db.execute(self._batches.copy, (json.dumps(calls[start : start + _ROWS]),))
             db.execute("DELETE FROM told_first")
+            db.execute("DELETE FROM balance_order")
             return True
 
         return self._db.run(add)
@@ -155,10 +157,10 @@ class CreditLedger:
         lost = [(one.problem, one.entry) for one in operations if isinstance(one, MarkBroken)]
         pause = max((one.seconds for one in operations if isinstance(one, Pause)), default=0.0)
         results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
-        if closing:
+        db.executemany(statements.MARK_BROKEN, lost)
+        if closing or lost:
             for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
                 results[place] = error
-        db.executemany(statements.MARK_BROKEN, lost)
         if pause:
             self._waits(db, [], pause)
         if reserving:
@@ -171,7 +173,7 @@ class CreditLedger:
         still = {entry for (entry,) in db.execute(self._batches.still_reserved, (wanted,)).fetchall()}
         errors: list[ValueError | None] = []
         closed: list[tuple[int, str, int, str | None]] = []
-        balance = None
+        balances: list[tuple[int, int]] = []
         for one in closing:
             if one.entry not in still:
                 errors.append(ValueError(f"ledger entry {one.entry} is not reserved: it does not exist or is closed"))
@@ -187,10 +189,16 @@ class CreditLedger:
                 closed.append((one.entry, "released", 0, None))
             else:
                 closed.append((one.entry, "settled", one.cost, one.problem))
-                balance = balance if one.credits_remaining is None else one.credits_remaining
+                if one.credits_remaining is not None and abs(one.credits_remaining) <= MOST_CREDITS:
+                    balances.append((one.credits_remaining, one.entry))
         db.execute(self._batches.close, (json.dumps(closed),))
-        if balance is not None and abs(balance) <= MOST_CREDITS:
-            self._note_balance(db, balance)
+        before = db.execute("SELECT told, closed, quiet, period, credits, settled FROM balance_order").fetchone()
+        order = BalanceOrder(*before) if before else BalanceOrder()
+        newest = int(db.execute("SELECT coalesce(max(id), 0) FROM entries").fetchall()[0][0])
+        db.execute(statements.SET_CLOSED, (newest,))
+        if balances:
+            lowest, entry = min(balances)
+            self._note_balance(db, lowest, entry, newest, order)
         return errors
 
     def use_account(self, provider_id: str, key: str) -> None:
@@ -202,12 +210,20 @@ class CreditLedger:
             if mark not in (None, own):
                 db.execute("DELETE FROM told_first")
                 db.execute("DELETE FROM told")
+                db.execute("DELETE FROM balance_order")
             if mark != own:
                 db.execute(statements.SET_ACCOUNT, (salt, own))
 
         self._db.run(use)
 
-    def _note_balance(self, db: StateConnection, credits_remaining: int) -> None:
+    def _note_balance(
+        self, db: StateConnection, credits_remaining: int, entry: int, newest: int, order: BalanceOrder
+    ) -> None:
+        """Store the balance in the answer of the call ``entry``, unless a later balance is stored.
+
+        ``newest`` is the newest call. A call that was reserved after the stored balance came is later for certain. Of
+        calls that were open at once, the lowest balance is the latest.
+        """
         now = self._now()
         before = db.execute("SELECT credits FROM told").fetchone()
         start = self._period(now.date())[0].isoformat()
@@ -216,9 +232,28 @@ class CreditLedger:
         if first is None or (is_more and _was_raised(db, start, sum(first), credits_remaining)):
             settled, _ = _spent_since(db, start)
             db.execute(statements.SET_FIRST_BALANCE, (start, credits_remaining, settled))
-        elif is_more:
+        elif is_more and entry <= order.told:
             return  # an answer that was overtaken by a later one
         db.execute(statements.SET_BALANCE, (credits_remaining, now.isoformat()))
+        db.execute(statements.SET_TOLD, (newest,))
+        if entry == newest and entry > order.closed and not _is_any_open(db):
+            self._note_quiet_balance(db, credits_remaining, entry, start, order)
+
+    def _note_quiet_balance(
+        self, db: StateConnection, credits_remaining: int, entry: int, start: str, order: BalanceOrder
+    ) -> None:
+        """Store the balance of a call that was the only open one, so that it has the charges of all earlier calls.
+
+        If the balance fell since the last such call by exactly the settled charges, release the calls in between whose
+        connection was reset before an answer: they were not charged.
+        """
+        reserved = _used(db, "entries WHERE state = 'reserved' AND day >= ?", start)
+        settled = _used(db, "days WHERE name >= ?", start) - reserved
+        if order.period == start and order.credits is not None and order.settled is not None:
+            is_explained = order.credits - credits_remaining == settled - order.settled
+            if is_explained:
+                db.execute(statements.RELEASE_RESETS, (order.quiet, entry))
+        db.execute(statements.SET_QUIET, (entry, start, credits_remaining, settled))
 
     def _reserve(
         self, db: StateConnection, reserving: Sequence[Reserve]
@@ -297,9 +332,10 @@ class CreditLedger:
         first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)).fetchone()
         ceilings = tuple(self._ceilings(db, today, run_id))
         charged, known = (first[0] - told, spent - first[1]) if first and told is not None else (None, None)
-        return Totals(
-            spent, reserved, ceilings, start, renewal, told, at and datetime.fromisoformat(at), charged, known
-        )
+        told_at = at and datetime.fromisoformat(at)
+        ((order,),) = db.execute("SELECT coalesce(max(told), 0) FROM balance_order").fetchall()
+        uncharged = int(db.execute(statements.UNCHARGED, (order, start.isoformat(), _LATE_ANSWERS)).fetchall()[0][0])
+        return Totals(spent, reserved, ceilings, start, renewal, told, told_at, charged, known, uncharged)
 
     def left_this_month(self) -> int | None:
         """Return the credits that can still be spent this month, in hundredths; None if unknown.
@@ -384,6 +420,28 @@ class CreditLedger:
         if today >= this:
             return this, _day_of_month(today.year, today.month + 1, self._renewal_day)
         return _day_of_month(today.year, today.month - 1, self._renewal_day), this
+
+
+@dataclass(frozen=True)
+class BalanceOrder:
+    """Numbers of entries that say which of two balances is later, and the last exact balance.
+
+    ``told`` and ``closed`` are the newest entry when the last balance came and when the last call was closed. ``quiet``
+    is the last call that was the only open one; ``credits`` is its balance, ``settled`` the sum settled by then in the
+    period that began on ``period``.
+    """
+
+    told: int = 0
+    closed: int = 0
+    quiet: int = 0
+    period: str | None = None
+    credits: int | None = None
+    settled: int | None = None
+
+
+def _is_any_open(db: StateConnection) -> bool:
+    """Return whether a call is open, apart from calls whose outcome stays unknown."""
+    return bool(db.execute("SELECT 1 FROM entries WHERE state = 'reserved' AND problem IS NULL LIMIT 1").fetchall())
 
 
 def _used(db: StateConnection, where: str, value: str) -> int:

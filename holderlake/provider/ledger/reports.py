@@ -27,8 +27,9 @@ class Totals:
     ``credits_remaining`` is the provider's last balance, at the time ``told_at``.
 
     ``charged`` is the decrease of that balance since its first value of the month, ``known`` the charges that this
-    ledger settled since then. If ``charged`` exceeds ``known + reserved``, another client uses the key, or
-    the allowance was reduced.
+    ledger settled since then. ``uncharged`` is the price of the latest calls that were not charged in the end: a
+    balance of that time may lack it, because a provider may set it aside while a call is open. If ``charged`` exceeds
+    ``known + reserved + uncharged``, another client uses the key, or the allowance was reduced.
     """
 
     spent: int
@@ -40,11 +41,12 @@ class Totals:
     told_at: datetime | None
     charged: int | None = None
     known: int | None = None
+    uncharged: int = 0
 
     @property
     def unexplained(self) -> int:
         """Hundredths of a credit that the provider charged and no call of this ledger explains."""
-        return max(0, (self.charged or 0) - (self.known or 0) - self.reserved)
+        return max(0, (self.charged or 0) - (self.known or 0) - self.reserved - self.uncharged)
 
 
 @dataclass(frozen=True)

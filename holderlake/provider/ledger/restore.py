@@ -68,7 +68,7 @@ def add_unknown_charges(ledger: CreditLedger) -> None:
         return  # not restored, or no balance of this month is known
     if not any(row.name == RESTORED_RUN for row in ledger.report("run", totals.start)):
         return
-    unknown = month.limit - told - totals.spent - totals.reserved
+    unknown = month.limit - told - totals.spent - totals.reserved - totals.uncharged
     entry = Restored(NOT_ARCHIVED, None, totals.start, unknown)
     if unknown > 0 and ledger.restore(f"{BALANCE_RUN} {totals.start}", [entry], ledger.newest_day(), once=True):
         _log.warning(

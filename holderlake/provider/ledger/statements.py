@@ -33,6 +33,19 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS told (one INTEGER PRIMARY KEY CHECK (one = 1), credits INTEGER, at TEXT)",
     # The first balance of a period, and the sum settled by then: later balances are compared with it.
     "CREATE TABLE IF NOT EXISTS told_first (period TEXT PRIMARY KEY, credits INTEGER, settled INTEGER) WITHOUT ROWID",
+    # The order of balances: the newest call when the last balance came (told), and when the last call was closed. Then
+    # the last balance of a call that was alone (quiet), with the sum settled in its period by then.
+    """
+    CREATE TABLE IF NOT EXISTS balance_order (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        told INTEGER NOT NULL DEFAULT 0,
+        closed INTEGER NOT NULL DEFAULT 0,
+        quiet INTEGER NOT NULL DEFAULT 0,
+        period TEXT,
+        credits INTEGER,
+        settled INTEGER
+    )
+    """,
     # Whose balance it is: a keyed hash of provider and API key, from which the key cannot be computed.
     "CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), salt TEXT, mark TEXT)",
     # Homes whose own ledgers were copied to this one.
@@ -121,6 +134,22 @@ SET_ACCOUNT: Final = """
 SET_BALANCE: Final = """
     INSERT INTO told VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET credits = excluded.credits, at = excluded.at
 """
+SET_TOLD: Final = "UPDATE balance_order SET told = ?"
+SET_CLOSED: Final = """
+    INSERT INTO balance_order (one, closed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET closed = excluded.closed
+"""
+SET_QUIET: Final = "UPDATE balance_order SET quiet = ?, period = ?, credits = ?, settled = ?"
+RELEASE_RESETS: Final = """
+    UPDATE entries
+    SET state = 'released', cost = 0
+    WHERE state = 'reserved' AND problem = 'reset' AND id > ? AND id < ?
+"""
+UNCHARGED: Final = """
+    SELECT coalesce(sum(expected - cost), 0)
+    FROM (SELECT state, cost, expected FROM entries WHERE id <= ? AND day >= ? ORDER BY id DESC LIMIT ?) AS late
+    WHERE state <> 'reserved' AND expected > cost
+"""
+"""SQL query of the hundredths of a credit that the last calls before a balance might have cost and did not."""
 SET_FIRST_BALANCE: Final = """
     INSERT INTO told_first VALUES (?, ?, ?)
     ON CONFLICT (period) DO UPDATE SET credits = excluded.credits, settled = excluded.settled

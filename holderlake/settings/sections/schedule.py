@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.settings.cron import check_cron
 from holderlake.settings.fields import Credits, Duration, Section
 
@@ -22,6 +23,16 @@ def _offset(value: Any) -> Any:
 
 Offset = Annotated[timedelta, BeforeValidator(_offset)]
 """A time of day (UTC), as the duration since midnight."""
+
+
+def _family(name: str) -> str:
+    if name not in FAMILY_TABLES:
+        raise ValueError(f"there is no family {name!r}; use one of {', '.join(FAMILY_TABLES)}")
+    return name
+
+
+Family = Annotated[str, AfterValidator(_family)]
+"""Name of a family of tables that are fetched together."""
 
 
 class Budget(Section):
@@ -47,6 +58,9 @@ class Schedule(Section):
         default=None,
         description="First day of Dagster's partitions, YYYY-MM-DD; by default the day of the oldest data in the lake, "
         "and at the latest `healing.days` ago. No earlier day is scheduled or repeated",
+    )
+    leave_out: list[Family] = Field(
+        default=[], description="Families of tables that scheduled runs and backfills do not fetch, such as maps"
     )
     live_tolerance_seconds: int = Field(
         default=3_600, ge=0, description="A past instant this near is fetched live, without the history surcharge"

@@ -29,7 +29,9 @@ END;
 -- has a balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
 -- token's newest map, and what names the first map with it ('holderlake negative-balances' names the second).
 -- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
--- out, or a value is null, because it could not be read; what names the place. contradiction (error): rows contradict
+-- out, or a value is null, because it could not be read; what names the place. missing_content
+-- (warning): content that was requested and paid is absent or null; what names the place. content_lost (warning): a
+-- token has less than half of the rows of the instant before, in found rows. contradiction (error): rows contradict
 -- each other or themselves, see the view contradictions. incomplete_source (error): stored transfers differ from those
 -- of a node, and drifting_balances (warning): the token changes balances without transfers, see the view verified. The
 -- view odd_rows lists its own issues.
@@ -235,6 +237,34 @@ SELECT
     'rows of ' || table_name || ' changed by a later answer'
 FROM revisions
 WHERE family IN ('holders', 'maps')
+UNION ALL
+SELECT
+    'content_lost', 'warning', chain, timestamp, family, subject, found,
+    table_name || ': rows left of ' || before || ' at the instant before'
+FROM (
+    SELECT *, lag(found) OVER (PARTITION BY family, table_name, chain, subject ORDER BY timestamp) AS before
+    FROM (
+        SELECT coverage.family, of_family.table_name, coverage.chain, coverage.subject, coverage.timestamp, count(listed.chain) AS found
+        FROM coverage
+        JOIN (VALUES ('holders', 'holders'), ('maps', 'map_nodes'), ('maps', 'grouped_transfers')) AS of_family (family, table_name)
+            ON of_family.family = coverage.family
+        LEFT JOIN (
+            SELECT 'holders' AS table_name, chain, token_address, timestamp FROM holders
+            UNION ALL
+            SELECT 'map_nodes', chain, token_address, timestamp FROM map_nodes WHERE kind = 'top_holder'
+            UNION ALL
+            SELECT 'grouped_transfers', chain, token_address, timestamp FROM grouped_transfers
+        ) AS listed
+            ON listed.table_name = of_family.table_name AND listed.chain = coverage.chain
+            AND listed.token_address = coverage.subject AND listed.timestamp = coverage.timestamp
+        ANTI JOIN failures
+            ON family_of(failures.endpoint) = coverage.family AND failures.chain = coverage.chain
+            AND failures.subject = coverage.subject AND failures.timestamp = coverage.timestamp
+            AND failures.code = 'no_holders'
+        GROUP BY ALL
+    )
+)
+WHERE before >= 20 AND found * 2 < before
 UNION ALL
 FROM odd_rows
 UNION ALL

@@ -52,7 +52,7 @@ def resume_paused(workspace: Workspace, as_json: bool) -> None:
     """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it then stays paused."""
     parked = parked_backfills(workspace)
     for one in parked:
-        if one.is_due(workspace):
+        if one.is_due(workspace) or one.has_credits_again(workspace):
             instants = list(map(parse_when, one.of.instants))
             run_backfill(
                 workspace,

@@ -30,7 +30,13 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         unknown = [asdict(one) for one in workspace.ledger.unsettled()]
         plain = asdict(totals) | {"unexplained": totals.unexplained}
         wasted = {name: sum(getattr(one, name) for one in broken) for name in ("calls", "spent", "reserved")}
-        report = {"totals": plain, "unsettled": unknown, "by": by, "lines": [asdict(line) for line in lines]}
+        report = {
+            "unit": "hundredths of a credit",
+            "totals": plain,
+            "unsettled": unknown,
+            "by": by,
+            "lines": [asdict(line) for line in lines],
+        }
         console.as_json({**report, "problems": [asdict(one) for one in problems], "possibly_wasted": wasted})
         return
     console.rows(
@@ -87,7 +93,7 @@ def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
         credits = sum(one.spent + one.reserved for one in broken)
         console.out.print(
             f"Possibly wasted: {credits_text(credits)} credits in {sum(one.calls for one in broken):,} calls whose "
-            "answers did not arrive in full."
+            "answers did not arrive in full or were not answers of the API."
         )
 
 

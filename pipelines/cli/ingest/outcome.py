@@ -85,7 +85,7 @@ def report_stored(
         ((name, count, TABLES[name].row) for name, count in found.rows.items()),
     )
     if skipped:
-        console.rows("Skipped: not part of the key's plan", ("table", "the provider's reason"), skipped.items())
+        console.rows("Skipped", ("table", "the reason"), skipped.items())
     if found.failures:
         console.rows(
             "Failed requests and unreadable answers",
