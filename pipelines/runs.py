@@ -119,10 +119,15 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
             yield instance
     except (SQLAlchemyError, sqlite3.DatabaseError) as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-        raise DatabaseError(
-            f"Dagster's history in {own or home} can't be used ({reason}); move that folder away: it holds the "
-            "history of runs, and no data"
-        ) from error
+        is_broken = re.search("malformed|not a database|no such (table|column)", reason)
+        remedy = (
+            "move that folder away: it holds the history of runs, and no data"
+            if is_broken
+            else "free some space"
+            if "full" in reason
+            else "repeat the command; if that fails too, 'holderlake doctor' names damaged files"
+        )
+        raise DatabaseError(f"Dagster's history in {own or home} can't be used ({reason}); {remedy}") from error
 
 
 def _fast_event_log(config: Path) -> dict[str, Any]:

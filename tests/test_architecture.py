@@ -15,6 +15,7 @@ MOST_LINES = 400
 LIBRARY = {
     "contract": set(),
     "units": set(),
+    "signals": set(),
     "storage": {"contract"},
     "http": set(),
     "console": {"contract"},
@@ -41,7 +42,7 @@ LIBRARY = {
     "service": {"contract", "engine", "storage", "settings", "entities"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
-    "explorer": {"contract", "warehouse"},
+    "explorer": {"contract", "warehouse", "service"},
     "iceberg": {"contract", "lake", "storage"},
     "mcp": {"contract", "warehouse", "service"},
     "maintenance": {

@@ -20,7 +20,6 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import stamina
-import stamina.instrumentation
 from pydantic import SecretStr
 
 from holderlake.contract import exact_json
@@ -28,6 +27,7 @@ from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
 from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport
+from holderlake.http.retries import log_retries
 from holderlake.provider.backoff import LONGEST_WAIT, Backoff
 from holderlake.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.provider.errors import (
@@ -52,8 +52,7 @@ _SETTING_OF: Final = {"timeout": " (provider.timeout_seconds)", "too_large": " (
 
 T = TypeVar("T")
 
-# By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
-stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
+log_retries()
 
 
 @dataclass(frozen=True)
