@@ -153,9 +153,13 @@ def _unknown_key(key: Sequence[int | str]) -> str:
 
 
 def _description(key: Sequence[int | str]) -> str | None:
-    """Return the description of a setting, None for the name of a table."""
+    """Return the description of a setting, None for an entry of a table or list."""
     *section, name = key
-    return _fields_of(section)[str(name)].description if str(name) in _fields_of(section) else None
+    try:
+        field = _fields_of(section).get(str(name))
+    except StopIteration:  # in a table or list whose names or places are the user's own
+        return None
+    return field.description if field else None
 
 
 def _fields_of(section: Sequence[int | str]) -> Mapping[str, FieldInfo]:
