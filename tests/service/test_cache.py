@@ -174,7 +174,7 @@ def test_caller_that_hangs_up_pays_for_the_answer(caller, own_world):
     head = f"GET /v0/tokens/map/eth/{own_world.token} HTTP/1.1\r\nHost: a\r\nX-ApiKey: {caller.secret}\r\n\r\n"
     with socket.create_connection((address.hostname, address.port)) as connection:
         connection.sendall(head.encode())
-    wait_until(lambda: caller.spent == 50_00)
+    wait_until(lambda: caller.spent > 0)
 
 
 def test_formats_are_cached_separately(caller, own_world):
