@@ -124,10 +124,15 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
             yield instance
     except (SQLAlchemyError, sqlite3.DatabaseError) as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-        raise DatabaseError(
-            f"Dagster's history in {own or home} can't be used ({reason}); "
+        is_broken = re.search("malformed|not a database|no such (table|column)", reason)
+        remedy = (
             f"{'move that folder away' if own else _MOVES_AWAY}: it has the history of runs, and no data"
-        ) from error
+            if is_broken
+            else "free some space"
+            if "full" in reason
+            else "repeat the command; if that fails too, 'holderlake doctor' names damaged files"
+        )
+        raise DatabaseError(f"Dagster's history in {own or home} can't be used ({reason}); {remedy}") from error
 
 
 def _remove_empty_databases(home: Path) -> None:

@@ -15,6 +15,7 @@ MOST_LINES = 400
 LIBRARY = {
     "contract": set(),
     "units": set(),
+    "signals": set(),
     "storage": {"contract"},
     "http": set(),
     "console": {"contract"},
@@ -27,7 +28,7 @@ LIBRARY = {
     "workspace": {"contract", "storage", "http", "settings", "archive", "provider", "lake", "warehouse"},
     "errors": {"settings", "storage", "provider", "lake", "warehouse", "engine"},
     "client": {"contract", "provider"},
-    "ingest": {"contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
+    "ingest": {"signals", "contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"},
     "backfill": {"contract", "storage", "settings", "archive", "provider", "lake", "workspace", "ingest", "console"},
     "healing": {
         *("contract", "storage", "settings", "archive", "provider", "decoding", "lake", "workspace"),
@@ -38,18 +39,19 @@ LIBRARY = {
     "engine": {"contract", "storage", "http", "units"},
     "cluster": {"contract", "engine"},
     "entities": {"contract", "engine", "storage", "cluster"},
-    "service": {"contract", "engine", "storage", "settings", "entities"},
+    "service": {"signals", "contract", "engine", "storage", "settings", "entities"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},
-    "explorer": {"contract", "warehouse"},
+    "explorer": {"signals", "contract", "warehouse", "service"},
     "iceberg": {"contract", "lake", "storage"},
-    "mcp": {"contract", "warehouse", "service"},
+    "mcp": {"signals", "contract", "warehouse", "service"},
     "maintenance": {
         *("contract", "storage", "archive", "provider", "decoding", "lake", "warehouse", "workspace", "ingest"),
         *("console", "units", "engine"),
     },
     "local": {
         *(
+            "signals",
             "contract",
             "engine",
             "service",

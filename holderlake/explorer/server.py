@@ -5,16 +5,23 @@ from __future__ import annotations
 import socket
 import webbrowser
 from collections.abc import Callable
-from contextlib import suppress
+from typing import Final
 
 import uvicorn
 
 from holderlake.explorer.app import Links, create_app
+from holderlake.service.runtime.protocol import limited_protocol
+from holderlake.signals import until_stopped
 from holderlake.warehouse.warehouse import Warehouse
+
+_HEADER_BYTES: Final = 64 << 10
+_HEADER_SECONDS: Final = 10.0
+"""Seconds after which a connection without a request is closed."""
+_CONNECTIONS: Final = 400
 
 
 def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None], links: Links) -> None:
-    """Serve the explorer's page until Ctrl-C. Port 0 takes a free port.
+    """Serve the explorer's page until SIGTERM or Ctrl-C. Port 0 takes a free port.
 
     ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``links`` are
     the pages of block explorers, see ``create_app``. Raises ``WarehouseError`` if there is no warehouse, and
@@ -28,9 +35,14 @@ def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callab
     if opening:
         webbrowser.open(address)
     config = uvicorn.Config(
-        create_app(warehouse, [host], links), log_level="warning", access_log=False, server_header=False
+        create_app(warehouse, [host], links),
+        http=limited_protocol(_HEADER_BYTES, _HEADER_SECONDS, _CONNECTIONS),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
     )
-    with suppress(KeyboardInterrupt):
+    with until_stopped():
         uvicorn.Server(config).run([listening])
 
 

@@ -26,6 +26,7 @@ from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.processes import follow_supervisor, serve_processes
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.settings import Settings, load_settings
+from holderlake.signals import until_stopped
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
 """Environment variable by which the service's processes get the folder of the sample world's store. It is not a
@@ -42,14 +43,15 @@ def serve(settings: Settings, sample: bool) -> int:
     section = settings.service
     log = section.log or ("text" if sys.stderr.isatty() else "json")
     sample_folder = sample_store(settings.home) if sample else None
-    with _opened(settings, sample_folder, lambda text: _say(text, log)) as (store, keys):
-        sockets = listen(section.host, section.port)
-        _say(_message(settings, store), log)
-        if section.processes == 1:
-            serve_app(create_app(store, keys, section), sockets, section, log)
-    if section.processes > 1:
-        _export_options(settings, sample_folder)
-        return serve_processes("holderlake.local.serve:app", section.processes, sockets, section, log)
+    with until_stopped():
+        with _opened(settings, sample_folder, lambda text: _say(text, log)) as (store, keys):
+            sockets = listen(section.host, section.port)
+            _say(_message(settings, store), log)
+            if section.processes == 1:
+                serve_app(create_app(store, keys, section), sockets, section, log)
+        if section.processes > 1:
+            _export_options(settings, sample_folder)
+            return serve_processes("holderlake.local.serve:app", section.processes, sockets, section, log)
     leave_threads()
     return 0
 

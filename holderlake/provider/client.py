@@ -21,7 +21,6 @@ from urllib.parse import quote, urlencode
 import httpx
 import msgspec
 import stamina
-import stamina.instrumentation
 from pydantic import SecretStr
 
 from holderlake.contract import exact_json
@@ -29,6 +28,7 @@ from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
 from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport
+from holderlake.http.retries import log_retries
 from holderlake.provider.backoff import LONGEST_WAIT, Backoff
 from holderlake.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.provider.errors import (
@@ -61,8 +61,7 @@ _GARBAGE: Final[dict[Garbage, str]] = {
 _NOT_JSON: Final = object()
 T = TypeVar("T")
 
-# By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
-stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
+log_retries()
 
 
 @dataclass(frozen=True)

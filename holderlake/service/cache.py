@@ -145,11 +145,14 @@ def key_of(request: Request, form: Format, now: int) -> Hashable:
 
 
 def matches(tags: str | None, answer: EncodedAnswer) -> bool:
-    """Return whether a header ``If-None-Match`` (None if missing) contains the answer's ETag or ``*``."""
+    """Return whether a header ``If-None-Match`` (None if missing) contains the answer's ETag.
+
+    ``*`` matches nothing: its sender has no answer yet, so a free 304 would give away a computation.
+    """
     if tags is None:
         return False
     listed = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
-    return answer.etag in listed or "*" in listed
+    return answer.etag in listed
 
 
 def lifetime_of(age: int, lifetimes: Sequence[tuple[int | None, int]]) -> int:

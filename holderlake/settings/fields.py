@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
 
@@ -64,6 +65,21 @@ def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str, list[str]]:
     return {chain: distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()}
 
 
+def _http_address(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if host and parts.username is not None:
+        raise ValueError("the address has a user name or a password: leave them out; the API key has its own variable")
+    if not host or parts.scheme not in ("http", "https") or url.split() != [url]:
+        raise ValueError("an address with http:// or https:// is expected, such as https://api.example.com")
+    return url
+
+
+HttpAddress = Annotated[str, AfterValidator(_http_address)]
+"""The address of an HTTP server, without user name and password."""
 Credits = Annotated[int, BeforeValidator(_credits)]
 """An amount of credits as people write it, kept as hundredths of a credit."""
 Duration = Annotated[timedelta, BeforeValidator(_duration)]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 
@@ -126,7 +127,11 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 def _sentence(fault: ErrorDetails, path: Path, from_environment: Mapping[str, Any]) -> str:
     key = fault["loc"]
-    text = _unknown_key(key) if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
+    text = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        text = _unknown_key(key)
+    elif fault["type"] == "string_pattern_mismatch" and (description := _description(key)):
+        text = f"the value has another form than expected: {description}"
     if not key:
         return text
     place = _variable(key) if _is_in(from_environment, key) else f"{path}: {'.'.join(map(str, key))}"
@@ -141,13 +146,24 @@ def _variable(key: Sequence[int | str]) -> str:
 def _unknown_key(key: Sequence[int | str]) -> str:
     """Return an error sentence that proposes the most similar key, or lists all keys of the section."""
     *section, name = key
-    known = _keys_of(section)
+    known = list(_fields_of(section))
     near = difflib.get_close_matches(str(name), known, 1, 0.5)
     advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
     return f"there is no such setting; {advice}"
 
 
-def _keys_of(section: Sequence[int | str]) -> list[str]:
+def _description(key: Sequence[int | str]) -> str | None:
+    """Return the description of a setting, None for an entry of a table or list."""
+    *section, name = key
+    try:
+        field = _fields_of(section).get(str(name))
+    except StopIteration:  # in a table or list whose names or places are the user's own
+        return None
+    return field.description if field else None
+
+
+def _fields_of(section: Sequence[int | str]) -> Mapping[str, FieldInfo]:
+    """Return the fields of a section."""
     model: type[BaseModel] = Settings
     for part in section:
         field = model.model_fields.get(str(part))
@@ -155,7 +171,7 @@ def _keys_of(section: Sequence[int | str]) -> list[str]:
             continue
         candidates = [field.annotation, *get_args(field.annotation)]
         model = next(one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel))
-    return list(model.model_fields)
+    return model.model_fields
 
 
 def _is_in(values: Any, key: Sequence[int | str]) -> bool:

@@ -19,6 +19,9 @@ _BUSY_SECONDS: Final = 30.0
 _LOST: Final = "malformed"
 """Word by which SQLite reports an invalid schema, under a general error code."""
 
+_MODE: Final = 0o660
+"""Permissions of a new file, below those of the umask. Other users cannot read what was bought, or keys' hashes."""
+
 
 class DatabaseError(Exception):
     """A SQLite file or a PostgreSQL database cannot be used. The message gives the reason and a remedy."""
@@ -50,6 +53,8 @@ class Database:
         self._path, self._remedy = path, remedy
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.touch(_MODE)
         except OSError as error:
             raise explained(path, error, remedy) from error
         with self._explained():

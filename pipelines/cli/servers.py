@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -70,6 +69,7 @@ def metrics(
 
 def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:
     """Start Dagster's web UI and daemon on this home. Stop them with Ctrl-C."""
+    from holderlake.signals import run_until_stopped
     from pipelines.runs import prepare_dagster_home
 
     prepare_dagster_home(shared.settings().dagster_home)
@@ -78,7 +78,7 @@ def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machin
     # Dagster's own advice to use 'dg dev', which needs another package
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")
     where = ["--workspace", str(workspace), "--host", "127.0.0.1", "--port", str(port)]
-    os.execv(dagster, [dagster, "dev", *where])  # noqa: S606 - replace this process by Dagster's command
+    raise typer.Exit(run_until_stopped([dagster, "dev", *where]))
 
 
 def mcp(

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.exposition import generate_latest
 
 from holderlake import console
 from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
+from holderlake.signals import until_stopped
 from holderlake.workspace import Workspace
-
-_ENDS: Final = {signal.SIGINT, signal.SIGTERM}
 
 
 def print_metrics(workspace: Workspace, to: Path | None) -> None:
@@ -34,23 +32,20 @@ def serve_metrics(workspace: Workspace, host: str, port: int, say: Callable[[str
 
     Raises ``ValueError`` if the port cannot be used.
     """
-    # blocked before the server's threads start, so that only 'sigwait' receives them
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
-    try:
-        with _registry(workspace) as registry:
-            try:
-                server, thread = start_http_server(port, host, registry)
-            except OSError as error:
-                raise ValueError(
-                    f"cannot listen on {host}, port {port}: {error.strerror}; --port 0 takes a free port"
-                ) from error
+    with until_stopped(), _registry(workspace) as registry:
+        try:
+            server, thread = start_http_server(port, host, registry)
+        except OSError as error:
+            raise ValueError(
+                f"cannot listen on {host}, port {port}: {error.strerror}; --port 0 takes a free port"
+            ) from error
+        try:
             say(f"Metrics are at http://{host}:{server.server_port}/metrics (stop with Ctrl-C)")
-            signal.sigwait(_ENDS)
+            threading.Event().wait()
+        finally:
             server.shutdown()
             server.server_close()
             thread.join()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ MODULES: Final = ROOT / "web" / "node_modules"
 
 @contextmanager
 def exploring(home: Path, **settings: str) -> Iterator[str]:
-    """Start the explorer of a home and yield its address; it must exit cleanly on an interrupt.
+    """Start the explorer of a home and yield its address; it must exit cleanly on SIGTERM.
 
     ``settings`` are further variables of its environment.
     """
@@ -37,7 +36,7 @@ def exploring(home: Path, **settings: str) -> Iterator[str]:
             assert found, said
             yield found[0]
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.wait(PATIENCE)
             reading.join(5)
     assert (process.returncode, more) == (0, []), "".join(more)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,15 +37,15 @@ def test_an_assistant_starts_the_server_as_a_program(home: Path) -> None:
 
 @pytest.fixture(scope="module")
 def address(home: Path) -> Iterator[str]:
-    """The address of a server that needs the token ``right``. It ends at an interrupt."""
+    """The address of a server that needs the token ``right``. It ends in order at SIGTERM."""
     environment = os.environ | {"HOLDERLAKE_HOME": str(home), "HOLDERLAKE_MCP_TOKEN": "right"}
     with start_holderlake("mcp", "--http", "--port", "0", env=environment, stderr=PIPE) as process:
         assert process.stderr is not None
         match = re.search(r"http://127\.0\.0\.1:\d+/mcp", process.stderr.readline())
         assert match
         yield match[0]
-        process.send_signal(signal.SIGINT)
-        process.wait(PATIENCE)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer right"}])

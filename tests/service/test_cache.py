@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -161,8 +163,18 @@ def test_matching_etag_of_an_uncached_answer_gets_a_free_304(caller):
     assert caller.spent == 1
 
 
-def test_other_etag_gets_the_answer(caller, own_world):
-    assert caller.http.get("/v0/chains", headers={"If-None-Match": '"0"'}).status_code == 200
+@pytest.mark.parametrize("tags", ['"0"', "*", '"0", *'])
+def test_other_etag_gets_the_answer_and_is_charged(caller, own_world, tags):
+    assert caller.http.get("/v0/chains", headers={"If-None-Match": tags}).status_code == 200
+    assert caller.spent == 1
+
+
+def test_caller_that_hangs_up_pays_for_the_answer(caller, own_world):
+    address = urlsplit(str(caller.http.base_url))
+    head = f"GET /v0/tokens/map/eth/{own_world.token} HTTP/1.1\r\nHost: a\r\nX-ApiKey: {caller.secret}\r\n\r\n"
+    with socket.create_connection((address.hostname, address.port)) as connection:
+        connection.sendall(head.encode())
+    wait_until(lambda: caller.spent > 0)
 
 
 def test_formats_are_cached_separately(caller, own_world):

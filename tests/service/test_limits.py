@@ -273,21 +273,21 @@ def test_streamed_body_over_the_limit_is_refused(client):
 
 def test_huge_declared_body_is_refused_before_it_is_sent(served):
     with served.connect() as peer:
-        request = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+        request = b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
         answer = peer.ask(request % (1 << 62))
         assert (answer.status, answer.code) == (413, "body_too_large")
 
 
 def test_expect_continue_gets_100(served):
     with served.connect() as peer:
-        peer.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+        peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
         assert peer.answer().status == 100
         assert peer.ask(b"[1]").body == b"1"
 
 
 def test_expect_continue_without_key_gets_no_100(served):
     with served.connect() as peer:
-        request = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+        request = b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
         assert peer.ask(request).code == "missing_key"
 
 
@@ -298,14 +298,14 @@ def test_expect_continue_without_key_gets_no_100(served):
 )
 def test_incomplete_body_is_too_slow(served, head):
     with served.connect() as peer:
-        answer = peer.ask(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\n" + head)
+        answer = peer.ask(b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\n" + head)
         assert (answer.status, answer.code, answer.headers["connection"]) == (408, "too_slow", "close")
         assert peer.is_closed()
 
 
 def test_trickling_body_is_too_slow(served):
     with served.connect() as peer:
-        peer.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n")
+        peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n")
         for _ in range(100):
             peer.send(b" ")
             time.sleep(0.03)
@@ -314,7 +314,7 @@ def test_trickling_body_is_too_slow(served):
 
 def test_large_incomplete_body_is_answered_in_time(served):
     with served.connect() as peer:
-        answer = peer.ask(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 9000\r\n\r\n[1,")
+        answer = peer.ask(b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nContent-Length: 9000\r\n\r\n[1,")
         assert (answer.status, answer.code) == (413, "body_too_large")
 
 
@@ -332,7 +332,7 @@ def test_identity_encoding_is_accepted(client, encoding):
 
 def test_compressed_chunks_are_refused(served):
     with served.connect() as peer:
-        head = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
+        head = b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
         answer = peer.ask(head + b"3\r\n[1]\r\n0\r\n\r\n")
         assert (answer.status, answer.code) == (415, "unsupported_media_type")
 
@@ -395,14 +395,16 @@ def test_repeated_content_type_must_be_json_twice(client):
 )
 def test_key_is_checked_before_the_body(served, headers):
     lines = {"Content-Length": "3", **headers}
-    request = "POST / HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n[1]"
+    request = (
+        "POST / HTTP/1.1\r\nHost: a\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n[1]"
+    )
     with served.connect() as peer:
         answer = peer.ask(request.encode())
         assert (answer.status, answer.code) == (401, "missing_key")
 
 
 def test_unread_body_is_discarded(served):
-    head = b"GET / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Type: text/plain\r\n"
+    head = b"GET / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nContent-Type: text/plain\r\n"
     with served.connect() as peer:
         assert peer.ask(head + b"Content-Length: 9\r\n\r\nwhatever!").body == b'"got"'
         assert peer.ask(head + b"Content-Length: 5000000\r\n\r\n" + b" " * 5_000_000).body == b'"got"'
@@ -414,7 +416,7 @@ def test_unread_body_is_discarded(served):
 @pytest.mark.parametrize("kind", ["sized", "chunks", "gzip"])
 def test_hundred_megabytes_are_refused_without_using_memory(kind):
     megabyte = b" " * 1_000_000
-    head = b"POST / HTTP/1.1\r\nX-ApiKey: some\r\n"
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\n"
     with serving(_app(1 << 20, seconds=20)) as served, served.connect() as peer:
         Path("/proc/self/clear_refs").write_text("5")  # the most from now on
         before = _most_memory()
@@ -441,7 +443,7 @@ def _most_memory() -> int:
 
 def test_slow_sender_does_not_delay_others(served, client):
     with served.connect() as slow:
-        slow.send(b"POST / HTTP/1.1\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n[")
+        slow.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-ApiKey: some\r\nContent-Length: 900\r\n\r\n[")
         for _ in range(20):
             assert client.post("/", json=[1], headers={"X-ApiKey": "some"}).json() == 1
         assert slow.answer().code == "too_slow"

@@ -149,14 +149,14 @@ def test_idle_connection_is_closed_silently():
 
 
 def test_header_over_the_limit_is_too_large(peer):
-    answer = peer.ask(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 5_000 + b"\r\n\r\n")
+    answer = peer.ask(b"GET / HTTP/1.1\r\nHost: a\r\nX-Long: " + b"x" * 5_000 + b"\r\n\r\n")
     assert (answer.status, answer.code) == (431, "headers_too_large")
     assert answer.headers["connection"] == "close"
     assert peer.is_closed()
 
 
 def test_endless_header_is_too_large(peer):
-    peer.send(b"GET / HTTP/1.1\r\nX-Long: ")
+    peer.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Long: ")
     for _ in range(50):
         peer.send(b"x" * 100)
         time.sleep(0.001)
@@ -165,7 +165,7 @@ def test_endless_header_is_too_large(peer):
 
 
 def test_sender_of_a_huge_header_reads_the_error(peer):
-    answer = peer.ask(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 5_000_000)
+    answer = peer.ask(b"GET / HTTP/1.1\r\nHost: a\r\nX-Long: " + b"x" * 5_000_000)
     assert answer.code == "headers_too_large"
 
 
@@ -193,21 +193,21 @@ def test_large_body_does_not_count_as_header(peer):
 
 @pytest.mark.parametrize("ending", [b"\r\n", b""])
 def test_ten_thousand_headers_are_too_many(peer, ending):
-    assert peer.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000 + ending).code == "headers_too_large"
+    assert peer.ask(b"GET / HTTP/1.1\r\nHost: a\r\n" + b"a: b\r\n" * 10_000 + ending).code == "headers_too_large"
 
 
 def test_hundred_headers_are_accepted(served):
     for count, status in ((MAX_HEADERS, 200), (MAX_HEADERS + 1, 431)):
         with served.connect() as peer:
-            assert peer.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * count + b"\r\n").status == status
+            assert peer.ask(b"GET / HTTP/1.1\r\nHost: a\r\n" + b"a: b\r\n" * (count - 1) + b"\r\n").status == status
 
 
-_CHUNKED = b"POST /%s HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
+_CHUNKED = b"POST /%s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
 
 
 def test_trailers_are_not_headers(peer):
     trailed = _CHUNKED % b"headers" + b"0\r\nX-ApiKey: late\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
-    assert peer.ask(trailed).body == b"transfer-encoding"
+    assert peer.ask(trailed).body == b"host transfer-encoding"
     assert peer.ask(GET % b"next").body == b"/next"
 
 
@@ -227,7 +227,7 @@ def test_endless_trailers_are_too_large(peer, path, endless):
 
 
 def test_small_chunks_are_not_trailers(peer):
-    peer.send(b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    peer.send(b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
     peer.send(b"1;" + b"x" * 200 + b"\r\na\r\n")
     for _ in range(100):
         peer.send(b"1;" + b"x" * 200 + b"\r\na\r\n")
@@ -237,32 +237,34 @@ def test_small_chunks_are_not_trailers(peer):
 
 # ------------------------------------------------------------------------ invalid HTTP
 
-_TWO_LENGTHS = b"POST /read HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"
+_TWO_LENGTHS = b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"
+_READ = b"POST /read HTTP/1.1\r\nHost: a\r\n"
 _NONSENSE = {
     "no HTTP": b"hello there\r\n\r\n",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "an unknown method": b"BREW / HTTP/1.1\r\n\r\n",
+    "an unknown method": b"BREW / HTTP/1.1\r\nHost: a\r\n\r\n",
     "an unknown version": b"GET / HTTP/3.7\r\n\r\n",
-    "no path": b"GET  HTTP/1.1\r\n\r\n",
-    "a path that is not ASCII": "GET /é HTTP/1.1\r\n\r\n".encode(),
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "no path": b"GET  HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a path that is not ASCII": "GET /é HTTP/1.1\r\nHost: a\r\n\r\n".encode(),
     "a tunnel": b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere\r\n\r\n",
-    "a header without a colon": b"GET / HTTP/1.1\r\nnonsense\r\n\r\n",
-    "a space before the colon": b"POST /read HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-    "a NUL in a name": b"GET / HTTP/1.1\r\nX-\x00: 1\r\n\r\n",
-    "a NUL in a value": b"GET / HTTP/1.1\r\nX: a\x00b\r\n\r\n",
-    "a bare carriage return": b"GET / HTTP/1.1\r\nX: a\rY: b\r\n\r\n",
+    "a header without a colon": b"GET / HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n",
+    "a space before the colon": _READ + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "a NUL in a name": b"GET / HTTP/1.1\r\nHost: a\r\nX-\x00: 1\r\n\r\n",
+    "a NUL in a value": b"GET / HTTP/1.1\r\nHost: a\r\nX: a\x00b\r\n\r\n",
+    "a bare carriage return": b"GET / HTTP/1.1\r\nHost: a\r\nX: a\rY: b\r\n\r\n",
     "two lengths": _TWO_LENGTHS,
-    "a length that is no number": b"POST /read HTTP/1.1\r\nContent-Length: many\r\n\r\n",
-    "a negative length": b"POST /read HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-    "a length of too many digits": b"POST /read HTTP/1.1\r\nContent-Length: %s\r\n\r\n" % (b"9" * 40),
-    "length and chunks": b"POST /read HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunks and length": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
-    "chunks that are not last": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
-    "a chunk size that is no number": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
-    "a huge chunk size": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\nabc\r\n" % (b"f" * 20),
-    "a chunk longer than its size": b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n",
-    "a body for another protocol": b"POST /read HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: h2c\r\n"
+    "a length that is no number": _READ + b"Content-Length: many\r\n\r\n",
+    "a negative length": _READ + b"Content-Length: -1\r\n\r\n",
+    "a length of too many digits": _READ + b"Content-Length: %s\r\n\r\n" % (b"9" * 40),
+    "length and chunks": _READ + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks and length": _READ + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "chunks that are not last": _READ + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+    "a chunk size that is no number": _READ + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+    "a huge chunk size": _READ + b"Transfer-Encoding: chunked\r\n\r\n%s\r\nabc\r\n" % (b"f" * 20),
+    "a chunk longer than its size": _READ + b"Transfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n",
+    "a body for another protocol": _READ + b"Connection: upgrade\r\nUpgrade: h2c\r\n"
     b"Content-Length: 40\r\n\r\n" + GET % b"smuggled",
 }
 
@@ -282,10 +284,10 @@ def test_input_is_not_logged(served, caplog):
     caplog.set_level(logging.DEBUG)
     secret = b"hl_deadbeef_555"
     for request in (
-        b"BREW /%s HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX-ApiKey %s\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX-ApiKey: %s" + b"x" * 5_000,
-        b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
+        b"BREW /%s HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX-ApiKey %s\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX-ApiKey: %s" + b"x" * 5_000,
+        b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
     ):
         with served.connect() as peer:
             assert peer.ask(request % secret).status >= 400
@@ -294,7 +296,7 @@ def test_input_is_not_logged(served, caplog):
 
 def test_invalid_chunk_in_a_body_is_refused(served):
     with served.connect() as peer:
-        peer.send(b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n")
+        peer.send(b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n")
         time.sleep(0.1)
         assert peer.ask(b"nonsense\r\n").code == "invalid_request"
         assert peer.is_closed()
@@ -302,14 +304,14 @@ def test_invalid_chunk_in_a_body_is_refused(served):
 
 def test_upgrade_is_ignored(peer):
     answer = peer.ask(
-        b"GET /plain HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n" + GET % b"x"
+        b"GET /plain HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n" + GET % b"x"
     )
     assert (answer.status, answer.body, answer.headers["connection"]) == (200, b"/plain", "close")
     assert peer.is_closed()
 
 
 def test_post_with_upgrade_and_no_body_is_answered(peer):
-    answer = peer.ask(b"POST /read HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+    answer = peer.ask(b"POST /read HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
     assert (answer.status, answer.body) == (200, b"0")
 
 
@@ -324,9 +326,9 @@ def test_pipelined_requests_are_answered_in_order(peer):
 
 _BEHIND = {
     "no HTTP": (b"nonsense\r\n\r\n", "invalid_request"),
-    "a bad body": (b"POST /read HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid_request"),
-    "no address": (b"CONNECT elsewhere:443 HTTP/1.1\r\n\r\n", "invalid_request"),
-    "large headers": (b"GET / HTTP/1.1\r\nX: " + b"x" * 5_000 + b"\r\n\r\n", "headers_too_large"),
+    "a bad body": (b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid_request"),
+    "no address": (b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_request"),
+    "large headers": (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 5_000 + b"\r\n\r\n", "headers_too_large"),
 }
 
 
@@ -436,7 +438,7 @@ def test_slow_reader_gets_the_complete_answer():
 
 
 def test_aborted_request_leaves_no_task_or_connection(served):
-    for part in (b"", b"GET / HT", b"POST /read HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc", GET % b"slow"):
+    for part in (b"", b"GET / HT", b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc", GET % b"slow"):
         with served.connect() as peer:
             peer.send(part)
     _until(lambda: served.open_connections == 0 and not served.server.server_state.tasks)

@@ -413,3 +413,28 @@ def test_a_block_explorer_without_https_or_a_place_for_the_value_is_refused(
     monkeypatch.setenv("HOLDERLAKE_EXPLORER__ADDRESS_LINKS", f'{{"eth": "{page}"}}')
     with pytest.raises(SettingsError, match=r"scan\.example/address"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://user:sekret@api.example.com", "leave them out"),
+        ("https://user@api.example.com", "leave them out"),
+        ("api.example.com", "an address with http:// or https:// is expected"),
+        ("https://", "an address with http:// or https:// is expected"),
+        ("https://[api", "an address with http:// or https:// is expected"),
+    ],
+)
+def test_a_wrong_provider_address_is_one_sentence(monkeypatch: pytest.MonkeyPatch, url: str, reason: str) -> None:
+    monkeypatch.setenv("HOLDERLAKE_PROVIDER__URL", url)
+    with pytest.raises(SettingsError, match="HOLDERLAKE_PROVIDER__URL: ") as raised:
+        load_settings()
+    assert reason in str(raised.value)
+    assert "sekret" not in str(raised.value)
+
+
+def test_an_error_about_a_form_has_no_regular_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDERLAKE_LAKE__URL", "bucket/lake")
+    with pytest.raises(SettingsError, match="s3://bucket/lake") as raised:
+        load_settings()
+    assert "^" not in str(raised.value)

@@ -29,6 +29,7 @@ from holderlake.local.engine import LocalEngine
 from holderlake.local.nodes.connection import Connected, ImportOptions, connected
 from holderlake.local.nodes.followers import Follower, read_state, state_file, write_state
 from holderlake.local.store import open_own_store, own_store_id
+from holderlake.signals import until_stopped
 from holderlake.storage.locks import locked
 from holderlake.workspace import Workspace
 
@@ -66,7 +67,7 @@ class Callbacks:
 
 
 def follow_nodes(workspace: Workspace, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
-    """Import transfers as soon as the nodes have new blocks, until Ctrl-C, and print a line for each import.
+    """Import transfers as soon as the nodes have new blocks, until SIGTERM or Ctrl-C, and print a line for each import.
 
     Blocks that the chain reorganised are rolled back and read again. Without ``confirmations``, the newest block counts
     at once. The alert rules are evaluated as of each block. A failure that a retry may solve is printed, and the next
@@ -84,7 +85,7 @@ def follow_nodes(workspace: Workspace, urls: Sequence[str], asked: ImportOptions
         what = "alerts are evaluated again at the next block" if pause is None else f"trying again in {pause:.0f} s"
         console.err.print(f"{error}; {what}", soft_wrap=True)
 
-    with suppress(KeyboardInterrupt):
+    with until_stopped():
         follow(workspace, urls, asked, Callbacks(on_report, on_failure=on_failure))
 
 

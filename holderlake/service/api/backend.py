@@ -19,6 +19,8 @@ from holderlake.service.runtime.worker_pool import WorkerPool
 from holderlake.settings.sections.service import ServiceSettings
 
 _MAX_PARSED_REQUESTS: Final = 20_000
+_LONGEST_TARGET: Final = 500
+"""Bytes of the longest path and query that is cached: callers may add any parameters, which have no effect."""
 
 
 @dataclass
@@ -39,6 +41,11 @@ class Backend:
     cache: AnswerCache = field(init=False)
     workers: WorkerPool = field(init=False)
     parsed_requests: LRUCache[Hashable, tuple[Any, ...]] = field(default_factory=lambda: LRUCache(_MAX_PARSED_REQUESTS))
+
+    def keep_parsed(self, target: tuple[str, str, bytes], parsed: tuple[Any, ...]) -> None:
+        """Cache a parsed request by its method, path and query, unless they are too long."""
+        if sum(map(len, target)) <= _LONGEST_TARGET:
+            self.parsed_requests[target] = parsed
 
     def __post_init__(self) -> None:
         self.key_cache = KeyCache(self.keys)

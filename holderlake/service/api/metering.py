@@ -139,7 +139,7 @@ class ParsedRequestsMiddleware:
         await response(scope, receive, send)
 
 
-def _target(scope: Scope) -> Hashable:
+def _target(scope: Scope) -> tuple[str, str, bytes]:
     return scope["method"], scope["path"], scope["query_string"]
 
 
@@ -170,7 +170,7 @@ class Meter:
         key = (key_of(request, form, to_unix(utc_now())), vary_on) if cacheable else None
         if key is not None and vary_on is None and self.http.method == "GET":
             arguments = request, compute, cacheable, tabular
-            backend.parsed_requests[_target(self.http.scope)] = self.http.scope["route"], arguments
+            backend.keep_parsed(_target(self.http.scope), (self.http.scope["route"], arguments))
         lookup = None if _is_refresh(request) else key
         tags = self.http.headers.get("If-None-Match")
         cached = None if lookup is None or tags is None else backend.cache.find(lookup)
@@ -260,7 +260,10 @@ def _not_modified(answer: EncodedAnswer) -> Response:
 
 
 class _ChargedResponse(Response):
-    """Response that settles its charge after it is sent, and releases the charge if sending fails."""
+    """Response that settles its charge after it is sent, and releases the charge if the service cannot send it.
+
+    A caller that has hung up is charged, because the answer is computed: otherwise anyone could compute for nothing.
+    """
 
     def __init__(self, backend: Backend, answer: EncodedAnswer, request: requests.Request, charge: Charge) -> None:
         # Without the base class's constructor: it would encode the same headers for each request.

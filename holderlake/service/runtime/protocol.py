@@ -165,8 +165,11 @@ class _LimitedProtocol(HttpToolsProtocol):
         if self._head_size or self._chunk_size > self.header_limit:
             self._limit_head(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
         self._limit_head(0)
-        if sum(name == b"host" for name, _ in self.headers) > 1:  # RFC 9112, section 3.2
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1:  # RFC 9112, section 3.2
             raise _Refused("invalid_request", "The request has more than one Host header; send one")
+        if not hosts and self.parser.get_http_version() == "1.1":
+            raise _Refused("invalid_request", "The request has no Host header; HTTP/1.1 needs one")
         if len(self.pipeline) >= MAX_PIPELINED:
             raise _Refused(
                 "invalid_request", f"More than {MAX_PIPELINED} requests wait on this connection: read the answers first"

@@ -10,8 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from holderlake.service.middleware.client_ip import networks
 from holderlake.service.observability import Log, log_config
 from holderlake.service.runtime.protocol import limited_protocol
 from holderlake.settings.sections.service import ServiceSettings
+from holderlake.signals import until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ INTERRUPTED: Final = 130
 def serve_app(app: ASGIApp, sockets: list[socket.socket], settings: ServiceSettings, log: Log) -> None:
     """Serve an app at listening sockets, then close them. A second Ctrl-C ends the process at once."""
     server = Server(ServerConfig(app, settings, log_config=log_config(log)))
-    with suppress(KeyboardInterrupt), _terminated_once():
+    with until_stopped():
         server.run(sockets)
 
 
@@ -176,19 +176,3 @@ class Server(uvicorn.Server):
         if isinstance(self.config.app, Starlette):
             self.config.app.state.stopping = True
         super().handle_exit(sig, frame)
-
-
-@contextmanager
-def _terminated_once() -> Iterator[None]:
-    """Ignore SIGTERM in the ``with`` block.
-
-    After its shutdown, uvicorn raises SIGTERM again, before the caller has cleaned up.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from holderlake.settings.fields import Section
+from holderlake.settings.fields import HttpAddress, Section
 
 
 class BucketSettings(Section):
@@ -14,7 +14,5 @@ class BucketSettings(Section):
     url: str | None = Field(
         default=None, pattern=r"^(s3|gs|az)://[^@\s?]+$", description="Bucket and folder, such as s3://bucket/lake"
     )
-    endpoint: str | None = Field(
-        default=None, pattern=r"^https?://[^@\s]+$", description="Address of an S3 server other than Amazon's"
-    )
+    endpoint: HttpAddress | None = Field(default=None, description="Address of an S3 server other than Amazon's")
     region: str | None = Field(default=None, description="The bucket's region")

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from holderlake.settings.fields import MemoryLimit, Section
+from holderlake.settings.fields import HttpAddress, MemoryLimit, Section
 from holderlake.units import parse_memory_limit
 
 
@@ -38,9 +38,7 @@ class LakeSettings(Section):
         pattern=r"^((s3|gs|az)://[^@\s?]+|file:///[^?]+)$",
         description="Bucket and folder of lake and archive, such as s3://bucket/lake; else both lie in `home`",
     )
-    endpoint: str | None = Field(
-        default=None, pattern=r"^https?://[^@\s]+$", description="Address of an S3 server other than Amazon's"
-    )
+    endpoint: HttpAddress | None = Field(default=None, description="Address of an S3 server other than Amazon's")
     region: str | None = Field(default=None, description="The bucket's region")
     cache: MemoryLimit = Field(
         default="2GB", description="Most bytes of Parquet files of the bucket to keep on this host"

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from holderlake.settings.fields import Section
+from holderlake.settings.fields import HttpAddress, Section
 
 
 class ProviderSettings(Section):
     """The API that data is fetched from. Without `url` it is the embedded service, with the sample world or with your
     own store."""
 
-    url: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Base address of the API")
+    url: HttpAddress | None = Field(default=None, description="Base address of the API")
     local: Literal["sample", "store"] = Field(
         default="sample", description="Without `url`: `sample` for the built-in sample world, `store` for your imports"
     )

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import stamina
-import stamina.instrumentation
 from pydantic import SecretStr
 
 from holderlake.engine.sources.rpc.client.endpoint import Endpoint
@@ -23,14 +22,14 @@ from holderlake.engine.sources.rpc.client.errors import (
 )
 from holderlake.engine.sources.rpc.client.messages import Call, Header, block_number, header, number
 from holderlake.http.client import Transport
+from holderlake.http.retries import log_retries
 
 _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
 
 T = TypeVar("T")
 
-# By default stamina reports retries through any logging library it finds, and structlog's default prints to stdout.
-stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
+log_retries()
 
 
 class _Contradiction(InvalidAnswer):

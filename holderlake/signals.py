@@ -1,0 +1,68 @@
+"""Signals that stop a process: SIGTERM and Ctrl-C (SIGINT) have the same effect in all commands that run long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, Final
+
+STOPS: Final = (signal.SIGINT, signal.SIGTERM)
+Handler = Callable[[int, FrameType | None], Any]
+
+
+@contextmanager
+def handling(handler: Handler, *more: signal.Signals) -> Iterator[None]:
+    """In the ``with`` block, call ``handler`` on SIGINT, SIGTERM and the signals ``more``. Then restore the handlers.
+
+    It replaces a disposition that the process inherited, such as an ignored SIGINT of a job in a script's background.
+    Outside the main thread it does nothing, because Python allows handlers only there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, handler) for number in (*STOPS, *more)}
+    try:
+        yield
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, signal.SIG_DFL if old is None else old)
+
+
+@contextmanager
+def until_stopped(*more: signal.Signals) -> Iterator[None]:
+    """Leave the ``with`` block without an error on SIGINT, SIGTERM or one of the signals ``more``.
+
+    SIGINT raises ``KeyboardInterrupt`` in the main thread. The others raise SIGINT, so that libraries that replace only
+    its handler, as asyncio does, treat them as Ctrl-C.
+    """
+    with handling(_as_interrupt, *more):
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio replaces only this handler
+        with suppress(KeyboardInterrupt):
+            yield
+
+
+def run_until_stopped(command: Sequence[str]) -> int:
+    """Run a command with all its child processes until it ends or this process is stopped. Return its exit code.
+
+    The command gets a process group of its own. When this process is stopped, or loses its terminal (SIGHUP), the group
+    gets SIGTERM. A terminal would send SIGINT to each process instead, and helpers without a handler print a traceback.
+    """
+    with until_stopped(signal.SIGHUP):
+        process = subprocess.Popen(command, process_group=0)  # noqa: S603 - the caller's own command
+        try:
+            return process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+    return 0
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
