@@ -45,6 +45,13 @@ CREATE TABLE IF NOT EXISTS hashes (
     hash TEXT NOT NULL,
     PRIMARY KEY (chain, number)
 );
+CREATE TABLE IF NOT EXISTS ranges ( -- the most blocks that an endpoint answers at a time
+    chain TEXT NOT NULL,
+    host TEXT NOT NULL,
+    method TEXT NOT NULL,
+    blocks INTEGER NOT NULL,
+    PRIMARY KEY (chain, host, method)
+);
 CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was asked about
     chain TEXT NOT NULL,
     address TEXT NOT NULL,
@@ -185,6 +192,21 @@ class Checkpoints:
                 "DELETE FROM hashes WHERE chain = ? AND number < ? AND number % ? <> 0"
                 " AND number NOT IN (SELECT last FROM covered WHERE chain = ?)",
                 (self._chain, dense_from, ends, self._chain),
+            )
+
+    def range_of(self, hosts: Iterable[str], method: str) -> int | None:
+        """Return the most blocks that all of these endpoints answer at a time; None if it is not known of any."""
+        sql = "SELECT host, blocks FROM ranges WHERE chain = ? AND method = ?"
+        with self._database as database:
+            known = dict(database.execute(sql, (self._chain, method)).fetchall())
+        return min((known[host] for host in hosts if host in known), default=None)
+
+    def keep_range(self, hosts: Iterable[str], method: str, blocks: int) -> None:
+        """Store the most blocks that each of these endpoints answers at a time."""
+        with self._database as database:
+            database.executemany(
+                "INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?)",
+                [(self._chain, host, method, blocks) for host in hosts],
             )
 
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:

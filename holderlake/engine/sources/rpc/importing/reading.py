@@ -20,7 +20,14 @@ import pyarrow as pa
 
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.rpc.client import messages
-from holderlake.engine.sources.rpc.client.errors import ChainMoved, InvalidAnswer, Refused, TooLarge, Unavailable
+from holderlake.engine.sources.rpc.client.errors import (
+    ChainMoved,
+    InvalidAnswer,
+    Refused,
+    RpcError,
+    TooLarge,
+    Unavailable,
+)
 from holderlake.engine.sources.rpc.client.messages import Block, Call, Header, Log, number
 from holderlake.engine.sources.rpc.client.node import Node, checked_header
 from holderlake.engine.sources.rpc.decoding.events import TOPICS, add_transfers
@@ -60,9 +67,13 @@ class Piece:
 
 
 class Reader(Protocol):
-    """A reader of ranges of blocks. ``width.value`` is the number of blocks in the next request."""
+    """A reader of ranges of blocks. ``width.value`` is the number of blocks in the next request.
+
+    ``method`` is the method of the node that it calls.
+    """
 
     width: Width
+    method: str
 
     async def read(self, first: int, last: int) -> list[Piece]:
         """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
@@ -71,7 +82,10 @@ class Reader(Protocol):
 
 
 class _HalvingReader(ABC):
-    """A reader that halves a range of blocks if it is too large for the endpoint."""
+    """A reader that requests fewer blocks if a range is too large for the endpoint."""
+
+    method: str
+    """The method that the reader calls, for messages."""
 
     def __init__(self, width: Width) -> None:
         self.width = width
@@ -79,18 +93,38 @@ class _HalvingReader(ABC):
     async def read(self, first: int, last: int) -> list[Piece]:
         """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
         ``RpcError``."""
-        try:
-            piece = await self._piece(first, last)
-        except TooLarge as error:
-            if first == last:
-                raise Refused(
-                    f"block {first} alone is too large for the endpoint ({error}); use another endpoint"
-                ) from error
-            self.width.shrink(last - first + 1)
-            middle = (first + last) // 2
-            return [*await self.read(first, middle), *await self.read(middle + 1, last)]
-        self.width.grow()
-        return [piece]
+        pieces: list[Piece] = []
+        while first <= last:
+            end = min(last, first + self.width.value - 1)
+            try:
+                pieces.append(await self._piece(first, end))
+            except (TooLarge, Refused, Unavailable) as error:
+                await self._fit(error, first, end)
+            else:
+                self.width.grow(end - first + 1)
+                first = end + 1
+        return pieces
+
+    async def _fit(self, error: RpcError, first: int, last: int) -> None:
+        """Reduce the number of blocks after an error about a range. Raises ``error`` if fewer blocks do not help.
+
+        Only an endpoint's words say that a range is too large, and nobody knows all words. So if they say something
+        else, one block of the range is tried.
+        """
+        if first == last:
+            if not isinstance(error, TooLarge) and not self.width.is_limited:
+                raise error
+            if self.width.works:
+                reason = f"block {first} alone is too large for the endpoint"
+            else:
+                reason = f"the endpoint does not serve {self.method}: even one block is too much for it"
+            raise Refused(f"{reason} ({error}); use another endpoint") from error
+        if not isinstance(error, TooLarge):
+            try:
+                await self._piece(first, first)
+            except RpcError:
+                raise error from None
+        self.width.shrink(last - first + 1)
 
     @abstractmethod
     async def _piece(self, first: int, last: int) -> Piece: ...
@@ -102,6 +136,8 @@ class EventReader(_HalvingReader):
     It returns the hash of every block from ``recent_from`` on. For earlier blocks, it returns the hashes of the first
     and the last block of each ``Piece``, and of every ``SPARSE``-th one.
     """
+
+    method = "eth_getLogs"
 
     def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
         super().__init__(width)
@@ -169,6 +205,7 @@ class ValueReader(_HalvingReader):
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
         super().__init__(width)
+        self.method = tracer.name
         self._node = node
         self._chain = chain
         self._tracer = tracer

@@ -244,7 +244,8 @@ class ChainImport:
         self._total = self._report.blocks + sum(part.last - part.first + 1 for part in (*events, *values))
         for part in events:
             tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
-            width = Width(self._options.blocks, self._options.most_blocks)
+            known = self._checkpoints.range_of(self._node.hosts, EventReader.method)
+            width = Width(self._options.blocks, self._options.most_blocks, known)
             await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
         for part in values:
             width = Width(1, max(1, (self._node.batch - 1) // 2))
@@ -274,6 +275,13 @@ class ChainImport:
 
         Rows are stored when there are ``ReadOptions.commit_rows`` of them, after some seconds, and at the end.
         """
+        try:
+            await self._read_and_store(part, reader)
+        finally:
+            if reader.width.is_limited and reader.width.works:
+                self._checkpoints.keep_range(self._node.hosts, reader.method, reader.width.works)
+
+    async def _read_and_store(self, part: Segment, reader: Reader) -> None:
         pending = _Pending()
         async with aclosing(in_order(reader, part.first, part.last, self._options.concurrency)) as pieces:
             async for some in pieces:
