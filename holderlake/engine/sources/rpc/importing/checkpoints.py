@@ -65,6 +65,15 @@ class ChainBusy(BadSource):
     """Another process is importing the chain from a node."""
 
 
+def imported_chain(root: Path, evm_id: int) -> str | None:
+    """Return the only chain of the store ``root`` that was imported from nodes with this chain id, else None."""
+    if not (root / _FILE).exists():
+        return None
+    with Checkpoints(root, "") as checkpoints:
+        chains = checkpoints.chains(evm_id)
+    return chains[0] if len(chains) == 1 else None
+
+
 class Checkpoints:
     """The checkpoints of one chain. They are in a SQLite file in the store's folder, which is made if missing.
 
@@ -103,6 +112,12 @@ class Checkpoints:
         if_held = ChainBusy(f"another process is importing chain {self._chain} from a node; wait until it ends")
         with locked(self._root / name, if_held, _PATIENCE):
             yield
+
+    def chains(self, evm_id: int) -> list[str]:
+        """Return the chains that were imported from nodes with this chain id."""
+        with self._database as database:
+            rows = database.execute("SELECT chain FROM chains WHERE evm_id = ? ORDER BY chain", (evm_id,)).fetchall()
+        return [chain for (chain,) in rows]
 
     def evm_id(self) -> int | None:
         """Return the chain id of earlier imports; None if there was no import."""
