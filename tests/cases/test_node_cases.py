@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -114,3 +115,75 @@ def test_a_single_block_that_fails_ends_the_import(mode: str, tmp_path: Path) ->
     assert ("does not serve eth_getLogs" in output) == is_size
     assert mode.rpartition(":")[2] in output
     assert len(ranges(tmp_path / "calls.txt")) < (50 if is_size else 10)
+
+
+def test_an_event_that_a_node_omits_is_found_by_receipts(tmp_path: Path) -> None:
+    assert run(tmp_path, modes("42-rpc-omitted-log")[0], "import-rpc")[0] == 0
+    code, output = run(tmp_path, "omit:20000", "verify")
+    assert code == 3
+    assert "From block 20,000 on: the node's eth_getLogs omits 1 events" in " ".join(output.split())
+    code, output = run(tmp_path, "ok", "verify", "--repair")
+    assert (code, balances(tmp_path)) == (0, ALL)
+
+
+def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> None:
+    run(tmp_path, "omit:20000", "import-rpc")
+    with made_up_node("ok") as other:
+        code, output = run(tmp_path, "omit:20000", "verify", "--against", other)
+    assert code == 3
+    assert "20,000" in output
+
+
+def test_a_check_needs_no_options_after_an_import(tmp_path: Path) -> None:
+    env = {"HOLDERLAKE_HOME": str(tmp_path)}
+    with made_up_node("ok") as url:
+        assert holderlake("import-rpc", url, "--token", TOKEN, env=env).returncode == 0
+        ended = holderlake("verify", url, env=env)
+    assert (ended.returncode, "599 events" in ended.stdout) == (0, True)
+    assert "Compared 10 balances" in ended.stdout
+
+
+def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
+    run(tmp_path, "rebase", "import-rpc")
+    code, output = run(tmp_path, "rebase", "verify")
+    assert code == 3
+    assert "rebasing" in output
+    assert "not exact" in output
+
+
+def test_deposits_and_withdrawals_of_a_wrapped_coin_mint_and_burn(tmp_path: Path) -> None:
+    (mode,) = modes("43-rpc-weth9")
+    code, output = run(tmp_path, mode, "import-rpc", "--json")
+    assert (code, json.loads(output)["rows"]) == (0, 898)
+    assert balances(tmp_path) == {f"0x{1:040x}": 270_100, f"0x{2:040x}": 14_950}
+    assert run(tmp_path, mode, "verify")[0] == 0
+
+
+def stored_token(home: Path) -> tuple[str, str, int]:
+    with Store(home / "engine") as store:
+        token = store.tokens([("eth", TOKEN)])["eth", TOKEN]
+    return token.name, token.symbol, token.decimals
+
+
+@pytest.mark.parametrize(
+    ("kind", "described"),
+    [
+        ("bytes32", ("Maker", "MKR", 18)),
+        ("nulls", ("LcDAI", "LcDAI", 8)),
+        ("rtl", ("CDSU <b>x</b> \U0001f680", "CDSU <b>x</b> \U0001f680", 6)),
+        ("huge", ('=HYPERLINK("http://x.example")', '=HYPERLINK("http://x.example")', 18)),
+        ("empty", (TOKEN, TOKEN, 18)),
+    ],
+)
+def test_odd_metadata_of_contracts_is_read(kind: str, described: tuple[str, str, int], tmp_path: Path) -> None:
+    assert f"meta:{kind}" in modes("44-rpc-metadata")
+    run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    found = stored_token(tmp_path)
+    assert (found[0], found[2]) == (described[0], described[2])
+
+
+@pytest.mark.parametrize("kind", ["huge", "empty"])
+def test_assumed_decimals_are_read_again_at_the_next_import(kind: str, tmp_path: Path) -> None:
+    run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    run(tmp_path, "meta:nulls", "import-rpc", "--to-block", "200")
+    assert stored_token(tmp_path)[2] == 8

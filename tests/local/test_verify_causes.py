@@ -61,3 +61,58 @@ def test_the_causes_of_sixteen_odd_tokens_are_named(causes: dict[str, Any]) -> N
     assert causes["code"] == 3
     assert (causes["is_complete"], causes["is_equal"]) == (True, False)
     assert [causes["names"][token] for token in causes["equal"]] == ["no fault"]
+
+
+def compared(anvil: Anvil, home: Path, token: str) -> tuple[int, dict[str, Any]]:
+    """Import a token and compare it. Return the exit code and the report."""
+    env = {"HOLDERLAKE_HOME": str(home)}
+    options = ("--chain", "test", "--token", token, "--json")
+    imported = holderlake("import-rpc", anvil.url, "--confirmations", "0", *options, env=env)
+    assert imported.returncode == 0, imported.stderr
+    ended = holderlake("verify", anvil.url, *options, env=env)
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def kinds(report: dict[str, Any]) -> list[str]:
+    return [cause["kind"] for drift in report["drifts"] for cause in drift["causes"]]
+
+
+def test_a_silent_move_between_two_of_sixty_holders_is_seen(anvil: Anvil, tmp_path: Path) -> None:
+    token = anvil.deploy("OddCoin")
+    holders = [f"0x{number:040x}" for number in range(1, 61)]
+    anvil.mine([call("OddCoin", token, "mint", holder, 1_000 + place) for place, holder in enumerate(holders)])
+    anvil.mine([call("OddCoin", token, "silentMove", holders[30], holders[40], 5)])
+    code, report = compared(anvil, tmp_path, token)
+    assert (code, report["sampled"], kinds(report)) == (3, 60, ["silent_move"])
+
+
+def test_events_without_indexed_fields_are_read(anvil: Anvil, tmp_path: Path) -> None:
+    token = anvil.deploy("PlainCoin")
+    anvil.mine([call("PlainCoin", token, "mint", A, 50), call("PlainCoin", token, "move", A, B, 20)])
+    code, report = compared(anvil, tmp_path, token)
+    assert (code, report["events"], report["equal"]) == (0, 2, [token])
+
+
+def test_events_that_cannot_be_read_are_named(anvil: Anvil, tmp_path: Path) -> None:
+    token = anvil.deploy("HalfIndexedCoin")
+    anvil.mine([call("HalfIndexedCoin", token, "mint", A, 50)])
+    code, report = compared(anvil, tmp_path, token)
+    assert (code, kinds(report)) == (3, ["unreadable_events"])
+
+
+@pytest.mark.parametrize(
+    ("calls", "events"),
+    [
+        ([("wrap", (A, 50)), ("unwrap", (A, 20))], 2),
+        ([("wrapWithTransfer", (A, 50)), ("unwrapWithTransfer", (A, 20))], 2),
+        ([("wrap", (A, 50)), ("wrap", (A, 50)), ("move", (A, B, 50))], 3),
+        ([("wrapWithTransfer", (A, 50)), ("stake", (A, 50))], 2),
+        ([("wrapWithTransfer", (A, 50)), ("stake", (A, 20)), ("stake", (A, 20))], 3),
+    ],
+)
+def test_deposits_mint_only_where_balances_rise(calls: Calls, events: int, anvil: Anvil, tmp_path: Path) -> None:
+    token = anvil.deploy("WrappedCoin")
+    for function, arguments in calls:
+        anvil.mine([call("WrappedCoin", token, function, *arguments)])
+    code, report = compared(anvil, tmp_path, token)
+    assert (code, report["events"], report["equal"]) == (0, events, [token])

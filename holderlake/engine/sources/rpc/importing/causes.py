@@ -7,6 +7,7 @@ events, show the cause.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +53,7 @@ ORDER BY log_index
 WORDS: Final[Mapping[str, str]] = {
     "omitted_events": "the node's eth_getLogs omits {count} events of the token that its receipts have; compare with "
     "another node, or import the block again from one",
+    "earlier_transfers": "it has transfers before the first imported block; import them, or the balances before it",
     "unreadable_events": "{count} Transfer events have a form that can't be read",
     "rebasing": "the balances of all holders changed by the same ratio without transfers, as rebasing tokens do; its "
     "balances here are not exact",
@@ -159,6 +161,9 @@ async def _examine(
     examined: set[int] = set()
     for suspect in suspects:
         try:
+            if first and await contract.is_different(suspect, first - 1):
+                drift.causes.append(Cause("earlier_transfers", WORDS["earlier_transfers"], None, suspect))
+                return
             block = await contract.first_difference(suspect, first, last)
             if block in examined:
                 continue
@@ -264,7 +269,7 @@ def _is_ratio(pairs: Sequence[tuple[int, int]]) -> bool:
     return all(abs(other * most - its * own) <= 2 * (most + abs(its)) for own, other in numbers)
 
 
-def _transfers(events: Iterable[Log]) -> list[tuple[str, str, str, str]]:
+def _transfers(events: Sequence[Log]) -> list[tuple[str, str, str, str]]:
     """Return the readable transfers among events: transaction, sender, receiver and value."""
     rows = Rows("", "", "")
     add_transfers(rows, events, defaultdict(int))
@@ -295,24 +300,31 @@ class _Contract:
 
         Raises ``ValueError`` if the node has no state of a block between.
         """
-        changes = self._changes(ZERO_ADDRESS if address is None else address)
-        sign = -1 if address is None else 1
         low, high = first, last
         while low < high:
             middle = (low + high) // 2
-            own = sign * sum(value for block, value in changes if block <= middle)
-            (answer,) = await self.state([address], middle)
-            if answer is None:
-                if own or not await self._is_without_code(middle):
-                    raise ValueError(f"no state of block {middle}")
-                answer = 0  # the contract did not exist yet
-            low, high = (low, middle) if answer != own else (middle + 1, high)
+            low, high = (low, middle) if await self.is_different(address, middle) else (middle + 1, high)
         return low
+
+    async def is_different(self, address: str | None, block: int) -> bool:
+        """Return whether a balance, or the supply if None, differs from the stored transfers after a block.
+
+        Raises ``ValueError`` if the node has no state of the block.
+        """
+        changes = self._changes(ZERO_ADDRESS if address is None else address)
+        stored = sum(value for place, value in changes if place <= block) * (-1 if address is None else 1)
+        (answer,) = await self.state([address], block)
+        if answer is None:
+            if not await self._is_without_code(block):
+                raise ValueError(f"no state of block {block}")
+            answer = 0  # the contract did not exist yet
+        return answer != stored
 
     async def _is_without_code(self, block: int) -> bool:
         (code,) = await self._node.ask([code_at(self._token, block)], list)
-        return code == "0x"
+        return bool(code == "0x")
 
+    @functools.lru_cache(maxsize=2)  # noqa: B019 - the object lives for one token
     def _changes(self, address: str) -> list[tuple[int, int]]:
         """Return the block and the change of a balance for each stored transfer of an address."""
         return [

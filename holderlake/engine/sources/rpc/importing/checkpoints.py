@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS ranges ( -- the most blocks that an endpoint answers 
 CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was asked about
     chain TEXT NOT NULL,
     address TEXT NOT NULL,
-    what TEXT NOT NULL, -- token, code
+    what TEXT NOT NULL, -- token, code, no_decimals
     PRIMARY KEY (chain, address, what)
 );
 """
@@ -227,7 +227,7 @@ class Checkpoints:
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
         """Return the addresses for which the data ``what`` were not yet requested from the node.
 
-        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        ``what`` is ``token`` (metadata), ``code`` (contract code) or ``no_decimals`` (decimals, without an answer).
         """
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
         with self._database as database:
@@ -237,10 +237,18 @@ class Checkpoints:
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
         """Record that the data ``what`` of the addresses were requested from the node.
 
-        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        ``what`` is ``token`` (metadata), ``code`` (contract code) or ``no_decimals`` (decimals, without an answer).
         """
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
+                [(self._chain, address, what) for address in addresses],
+            )
+
+    def forget_asked(self, what: str, addresses: Iterable[str]) -> None:
+        """Delete the record that the data ``what`` of the addresses were requested from the node."""
+        with self._database as database:
+            database.executemany(
+                "DELETE FROM asked WHERE chain = ? AND address = ? AND what = ?",
                 [(self._chain, address, what) for address in addresses],
             )
