@@ -27,7 +27,8 @@ def import_balances(
     contradict each other or the store.
     """
     read = replace(options, block_times=read_block_times(blocks))
-    balances = pa.concat_tables([OPENING_BALANCES.empty_table(), *(read_balances(path, read) for path in paths)])
+    lists = [read_balances(path, read) for path in paths]
+    balances = pa.concat_tables([OPENING_BALANCES.empty_table(), *(part.balances for part in lists)])
     with open_own_store(settings) as store:
         report = store.add_opening_balances(balances)
     line: dict[str, Any] = {
@@ -35,13 +36,18 @@ def import_balances(
         "rows": report.rows,
         "added": report.added,
         "duplicates": report.duplicates,
+        "notices": [notice for part in lists for notice in part.notices],
     }
     if as_json:
         console.as_json(line)
     else:
         console.rows(
-            "Imported", ("tokens", "rows", "added", "duplicates"), [[len(report.tokens), *list(line.values())[1:]]]
+            "Imported",
+            ("tokens", "rows", "added", "duplicates"),
+            [[len(report.tokens), report.rows, report.added, report.duplicates]],
         )
+        for notice in line["notices"]:
+            console.err.print(notice, soft_wrap=True, markup=False)
 
 
 def remove_balances(settings: Settings, chain: str, token: str, as_json: bool) -> None:

@@ -85,3 +85,182 @@ contract Payer {
         require(!done, "on purpose");
     }
 }
+
+// A token that misbehaves as its functions say. Its balances are mapped by a ratio, and each event is emitted or not.
+contract OddCoin {
+    event Transfer(address indexed from, address indexed to, uint256 value);
+
+    string public name = "Odd Coin";
+    string public symbol = "ODD";
+    uint8 public decimals = 18;
+    uint256 public ratio = 100;
+    uint256 private total;
+    mapping(address => uint256) private held;
+
+    function balanceOf(address holder) external view returns (uint256) {
+        return held[holder] * ratio / 100;
+    }
+
+    function totalSupply() external view returns (uint256) {
+        return total * ratio / 100;
+    }
+
+    function mint(address to, uint256 value) external {
+        held[to] += value;
+        total += value;
+        emit Transfer(address(0), to, value);
+    }
+
+    function move(address from, address to, uint256 value) external {
+        held[from] -= value;
+        held[to] += value;
+        emit Transfer(from, to, value);
+    }
+
+    function rebase(uint256 newRatio) external {
+        ratio = newRatio;
+    }
+
+    function silentMint(address to, uint256 value) external {
+        held[to] += value;
+        total += value;
+    }
+
+    function hiddenMint(address to, uint256 value) external {
+        held[to] += value;
+    }
+
+    function silentBurn(address from, uint256 value) external {
+        held[from] -= value;
+        total -= value;
+    }
+
+    function silentMove(address from, address to, uint256 value) external {
+        held[from] -= value;
+        held[to] += value;
+    }
+
+    function fakeMove(address from, address to, uint256 value) external {
+        emit Transfer(from, to, value);
+    }
+
+    function fakeMint(address to, uint256 value) external {
+        emit Transfer(address(0), to, value);
+    }
+
+    function doubledMove(address from, address to, uint256 value) external {
+        held[from] -= value;
+        held[to] += value;
+        emit Transfer(from, to, value);
+        emit Transfer(from, to, value);
+    }
+
+    function feeMove(address from, address to, uint256 value) external {
+        held[from] -= value;
+        held[to] += value - value / 10;
+        total -= value / 10;
+        emit Transfer(from, to, value);
+    }
+
+    function feeOnTop(address from, address to, address collector, uint256 value) external {
+        held[from] -= value + value / 10;
+        held[to] += value;
+        held[collector] += value / 10;
+        emit Transfer(from, to, value);
+    }
+
+    function misdirectedMove(address from, address to, address real, uint256 value) external {
+        held[from] -= value;
+        held[real] += value;
+        emit Transfer(from, to, value);
+    }
+
+    function mischargedMove(address from, address to, address real, uint256 value) external {
+        held[real] -= value;
+        held[to] += value;
+        emit Transfer(from, to, value);
+    }
+}
+
+// A coin whose events have no indexed fields.
+contract PlainCoin {
+    event Transfer(address from, address to, uint256 value);
+
+    mapping(address => uint256) public balanceOf;
+    uint256 public totalSupply;
+
+    function mint(address to, uint256 value) external {
+        balanceOf[to] += value;
+        totalSupply += value;
+        emit Transfer(address(0), to, value);
+    }
+
+    function move(address from, address to, uint256 value) external {
+        balanceOf[from] -= value;
+        balanceOf[to] += value;
+        emit Transfer(from, to, value);
+    }
+}
+
+// A coin one of whose fields is not indexed where it should be.
+contract HalfIndexedCoin {
+    event Transfer(address indexed from, address to, uint256 value);
+
+    mapping(address => uint256) public balanceOf;
+    uint256 public totalSupply;
+
+    function mint(address to, uint256 value) external {
+        balanceOf[to] += value;
+        totalSupply += value;
+        emit Transfer(address(0), to, value);
+    }
+}
+
+// A wrapped coin. The first functions emit no Transfer, the others do, and stake is no mint at all.
+contract WrappedCoin {
+    event Transfer(address indexed from, address indexed to, uint256 value);
+    event Deposit(address indexed to, uint256 value);
+    event Withdrawal(address indexed from, uint256 value);
+
+    mapping(address => uint256) public balanceOf;
+    uint256 public totalSupply;
+
+    function wrap(address to, uint256 value) external {
+        balanceOf[to] += value;
+        totalSupply += value;
+        emit Deposit(to, value);
+    }
+
+    function unwrap(address from, uint256 value) external {
+        balanceOf[from] -= value;
+        totalSupply -= value;
+        emit Withdrawal(from, value);
+    }
+
+    function wrapWithTransfer(address to, uint256 value) external {
+        balanceOf[to] += value;
+        totalSupply += value;
+        emit Deposit(to, value);
+        emit Transfer(address(0), to, value);
+    }
+
+    function unwrapWithTransfer(address from, uint256 value) external {
+        balanceOf[from] -= value;
+        totalSupply -= value;
+        emit Transfer(from, address(0), value);
+        emit Withdrawal(from, value);
+    }
+
+    function stake(address from, uint256 value) external {
+        balanceOf[from] -= value;
+        balanceOf[address(this)] += value;
+        emit Transfer(from, address(this), value);
+        emit Deposit(from, value);
+    }
+
+    function move(address from, address to, uint256 value) external {
+        balanceOf[from] -= value;
+        balanceOf[to] += value;
+        emit Transfer(from, to, value);
+    }
+}

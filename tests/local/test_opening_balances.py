@@ -62,7 +62,7 @@ def held(home: Path, chain: str = "eth", token: str = TOKEN) -> dict[str, int]:
 def test_a_list_gives_holders_from_its_time_on(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "list.csv", [{"address": A, "balance": UINT256}, {"address": B, "balance": "0x10"}])
     report = run("import-balances", path, *OPTIONS)
-    assert report == {"tokens": [f"eth/{TOKEN}"], "rows": 2, "added": 2, "duplicates": 0}
+    assert report == {"tokens": [f"eth/{TOKEN}"], "rows": 2, "added": 2, "duplicates": 0, "notices": []}
     assert held(tmp_path) == {A: UINT256, B: 16}
     with Store(tmp_path / "engine") as store:
         before = balances_as_of(store, "eth", TOKEN, datetime(2023, 12, 31, 23, 59, 59))

@@ -30,6 +30,7 @@ _HEX: Final = re.compile(r"(?:0x|\\+x)?([0-9a-f]+)", re.IGNORECASE)
 _BYTEA: Final = re.compile(r"\\x[0-9a-fA-F]+")
 _ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58: Final = re.compile(f"[{_ALPHABET}]+")
+_BECH32: Final = re.compile(r"[a-z]{2,20}1[02-9ac-hj-np-z]{38,58}")
 _TON_RAW: Final = re.compile(r"(-1|0):([0-9a-f]{64})", re.IGNORECASE)
 _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
 _PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # the contract's Address: visible, without % and /
@@ -74,6 +75,16 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
     if found is None:
         raise ValueError(f"{shown(text)} is not an address of chain {chain} ({_FORMS[family]}){_hint(plain, family)}")
     return found
+
+
+def is_any_address(text: str) -> bool:
+    """Return whether a text is certainly an address of an EVM chain, Solana, TRON, TON or a Cosmos chain, or a hash."""
+    plain = _unquoted(text)
+    if re.fullmatch(r"(0x|\\+x)([0-9a-f]{40}|[0-9a-f]{64})", plain, re.IGNORECASE) or _BECH32.fullmatch(plain):
+        return True
+    if len(plain) < 32:
+        return False
+    return any(_PARSERS[family](plain) for family in ("evm", "solana", "tron", "ton"))
 
 
 def parse_token(chain: str | None, text: str | bytes) -> str:
@@ -207,7 +218,7 @@ def _evm(plain: str | bytes) -> str | None:
 def _solana(plain: str | bytes) -> str | None:
     if isinstance(plain, bytes):
         return _to_base58(plain) if len(plain) == 32 else None
-    decoded = _from_base58(plain)
+    decoded = from_base58(plain)
     return plain if decoded is not None and len(decoded) == 32 else None
 
 
@@ -226,7 +237,7 @@ def _tron(plain: str | bytes) -> str | None:
 
 def _tron_body(plain: str | bytes) -> bytes | None:
     if isinstance(plain, str) and plain.startswith("T"):
-        decoded = _from_base58(plain)
+        decoded = from_base58(plain)
         if decoded is None or len(decoded) != 25 or decoded[0] != _TRON_PREFIX:
             return None
         return decoded[:21] if _double_sha256(decoded[:21])[:4] == decoded[21:] else None
@@ -296,7 +307,7 @@ def _digits(plain: str | bytes) -> str:
     return found[1].lower() if found else ""
 
 
-def _from_base58(text: str) -> bytes | None:
+def from_base58(text: str) -> bytes | None:
     if len(text) > MAX_LENGTH or not _BASE58.fullmatch(text):
         return None
     number = 0

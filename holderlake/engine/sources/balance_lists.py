@@ -5,32 +5,66 @@ The balances are stored as opening balances (``engine.catalog.opening_balances``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from holderlake.contract.chains.addresses import is_any_address, parse_address
 from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCES
 from holderlake.engine.errors import BadSource
+from holderlake.engine.sources.balance_notices import notices
 from holderlake.engine.sources.files import columns
+from holderlake.engine.sources.files.layouts import DECIMALS
+from holderlake.engine.sources.files.mapping import ColumnMap
+from holderlake.engine.sources.files.separators import without_separators
 from holderlake.engine.sources.rows.problems import bad_source
 from holderlake.engine.sources.rows.raw import RawTable, read_raw
 from holderlake.engine.sources.rows.rejected import rejected_rows
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "chain": (),
-    "token_address": ("token", "contract_address"),
-    "address": ("holder", "owner", "wallet", "account", "holderaddress", "holder_address", "owner_address"),
-    "balance": ("amount", "value", "quantity", "balance_raw", "raw_balance", "amount_raw"),
-    "block_number": ("block", "blockNumber", "number"),
+    "token_address": ("token", "contract_address", "contract", "mint", "token.address"),
+    "address": (
+        *("owner", "owner_address", "token_owner", "owner_of", "info.owner", "owner.hash", "owner.address"),
+        *(
+            "holder",
+            "holder_address",
+            "token_holder",
+            "token_holder_address",
+            "holder.address",
+            "wallet",
+            "wallet_address",
+        ),
+        *("address", "address.hash", "account", "account_address", "account.id", "account.address", "user"),
+        *("user_address", "token_account", "token_account_address", "associated_token_account", "ata", "pubkey"),
+    ),
+    "balance": (
+        *("balance_raw", "raw_balance", "amount_raw", "raw_amount", "balance", "amount", "value", "quantity"),
+        *("token_amount.amount", "balance.amount", "token_balance", "token_holder_quantity", "tokens"),
+    ),
+    "block_number": ("block", "number"),
     "block_time": ("block_timestamp", "timestamp", "time"),
-    "token_id": ("tokenid", "item"),
+    "token_id": ("item",),
     "token_standard": ("standard",),
+    DECIMALS: (),
 }
-"""Our columns, and the other names under which a file may have each column. Upper and lower case are equal."""
+"""Our columns, and the other names under which a file may have each column, the best first.
 
+Case, spaces, hyphens and underscores make no difference. A name may also be the end of a dotted one. The owner of a
+token account is better than the account, and a raw balance is better than one in token units.
+"""
+_GIVEN_ONLY: Final = frozenset({DECIMALS})
+"""Columns that only ``--map`` and ``--set`` name: a list with raw balances may state decimals, too."""
+_OWNERS: Final = _NAMES["address"][:7]
+_ACCOUNTS: Final = ("address", *_NAMES["address"][-5:], "account")
+
+_MOST_LISTED: Final = 30
+_FEWEST_HOLDERS: Final = 2
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 
 
@@ -38,8 +72,9 @@ _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "nati
 class BalanceOptions:
     """Values that a balance list lacks, from the command line.
 
-    ``chain``, ``token``, ``standard``, ``block`` and ``at`` (unix seconds) apply to all rows. ``names`` is a dictionary
-    from our column names to those of the file. ``block_times`` has the unix second of each block, by number.
+    ``chain``, ``token``, ``standard``, ``block`` and ``at`` (unix seconds) apply to all rows. ``column_map`` assigns
+    the file's columns, or constants, to our columns. ``block_times`` has the unix second of each block, by number.
+    ``rows_at`` is the dotted path to the rows in a JSON file. ``thousands`` is the separator of thousands in balances.
     """
 
     chain: str | None = None
@@ -47,83 +82,186 @@ class BalanceOptions:
     standard: str | None = None
     block: int | None = None
     at: int | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
+    column_map: ColumnMap = field(default_factory=ColumnMap)
     block_times: Mapping[int, int] = field(default_factory=dict)
+    rows_at: str | None = None
+    thousands: str | None = None
 
 
-def read_balances(path: Path, options: BalanceOptions) -> pa.Table:
-    """Return the balances of a file in the schema ``opening_balances.OPENING_BALANCES``, in the file's order.
+@dataclass(frozen=True)
+class BalanceList:
+    """The balances of a file in the schema ``opening_balances.OPENING_BALANCES``, and notices about them."""
 
-    If the file has no column ``balance``, each row is one item with its ``token_id``, and the balance is 1. Raises
-    ``BadSource`` if any value is invalid.
+    balances: pa.Table
+    notices: list[str]
+
+
+def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
+    """Return the balances of a file, in the file's order.
+
+    If the file has no column ``balance``, each row is one item with its ``token_id``, and the balance is 1. If it has
+    token accounts and their owners, the balances of an owner's accounts are added. Raises ``BadSource`` if any value is
+    invalid.
     """
-    raw = _named(read_raw(path), options)
+    whole = _unpivoted(read_raw(path, options.rows_at))
+    theirs = _columns(whole, options)
+    raw = _named(whole, theirs, options)
     rows = raw.table.num_rows
     chains = columns.chains(raw, options.chain)
     blocks, times = _instants(raw, options)
     token_ids = columns.amounts(raw, "token_id", optional=True) if "token_id" in raw.columns else pa.nulls(rows)
-    found = {
+    arrays = {
         "chain": chains,
         "token_address": columns.addresses(raw, "token_address", chains, token=True),
         "address": columns.addresses(raw, "address", chains),
-        "balance": _balances(raw, token_ids),
+        "balance": _balances(raw, token_ids, options.thousands),
         "block_number": blocks,
         "block_time": times,
         "token_id": token_ids,
         "token_standard": _standards(raw, options.standard),
     }
     _refuse_bad_rows(raw)
-    arrays = [
-        pa.chunked_array([found[name]]).cast(OPENING_BALANCES.field(name).type) for name in OPENING_BALANCES.names
-    ]
-    return pa.table(arrays, OPENING_BALANCES)
+    balances = pa.table(
+        [pa.chunked_array([arrays[name]]).cast(OPENING_BALANCES.field(name).type) for name in OPENING_BALANCES.names],
+        OPENING_BALANCES,
+    )
+    doubts = list(notices(whole, theirs.get("address", "address"), theirs.get("balance"), balances))
+    account = _account_column(whole, theirs)
+    if account is not None and token_ids.null_count == rows:
+        summed = _by_owner(balances, whole.table.column(account).to_pylist())
+        if summed.num_rows < rows:
+            doubts.append(
+                f"{path.name}: {rows:,} rows of token accounts ({account}) belong to {summed.num_rows:,} owners "
+                f"({theirs['address']}); the balances of an owner's accounts were added."
+            )
+        balances = summed
+    return BalanceList(balances, doubts)
 
 
-def parse_names(pairs: list[str]) -> dict[str, str]:
-    """Parse texts ``OURS=THEIRS`` into a dictionary. Its keys are our column names, its values the file's column names.
+def balance_map(pairs: list[str], constants: list[str]) -> ColumnMap:
+    """Return the column map from texts ``OURS=THEIRS`` (``pairs``) and ``OURS=VALUE`` (``constants``).
 
     Raises ``BadSource`` for other texts.
     """
-    found = {}
-    for pair in pairs:
-        own, equals, theirs = (part.strip() for part in pair.partition("="))
-        if not equals or not theirs or own not in _NAMES:
-            raise BadSource(
-                f"invalid column map {pair!r}; write OURS=THEIRS, for example balance=amount. Our columns are "
-                f"{', '.join(_NAMES)}"
-            )
-        found[own] = theirs
-    return found
+    maps = []
+    kinds = ((pairs, "OURS=THEIRS, for example balance=amount"), (constants, "OURS=VALUE, for example decimals=18"))
+    for texts, example in kinds:
+        entries = {}
+        for text in texts:
+            ours, equals, value = (part.strip() for part in text.partition("="))
+            if not equals or not value or ours not in _NAMES:
+                raise BadSource(f"invalid column map {text!r}; write {example}. Our columns are {', '.join(_NAMES)}")
+            entries[ours] = value
+        maps.append(entries)
+    twice = sorted(maps[0].keys() & maps[1].keys())
+    if twice:
+        raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
+    return ColumnMap(*maps)
 
 
-def _named(raw: RawTable, options: BalanceOptions) -> RawTable:
+def _unpivoted(raw: RawTable) -> RawTable:
+    """Return the file with a row for each holder, if it is a JSON object from holders to balances."""
+    names = [name.rpartition(".")[2] for name in raw.columns]
+    if raw.table.num_rows != 1 or len(names) < _FEWEST_HOLDERS or not all(map(is_any_address, names)):
+        return raw
+    values = [column[0].as_py() for column in raw.table.columns]
+    return raw.over(pa.table({"address": names, "balance": pa.array(values, pa.string())}))
+
+
+def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
+    """Return the file's column for each of our columns that the file has."""
+    mapped, constants = options.column_map.columns, options.column_map.constants
+    for ours, name in mapped.items():
+        if name not in raw.columns:
+            listed = ", ".join(raw.columns)
+            raise raw.bad(f"{ours} is mapped to {name}, which is not a column of the file; the file has {listed}")
+    theirs = dict(mapped)
+    for ours, others in _NAMES.items():
+        if ours in theirs or ours in constants or ours in _GIVEN_ONLY:
+            continue
+        candidates = _candidates(raw, others if ours in others else (ours, *others))
+        candidates = [name for name in candidates if name not in mapped.values()]
+        if candidates:
+            chain = options.chain
+            usable = (name for name in candidates if ours != "address" or _starts_with_address(raw, name, chain))
+            theirs[ours] = next(usable, candidates[0])
+    return theirs
+
+
+def _candidates(raw: RawTable, names: tuple[str, ...]) -> list[str]:
+    """Return the file's columns that are named like one of ``names``, in the order of these."""
+    plain = {name: _plain_name(name) for name in raw.columns}
+    return [
+        theirs
+        for name in map(_plain_name, names)
+        for theirs, own in plain.items()
+        if own == name or ("." in own and own.endswith(f".{name}") and "." in name)
+    ]
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def _starts_with_address(raw: RawTable, name: str, chain: str | None) -> bool:
+    """Return whether the first value of a column is an address. A column ``owner`` may have names of persons."""
+    first = next((value for value in raw.table.column(name).to_pylist() if value not in (None, "")), None)
+    try:
+        return first is not None and bool(parse_address(chain, first))
+    except (ValueError, AttributeError):
+        return False
+
+
+def _named(raw: RawTable, theirs: Mapping[str, str], options: BalanceOptions) -> RawTable:
     """Return the file with our column names. Columns that are neither mapped nor recognised are left out."""
-    names, by_name = options.names, {name.lower(): name for name in reversed(raw.columns)}
-    found = {}
-    for own, others in _NAMES.items():
-        if own in names:
-            if names[own] not in raw.columns:
-                listed = ", ".join(raw.columns)
-                raise raw.bad(
-                    f"{own} is mapped to {names[own]}, which is not a column of the file; the file has {listed}"
-                )
-            found[own] = names[own]
-        else:
-            theirs = next((by_name[name.lower()] for name in (own, *others) if name.lower() in by_name), None)
-            if theirs is not None and theirs not in names.values():
-                found[own] = theirs
-    table = pa.table({own: raw.table.column(theirs) for own, theirs in found.items()})
+    constants = dict(options.column_map.constants)
     if options.token is not None:
-        given = pa.repeat(options.token, table.num_rows)
-        names_kept = [name for name in table.column_names if name != "token_address"]
-        table = table.select(names_kept).append_column("token_address", given)
-    for own, hint in (
+        constants["token_address"] = options.token
+    for ours, hint in (
         ("token_address", "--token ADDRESS or --map token_address=COLUMN"),
         ("address", "--map address=COLUMN"),
+        ("balance", "--map balance=COLUMN"),
     ):
-        if own not in table.column_names:
-            raise raw.bad(f"there is no column {own}; set it with {hint}. The file has {', '.join(raw.columns)}")
-    return raw.over(table)
+        is_item = ours == "balance" and "token_id" in {*theirs, *constants}
+        if ours not in {*theirs, *constants} and not is_item:
+            raise raw.bad(f"there is no column {ours}; set it with {hint}. The file has {_listed(raw)}")
+    arrays = {ours: raw.table.column(name) for ours, name in theirs.items()}
+    return raw.over(
+        pa.table(arrays | {ours: pa.repeat(value, raw.table.num_rows) for ours, value in constants.items()})
+    )
+
+
+def _listed(raw: RawTable) -> str:
+    return ", ".join(raw.columns[:_MOST_LISTED]) + (", …" if len(raw.columns) > _MOST_LISTED else "")
+
+
+def _account_column(raw: RawTable, theirs: Mapping[str, str]) -> str | None:
+    """Return the file's column with token accounts, if another column has their owners; None otherwise."""
+    address = theirs.get("address")
+    if address not in _candidates(raw, _OWNERS):
+        return None
+    return next((name for name in _candidates(raw, _ACCOUNTS) if name not in theirs.values()), None)
+
+
+def _by_owner(balances: pa.Table, accounts: list[str | None]) -> pa.Table:
+    """Return one row for each owner, with the sum of the balances of its token accounts.
+
+    A repeated row counts once. Raises ``BadSource`` if an account has two balances.
+    """
+    balance_of: dict[tuple[object, ...], str] = {}
+    sums: dict[tuple[object, ...], dict[str, Any]] = {}
+    for account, row in zip(accounts, balances.to_pylist(), strict=True):
+        owner = tuple(value for name, value in row.items() if name != "balance")
+        earlier = balance_of.get((account, *owner))
+        if earlier is None:
+            balance_of[account, *owner] = row["balance"]
+            added = int(sums[owner]["balance"]) if owner in sums else 0
+            sums[owner] = row | {"balance": str(added + int(row["balance"]))}
+        elif earlier != row["balance"]:
+            raise BadSource(
+                f"token account {account} has two balances, {earlier} and {row['balance']}; remove one of the rows"
+            )
+    return pa.Table.from_pylist(list(sums.values()), OPENING_BALANCES)
 
 
 def _refuse_bad_rows(raw: RawTable) -> None:
@@ -135,12 +273,20 @@ def _refuse_bad_rows(raw: RawTable) -> None:
         raise bad_source(raw.path, f"{first.reason} ({count})", column=first.column, row=first.number)
 
 
-def _balances(raw: RawTable, token_ids: pa.Array) -> pa.Array:
+def _balances(raw: RawTable, token_ids: pa.Array, thousands: str | None) -> pa.Array:
     if "balance" in raw.columns:
-        return columns.amounts(raw, "balance")
-    if token_ids.null_count == len(token_ids):
-        columns_seen = ", ".join(raw.columns)
-        raise raw.bad(f"there is no column balance; set it with --map balance=COLUMN. The file has {columns_seen}")
+        plain = without_separators(raw, "balance", thousands) if thousands else raw
+        return (
+            columns.scaled_amounts(plain, "balance", DECIMALS)
+            if DECIMALS in raw.columns
+            else columns.amounts(plain, "balance")
+        )
+    if token_ids.null_count:
+        raise raw.bad(
+            "a row has no token_id, and the file has no balances; add the token_id, or set the column of the balances "
+            "with --map balance=COLUMN",
+            row=columns.first_row(pc.is_null(token_ids)),
+        )
     return pa.repeat("1", len(token_ids))
 
 

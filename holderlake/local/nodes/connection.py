@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import SecretStr
 
 from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.checkpoints import imported_chain
 from holderlake.engine.sources.rpc.importing.run import ReadOptions, Selection, chain_named
 from holderlake.settings import Settings, SettingsError
 from holderlake.settings.sections.nodes import NodeSettings
@@ -21,7 +23,9 @@ class ImportOptions:
     """Options of ``holderlake import-rpc`` and ``verify``. An option that is None is taken from the settings.
 
     ``traces`` also imports transfers of the chain's coin inside contract calls. ``sample`` is the number of ranges of
-    blocks that a check compares; None means all blocks.
+    blocks that a check compares; None means all blocks. ``against`` are the addresses of the nodes whose events a check
+    compares. ``imported`` is the root of a store: without ``tokens``, all its tokens that came from nodes are chosen,
+    and an unknown chain id is that of the chain that was imported with it.
     """
 
     chain: str | None = None
@@ -33,6 +37,8 @@ class ImportOptions:
     to_block: int | None = None
     confirmations: int | None = None
     sample: int | None = None
+    against: Sequence[str] = ()
+    imported: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,10 @@ async def connected(settings: Settings, urls: Sequence[str], asked: ImportOption
     """
     addresses = [SecretStr(url) for url in urls] or endpoints(settings, asked.chain)
     async with open_node(settings, addresses, settings.node(asked.chain or ""), asked.chain) as node:
-        chain = await chain_named(node, asked.chain)
+        named = asked.chain
+        if named is None and asked.imported is not None:
+            named = imported_chain(asked.imported, await node.evm_id())
+        chain = await chain_named(node, named)
         options = _read_options(settings.node(chain), asked.confirmations)
         yield Connected(node, chain, _selection(settings, chain, asked), options)
 
@@ -97,6 +106,8 @@ def _read_options(chosen: NodeSettings, confirmations: int | None) -> ReadOption
 
 def _selection(settings: Settings, chain: str, asked: ImportOptions) -> Selection:
     chosen = settings.node(chain)
+    if asked.imported is not None and not asked.tokens:
+        return Selection(first=asked.from_block or 0, last=asked.to_block)
     named = [typed_token(chain, token) for token in list(asked.tokens) or chosen.tokens]
     named = named or settings.watchlist.get(chain, [])
     every = asked.all_tokens or (chosen.all_tokens and not asked.tokens)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -41,7 +43,12 @@ def verify_with_nodes(
     if not found.is_complete:
         raise SomeFailed(
             f"{len(found.differences):,} ranges of blocks differ and {len(found.unread):,} are missing; "
-            "'holderlake verify' with the same nodes and tokens and --repair reads them again"
+            "'holderlake verify' with the same tokens, a node that has all events, and --repair reads them again"
+        )
+    if not found.is_equal:
+        raise SomeFailed(
+            f"all events are stored, but the balances of {len(found.drifts):,} tokens differ from their contracts'; "
+            "the causes are above"
         )
 
 
@@ -53,14 +60,20 @@ async def _verify(
     repairs: bool,
     on_blocks: Callable[[int, int], None],
 ) -> list[Verified]:
-    async with connected(settings, urls, asked) as to:
+    asked = replace(asked, imported=store.root)
+    async with AsyncExitStack() as stack:
+        to = await stack.enter_async_context(connected(settings, urls, asked))
+        against = None
+        if asked.against:
+            other = replace(asked, chain=to.chain)
+            against = (await stack.enter_async_context(connected(settings, asked.against, other))).node
         selection, options = to.selection, to.options
         tokens = None if selection.tokens is None else selection.contracts
         scope = Scope(selection.first, selection.last, asked.sample)
-        check = partial(verify, store, to.node, to.chain, tokens, options, scope, on_blocks)
+        check = partial(verify, store, to.node, to.chain, tokens, options, scope, on_blocks, against)
         found = await check()
         if repairs and not all(one.is_complete for one in found):
-            await repair(store, to.node, to.chain, found, options)
+            await repair(store, against or to.node, to.chain, found, options)
             found = await check()
         for one in found:
             record(store.root, one, datetime.now(UTC).replace(tzinfo=None))
@@ -75,6 +88,7 @@ def _together(checks: Sequence[Verified]) -> Verified:
     for one in checks:
         found.blocks += one.blocks
         found.events += one.events
+        found.sampled += one.sampled
         for name in ("unread", "differences", "drifts", "equal", "unasked"):
             getattr(found, name).extend(getattr(one, name))
     return found
@@ -88,14 +102,18 @@ def _print_verified(found: Verified) -> None:
     lines += [(names.get(gap.token, gap.token), gap.first, gap.last, "not imported", "") for gap in found.unread]
     if lines:
         console.rows("Blocks that differ", ("token", "from block", "to block", "missing rows", "extra rows"), lines)
-    for one in found.drifts:
-        earlier = f", or has transfers before block {found.first:,}" if found.first else ""
+    for drift in found.drifts:
+        earlier = f" It may have transfers before block {found.first:,}." if found.first else ""
         console.err.print(
-            f"{one.token} changes balances without transfers, as rebasing tokens and tokens with a fee do{earlier}: at "
-            f"block {one.block:,} its contract has a supply of {one.contract_supply} and its transfers {one.supply}; "
-            f"{one.balances} of {one.sampled} sampled balances differ.",
+            f"{drift.token} differs from its contract at block {drift.block:,}: the supply is {drift.contract_supply} "
+            f"by the contract and {drift.supply} by its transfers; {drift.balances:,} of {drift.sampled:,} compared "
+            f"balances differ.{earlier}",
             soft_wrap=True,
         )
+        for cause in drift.causes:
+            place = "" if cause.block is None else f"From block {cause.block:,} on: "
+            others = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
+            console.err.print(f"  {place}{cause.words}{others}.", soft_wrap=True)
     for token in found.unasked:
         console.err.print(
             f"The balances of {token} were not compared: the node keeps no state of block {found.last:,}, or the "
@@ -105,6 +123,7 @@ def _print_verified(found: Verified) -> None:
     console.out.print(
         f"Compared {found.events:,} events of {len(found.tokens):,} tokens, {found.blocks:,} of "
         f"the blocks {found.first:,} to {found.last:,}: "
-        + ("all are stored." if found.is_complete else "not all are stored as they are."),
+        + ("all are stored. " if found.is_complete else "not all are stored as they are. ")
+        + f"Compared {found.sampled:,} balances with the contracts.",
         soft_wrap=True,
     )

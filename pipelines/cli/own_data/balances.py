@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from holderlake.contract.chains import chain_typed
 from pipelines.cli import shared
 from pipelines.cli.shared import Json
 
 
 def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
-    files: Annotated[list[Path] | None, typer.Argument(help="Balance lists: Parquet, CSV or JSON lines.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Balance lists: Parquet, CSV or JSON.")] = None,
     chain: Annotated[str | None, typer.Option(help="Chain, if the file does not name it.")] = None,
     token: Annotated[str | None, typer.Option(help="Token address or native, if the file does not name it.")] = None,
     block: Annotated[int | None, typer.Option(min=0, help="Block after which these balances are true.")] = None,
@@ -24,6 +25,21 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
         list[str] | None,
         typer.Option("--map", help="Our column and the file's, such as balance=amount; may be given again."),
     ] = None,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Our column and its value in every row: decimals=18; may be given again."),
+    ] = None,
+    thousands: Annotated[
+        str | None,
+        typer.Option(
+            "--thousands",
+            metavar="LETTER",
+            help="Separator of thousands in balances; with . a comma is the decimal mark.",
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="PATH", help="Path to the rows within JSON: data.holders")
+    ] = None,
     blocks: Annotated[
         list[Path] | None, typer.Option("--blocks", help="A file of blocks with their times; may be given again.")
     ] = None,
@@ -34,7 +50,7 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
 ) -> None:
     """Import balances at one block or time, if you lack earlier transfers. Importing a list again changes nothing."""
     from holderlake.contract.times import parse_when, to_unix
-    from holderlake.engine.sources.balance_lists import BalanceOptions, parse_names
+    from holderlake.engine.sources.balance_lists import BalanceOptions, balance_map
     from holderlake.local import opening_balances
 
     if remove:
@@ -45,5 +61,14 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
     if not files:
         raise typer.BadParameter("give at least one file with balances", param_hint="FILES")
     second = to_unix(parse_when(at)) if at else None
-    options = BalanceOptions(chain, token, standard, block, second, parse_names(mapped or []))
+    options = BalanceOptions(
+        chain_typed(chain),
+        token,
+        standard,
+        block,
+        second,
+        balance_map(mapped or [], constants or []),
+        rows_at=rows,
+        thousands=thousands,
+    )
     opening_balances.import_balances(shared.settings(), files, options, blocks or [], json)

@@ -11,7 +11,7 @@ from pipelines.cli import shared
 from pipelines.cli.shared import Json, Tokens
 
 
-def verify(
+def verify(  # noqa: PLR0913, PLR0917 - a command's options
     urls: Annotated[
         list[str] | None, typer.Argument(metavar="[URL]...", help="Nodes' addresses; default: the settings'.")
     ] = None,
@@ -21,6 +21,10 @@ def verify(
     to_block: Annotated[int | None, typer.Option(min=0, help="Last block; default: the last imported one.")] = None,
     sample: Annotated[
         int | None, typer.Option(min=1, help="Compare so many ranges of blocks, chosen at random, instead of all.")
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Compare with the events of this node instead; may be given again."),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Ask again for all blocks from the first that differs on.")
@@ -34,7 +38,14 @@ def verify(
     from holderlake.local.nodes.connection import ImportOptions
     from holderlake.local.nodes.verify import verify_with_nodes
 
-    options = ImportOptions(chain_typed(chain), token or [], from_block=from_block, to_block=to_block, sample=sample)
+    options = ImportOptions(
+        chain_typed(chain),
+        token or [],
+        from_block=from_block,
+        to_block=to_block,
+        sample=sample,
+        against=against or (),
+    )
     try:
         verify_with_nodes(shared.settings(), urls or [], options, repair, json)
     finally:

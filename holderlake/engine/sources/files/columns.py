@@ -29,7 +29,12 @@ from holderlake.contract.chains.addresses import (
 )
 from holderlake.contract.times import to_unix
 from holderlake.engine.sources.files.hashes import parse_hash, parse_hashes
-from holderlake.engine.sources.files.numbers import raw_amount, whole_count, whole_number
+from holderlake.engine.sources.files.numbers import (
+    has_more_digits_than_floats,
+    raw_amount,
+    whole_count,
+    whole_number,
+)
 from holderlake.engine.sources.rows.raw import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
@@ -71,11 +76,13 @@ def amounts(raw: RawTable, name: str, *, optional: bool = False) -> pa.Array:
 def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
     """Return the amounts in the column ``name``, which are in token units, as raw integers in decimal text.
 
-    The column named ``decimals`` has the token's decimals for each row.
+    The column named ``decimals`` has the token's decimals for each row. If one of the numbers has more digits than a
+    floating-point number has, no floating-point number wrote the column.
     """
     _refuse_floats(raw, name)
     places = counts(raw, decimals)
     texts = raw.table.column(name).combine_chunks().cast(pa.string())
+    is_exact = any(map(has_more_digits_than_floats, texts.unique().drop_null().to_pylist()))
     both = pc.binary_join_element_wise(pc.fill_null(texts, ""), pc.fill_null(places.cast(pa.string()), "0"), "/")
     joined = raw.over(pa.table({name: both}))
 
@@ -83,7 +90,7 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
         amount, _, scale = text.rpartition("/")
         if _is_blank(amount):
             raise ValueError(_MISSING)
-        return str(raw_amount(amount, int(scale)))
+        return str(raw_amount(amount, int(scale), is_exact=is_exact))
 
     return _mapped(joined, name, parse, pa.string())
 

@@ -45,8 +45,16 @@ def whole_count(value: object) -> int:
     return whole_number(value)
 
 
-def raw_amount(text: str, decimals: int) -> int:
-    """Return an amount in token units as a raw integer. Raises ``ValueError`` if the text may have lost digits."""
+def has_more_digits_than_floats(text: str) -> bool:
+    """Return whether the number has more digits than a floating-point number has when it is written as text."""
+    return len(re.sub(r"[eE].*|[^0-9]", "", _bare(text)).strip("0")) > max(_FLOAT_DIGITS)
+
+
+def raw_amount(text: str, decimals: int, *, is_exact: bool = False) -> int:
+    """Return an amount in token units as a raw integer. Raises ``ValueError`` if the text may have lost digits.
+
+    ``is_exact``: no floating-point number wrote the text, so that 16 or 17 digits are no sign of a rounded number.
+    """
     if decimals > MAX_DECIMALS:
         raise ValueError(f"{decimals} decimals are too many; use the token's decimals, from 0 to {MAX_DECIMALS}")
     plain = _bare(text)
@@ -57,7 +65,7 @@ def raw_amount(text: str, decimals: int) -> int:
     digits, places = (whole + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
     if places < 0 and digits:
         raise ValueError(f"{shown(text)} {_LOST}")
-    if len(digits) in _FLOAT_DIGITS and decimals > places and "." in plain:
+    if len(digits) in _FLOAT_DIGITS and decimals > places and "." in plain and not is_exact:
         raise ValueError(
             f"{shown(text)} may be rounded, because floating-point numbers have {len(digits)} digits; export raw "
             "integers, or amounts with all their digits"
@@ -134,4 +142,9 @@ def _bare(text: str) -> str:
 
 
 def _separator_hint(text: str) -> str:
-    return "; set the separator of thousands (--thousands ,)" if re.fullmatch(r"-?[0-9][0-9,.' ]*", text) else ""
+    if not re.fullmatch(r"-?[0-9][0-9,.'_ \u00a0\u202f\u2009\u2019]*", text):
+        return ""
+    marks = "".join(re.findall(r"[^-0-9]", text))
+    if marks.endswith(",") and (set(marks[:-1]) == {"."} or not re.search(r",[0-9]{3}$", text)):
+        return "; set the separator of thousands (--thousands .), so that the comma is the decimal mark"
+    return f"; set the separator of thousands (--thousands {marks[0] if marks[0] in ',._' else repr(marks[0])})"

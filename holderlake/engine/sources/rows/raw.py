@@ -10,6 +10,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from holderlake.contract.chains.addresses import is_any_address, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.sources.rows.json_rows import read_json
 from holderlake.engine.sources.rows.problems import Problems, bad_source
@@ -35,11 +37,27 @@ _FOREIGN: Final = {
     b"Obj\x01": "it is an Avro file; export Parquet, JSON or CSV",
     b"ARRO": "it is an Arrow file; export Parquet, JSON or CSV",
     b"ORC": "it is an ORC file; export Parquet, JSON or CSV",
+    b"%PDF": "it is a PDF document; export Parquet, JSON or CSV",
+    b"\xd0\xcf\x11\xe0": "it is an old Excel workbook; save the sheet as CSV",
     b"SQLi": "it is an SQLite database; export Parquet, JSON or CSV",
     codecs.BOM_UTF16_LE: "it is text in UTF-16; save it in UTF-8",
     codecs.BOM_UTF16_BE: "it is text in UTF-16; save it in UTF-8",
 }
 """First bytes of files in formats that cannot be read, and the error message for each."""
+_PROGRAMS: Final = {
+    rb"(export|const|let|var|import|module\.exports|(exports|window|self|globalThis)\.\w+)\b[^,;\t|]*[=\[{'\"(]"
+    rb"|\"use strict\"|'use strict'|//|/\*|\(function|\(\s*\)\s*=>|[\w.$]+\(\s*[\[{'\"]": (
+        "it is JavaScript, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
+    ),
+    rb"<!doctype|<html|<\?xml|<svg|<table|<head|<body": (
+        "it is a web page or XML, perhaps an error instead of the export; export Parquet, JSON or CSV"
+    ),
+    rb"from \w+ import |(def|class) \w+[(:]|[a-z_]\w*\s*=\s*[\[{]": (
+        "it is a program, not JSON; save the value in it, from [ or { to the matching bracket, as a JSON file"
+    ),
+}
+"""Beginnings of files that are no data (regular expressions), and the error message for each."""
+_NUMBER: Final = re.compile(r"[\"']?-?[0-9][0-9.,eE+' _-]*[\"']?")
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _BROKEN: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
@@ -94,6 +112,7 @@ def read_raw(path: Path, rows_at: str | None = None) -> RawTable:
     """
     if _is_parquet(path):
         return RawTable(path, _read_parquet(path))
+    _refuse_programs(path)
     if not _is_json(path):
         return RawTable(path, _read_csv(path))
     with _readable(path, "JSON file"), _open_bytes(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
@@ -201,8 +220,23 @@ def _csv_header(path: Path) -> tuple[list[str], str]:
         names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
     if not any(names):
         raise bad_source(path, "the file has no header and no rows; export it again")
+    _refuse_data_as_header(path, names, delimiter)
     _refuse_repeated(path, names)
     return names, delimiter
+
+
+def _refuse_data_as_header(path: Path, names: list[str], delimiter: str) -> None:
+    """Raise ``BadSource`` if the first line has an address. It is a row, which would be lost as a header."""
+    address = next((name for name in names if is_any_address(name)), None)
+    if address is not None:
+        kinds = ["address" if is_any_address(name) else "balance" if _NUMBER.fullmatch(name) else "" for name in names]
+        header = [kind or f"column{place}" for place, kind in enumerate(kinds, start=1)]
+        example = f", for example {delimiter.join(header)}" if len(set(header)) == len(header) > 1 else ""
+        raise bad_source(
+            path,
+            f"the file has no header line, because its first line has the address {shown(address)}; add a first line "
+            f"with the names of the columns{example}",
+        )
 
 
 def _refuse_repeated(path: Path, names: list[str]) -> None:
@@ -211,6 +245,15 @@ def _refuse_repeated(path: Path, names: list[str]) -> None:
         raise bad_source(
             path, f"column {repeated[0] or 'without a name'} occurs more than once; remove the repetitions"
         )
+
+
+def _refuse_programs(path: Path) -> None:
+    """Raise ``BadSource`` if the file is a program or a web page that may contain rows."""
+    with _readable(path, "text file"), _open_bytes(path) as stream:
+        begin = stream.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
+    for pattern, reason in _PROGRAMS.items():
+        if re.match(pattern, begin, re.IGNORECASE):
+            raise bad_source(path, reason)
 
 
 def _is_json(path: Path) -> bool:

@@ -6,6 +6,7 @@ The address may contain a key, so errors and reports show only its host. ``node`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transp
 
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+_MOST_WORDS: Final = 2_000
 _CHECK_EVERY: Final = 50
 """Number of requests between two checks of the chain id, for an endpoint that accepts no batches.
 
@@ -36,16 +38,22 @@ A batch always includes a check.
 """
 
 
-class _Fault(msgspec.Struct):
-    code: int = 0
-    message: str = ""
-    data: Any = None
+@dataclass(frozen=True)
+class _Fault:
+    """An error of the endpoint: its code, and all its words."""
+
+    code: int
+    words: str
 
 
 class _Reply(msgspec.Struct):
     id: int | str | None = None
     result: msgspec.Raw = msgspec.Raw(b"")
-    error: _Fault | None = None
+    error: Any = None
+
+    @property
+    def fault(self) -> _Fault | None:
+        return None if self.error is None else _fault(self.error)
 
 
 _REPLIES: Final = msgspec.json.Decoder(list[_Reply] | _Reply)
@@ -168,7 +176,7 @@ class Endpoint:
                 f"{self.host} limits the rate of requests; wait, or add an endpoint", _seconds(retry_after)
             )
         if fault is not None:
-            return error_from(self.host, fault.code, fault.message, is_divisible=is_divisible)
+            return error_from(self.host, fault.code, fault.words, is_divisible=is_divisible)
         advice = "; check the address and the key of this endpoint" if status in _KEY_REFUSED else ""
         return Unavailable(f"{self.host} answers with HTTP status {status}{advice}", _seconds(retry_after))
 
@@ -183,8 +191,9 @@ class Endpoint:
             return {reply.id: reply for reply in found}
         if expected == 1:
             return {found.id: found}
-        words = found.error.message if found.error else "it sent one answer instead of one for each call of the batch"
-        failure = error_from(self.host, found.error.code if found.error else 0, words, is_divisible=is_divisible)
+        fault = found.fault or _Fault(0, "it sent one answer instead of one for each call of the batch")
+        words = fault.words
+        failure = error_from(self.host, fault.code, words, is_divisible=is_divisible and found.fault is not None)
         if not isinstance(failure, Refused) and "batch" not in words.lower():
             raise failure
         self.batch = min(self.batch, max(1, expected // 2))  # it accepts no batches, or only shorter ones
@@ -193,8 +202,9 @@ class Endpoint:
     def _result(self, call: Call, reply: _Reply | None) -> Any:
         if reply is None:
             raise InvalidAnswer(f"{self.host} sent no result for {call.method}; use another endpoint")
-        if reply.error is not None:
-            failure = error_from(self.host, reply.error.code, reply.error.message, is_divisible=call.is_divisible)
+        fault = reply.fault
+        if fault is not None:
+            failure = error_from(self.host, fault.code, fault.words, is_divisible=call.is_divisible)
             if call.may_fail and not isinstance(failure, Unavailable):
                 return None
             raise failure
@@ -207,11 +217,29 @@ class Endpoint:
 
 
 def _fault_in(raw: bytes) -> _Fault | None:
+    """Return the error in the body of an HTTP error, which may be JSON-RPC, other JSON or plain text."""
     try:
-        found = _REPLIES.decode(raw)
+        document = msgspec.json.decode(raw)
     except msgspec.DecodeError:
-        return None
-    return next((reply.error for reply in (found if isinstance(found, list) else [found]) if reply.error), None)
+        text = raw[:_MOST_WORDS].decode("utf-8", "replace").strip()
+        return _Fault(0, text) if text and not text.startswith("<") else None
+    answers = document if isinstance(document, list) else [document]
+    errors = [
+        answer.get("error", answer if "message" in answer else None) for answer in answers if isinstance(answer, dict)
+    ]
+    return next((_fault(error) for error in errors if error), None)
+
+
+def _fault(error: Any) -> _Fault:
+    """Return the code and all words of an error, which is an object in JSON-RPC, and a text at some endpoints."""
+    if not isinstance(error, dict):
+        return _Fault(0, str(error))
+    code, data = error.get("code"), error.get("data")
+    words = [
+        str(error.get("message") or ""),
+        data if isinstance(data, str) else str((data or {}).get("message") or "") if isinstance(data, dict) else "",
+    ]
+    return _Fault(code if isinstance(code, int) else 0, ": ".join(text for text in words if text))
 
 
 def _checked(url: SecretStr) -> httpx.URL:

@@ -88,6 +88,15 @@ _SIZE: Final = re.compile(
     r"|took too long|deadline exceeded|reduce the|smaller|narrow",
     re.IGNORECASE,
 )
+_ANY_LIMIT: Final = re.compile(
+    r"rang|blocks?\b|results?|logs?\b|events?\b|records?|rows|items|size|bytes|large|\bbig|long|wide|span|distance"
+    r"|difference|window|tim(e|ing)|deadline|limit|max|exceed|too (many|much)|more than|over \d|above|beyond|at most"
+    r"|up to|less than|fewer|narrow|reduc|split|pagina|tier\b|\bplan\b|upgrade|batch|cap(ped|s)?\b|allowed",
+    re.IGNORECASE,
+)
+"""Words of errors about a limit of any kind. They decide only for calls that can be split into smaller ranges."""
+_LIMIT_CODES: Final = frozenset({-32005, -32016, -32062, -32614, -32701, 413})
+"""Error codes with which providers report that a call exceeds a limit."""
 _PASSING: Final = re.compile(
     r"internal error|header not found|unknown block|missing trie|not (yet )?(available|synced)|unavailable|syncing"
     r"|connection|bad gateway|no (healthy )?(upstream|backend)",
@@ -106,9 +115,11 @@ def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> Rpc
     is_size = bool(_SIZE.search(words))
     if number == _TOO_MANY or (_RATE.search(words) and not is_size):
         return Unavailable(text)
-    if is_divisible and is_size:
+    is_method_missing = number == _NO_METHOD or bool(_NO_METHOD_WORDS.search(words))
+    is_limit = number in _LIMIT_CODES or bool(_ANY_LIMIT.search(words))
+    if is_divisible and (is_size or (is_limit and not is_method_missing and not _PASSING.search(words))):
         return TooLarge(text)
-    if number == _NO_METHOD or _NO_METHOD_WORDS.search(words):
+    if is_method_missing:
         return Refused(text, number)
     if is_size or _PASSING.search(words):
         return Unavailable(text)

@@ -78,6 +78,18 @@ class Receipt(msgspec.Struct, rename="camel", gc=False):
     contract_address: str | None = None
 
 
+class ReceiptEvents(msgspec.Struct, gc=False):
+    """The events in the receipt of a transaction."""
+
+    logs: list[Log]
+
+
+class TransactionHashes(msgspec.Struct, gc=False):
+    """A block with the hashes of its transactions."""
+
+    transactions: list[str]
+
+
 class CallFrame(msgspec.Struct, rename="camel", gc=False):
     """A call in the result of geth's ``callTracer``. ``calls`` has the inner calls that it made."""
 
@@ -159,13 +171,28 @@ def block_receipts(block: int) -> Call:
     return Call("eth_getBlockReceipts", [hex(block)], list[Receipt] | None)
 
 
+def block_events(block: int) -> Call:
+    """Return the call for the events in all receipts of a block."""
+    return Call("eth_getBlockReceipts", [hex(block)], list[ReceiptEvents] | None)
+
+
+def transaction_hashes(block: int) -> Call:
+    """Return the call for a block with the hashes of its transactions."""
+    return Call("eth_getBlockByNumber", [hex(block), False], TransactionHashes | None)
+
+
+def transaction_events(transaction: str) -> Call:
+    """Return the call for the events in the receipt of a transaction."""
+    return Call("eth_getTransactionReceipt", [transaction], ReceiptEvents | None)
+
+
 def logs(first: int, last: int, addresses: list[str] | None, topics: list[str]) -> Call:
     """Return the call for the events of the blocks from ``first`` to ``last``, both included.
 
     ``addresses`` are the contracts that emit the events, None for all. ``topics`` are the allowed values of an event's
-    first topic, which identifies the kind of event.
+    first topic, which identifies the kind of event; if empty, all kinds are allowed.
     """
-    wanted: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "topics": [topics]}
+    wanted: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "topics": [topics] if topics else []}
     if addresses is not None:
         wanted["address"] = addresses
     return Call("eth_getLogs", [wanted], list[Log], is_divisible=last > first)
@@ -190,6 +217,11 @@ def eth_call(to: str, data: str, at: int | None = None) -> Call:
     ``data`` is the encoded function with its arguments, in hexadecimal.
     """
     return Call("eth_call", [{"to": to, "data": data}, "latest" if at is None else hex(at)], str, may_fail=True)
+
+
+def code_at(address: str, block: int) -> Call:
+    """Return the call for the code at an address after a block. Its result is ``0x`` for an address without code."""
+    return Call("eth_getCode", [address, hex(block)], str, may_fail=True)
 
 
 def code(address: str) -> Call:

@@ -1,16 +1,18 @@
 """Decode transfer events (ERC-20, ERC-721, ERC-1155) into rows.
 
 A contract may emit any data. Therefore an event with the signature of a transfer, but with other contents, is skipped
-and counted. A few early tokens emit events without indexed addresses. These events are skipped too, so transfers of
-these tokens are missing. A word of data is 32 bytes.
+and counted. A few early tokens index none of the fields of their events, which are all in the data then. A wrapped coin
+(WETH9) mints and burns with the events ``Deposit`` and ``Withdrawal``. A word of data is 32 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.engine.sources.rpc.client.errors import InvalidAnswer
 from holderlake.engine.sources.rpc.client.messages import Log, number
 from holderlake.engine.sources.rpc.decoding.rows import Rows
@@ -22,6 +24,12 @@ TRANSFER_SINGLE: Final = "0xc3d58168c5ae7397731d063d5bbf3d657854427343f4c083240f
 TRANSFER_BATCH: Final = "0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb"
 """Topic of ``TransferBatch(address,address,address,uint256[],uint256[])``."""
 TOPICS: Final = [TRANSFER, TRANSFER_SINGLE, TRANSFER_BATCH]
+DEPOSIT: Final = "0xe1fffcc4923d04b559f4d29a8bfc6cda04eb5b0d3c460751c2402c5c5cc9109c"
+"""Topic of ``Deposit(address,uint256)`` of wrapped coins."""
+WITHDRAWAL: Final = "0x7fcf532c15f0a6db0bd6d0e038bea71d30d808c7d98cb3bf7268a95bf5081b65"
+"""Topic of ``Withdrawal(address,uint256)`` of wrapped coins."""
+EVENTS: Final = [*TOPICS, DEPOSIT, WITHDRAWAL]
+"""The topics of all events that change balances."""
 
 _WORD: Final = 64
 _MAX: Final = 2**256 - 1
@@ -32,17 +40,23 @@ Move = tuple[str, str, str, str, str | None]
 """A transfer: token standard, sender, receiver, value and token id (the last two as decimal text)."""
 
 
-def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> int:
+def add_transfers(
+    rows: Rows, logs: Sequence[Log], times: Mapping[int, int], wrapped: Collection[str] = frozenset()
+) -> int:
     """Add the transfers among the events to ``rows``. Return the number of events that are not transfers.
 
-    ``times`` has unix seconds by block, for events without a time. Raises ``InvalidAnswer`` for an invalid number in an
-    event.
+    ``times`` has unix seconds by block, for events without a time. Deposits and withdrawals of the tokens ``wrapped``
+    are mints and burns, unless the same transaction has a Transfer event for them. Raises ``InvalidAnswer`` for an
+    invalid number in an event.
     """
     skipped = 0
     add = rows.add
+    minted = _minted(logs) if wrapped else Counter()
     try:
         for log in logs:
             moves = moves_of(log)
+            if moves is None and wrapped and log.address.lower() in wrapped:
+                moves = _of_wrapping(log, minted)
             if moves is None:
                 skipped += 1
                 continue
@@ -54,6 +68,31 @@ def add_transfers(rows: Rows, logs: Iterable[Log], times: Mapping[int, int]) -> 
     except ValueError as error:
         raise InvalidAnswer(f"the node sent an event with an invalid number: {error}; use another endpoint") from None
     return skipped
+
+
+def _minted(logs: Iterable[Log]) -> Counter[tuple[str, str, str, int]]:
+    """Return the number of mints and burns by Transfer events, by token, transaction, holder and change."""
+    counts: Counter[tuple[str, str, str, int]] = Counter()
+    for log in logs:
+        for standard, sender, receiver, value, _ in moves_of(log) or ():
+            if standard == "erc20" and ZERO_ADDRESS in (sender, receiver):
+                holder, change = (receiver, int(value)) if sender == ZERO_ADDRESS else (sender, -int(value))
+                counts[log.address.lower(), log.transaction_hash, holder, change] += 1
+    return counts
+
+
+def _of_wrapping(log: Log, minted: Counter[tuple[str, str, str, int]]) -> list[Move] | None:
+    """Return the mint or burn of a Deposit or Withdrawal event; None for another event, or if a Transfer has it."""
+    found = wrapping(log)
+    if found is None:
+        return None
+    holder, change = found
+    key = (log.address.lower(), log.transaction_hash, holder, change)
+    if minted[key]:
+        minted[key] -= 1
+        return None
+    parties = (ZERO_ADDRESS, holder) if log.topics[0] == DEPOSIT else (holder, ZERO_ADDRESS)
+    return [("erc20", *parties, str(abs(change)), None)]
 
 
 def moves_of(log: Log) -> list[Move] | None:
@@ -74,7 +113,19 @@ def moves_of(log: Log) -> list[Move] | None:
     return [("erc1155", sender, receiver, str(value), str(item)) for item, value in items.items()]
 
 
+def wrapping(log: Log) -> tuple[str, int] | None:
+    """Return the holder and the change of its balance in a Deposit or Withdrawal event; None for other events."""
+    data = log.data[2:]
+    if len(log.topics) != 2 or log.topics[0] not in (DEPOSIT, WITHDRAWAL) or len(data) != _WORD or not _is_hex(data):
+        return None
+    holder = _address(log.topics[1])
+    return None if holder is None else (holder, int(data, 16) * (1 if log.topics[0] == DEPOSIT else -1))
+
+
 def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
+    if len(topics) == 1 and len(data) == 3 * _WORD:
+        words = [f"0x{data[at : at + _WORD]}" for at in (0, _WORD)]
+        topics, data = [topics[0], *words], data[2 * _WORD :]
     if len(topics) not in (3, 4):
         return None
     sender, receiver = _address(topics[1]), _address(topics[2])

@@ -45,10 +45,17 @@ CREATE TABLE IF NOT EXISTS hashes (
     hash TEXT NOT NULL,
     PRIMARY KEY (chain, number)
 );
+CREATE TABLE IF NOT EXISTS ranges ( -- the most blocks that an endpoint answers at a time
+    chain TEXT NOT NULL,
+    host TEXT NOT NULL,
+    method TEXT NOT NULL,
+    blocks INTEGER NOT NULL,
+    PRIMARY KEY (chain, host, method)
+);
 CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was asked about
     chain TEXT NOT NULL,
     address TEXT NOT NULL,
-    what TEXT NOT NULL, -- token, code
+    what TEXT NOT NULL, -- token, code, no_decimals
     PRIMARY KEY (chain, address, what)
 );
 """
@@ -56,6 +63,15 @@ CREATE TABLE IF NOT EXISTS asked ( -- tokens and addresses that the node was ask
 
 class ChainBusy(BadSource):
     """Another process is importing the chain from a node."""
+
+
+def imported_chain(root: Path, evm_id: int) -> str | None:
+    """Return the only chain of the store ``root`` that was imported from nodes with this chain id, else None."""
+    if not (root / _FILE).exists():
+        return None
+    with Checkpoints(root, "") as checkpoints:
+        chains = checkpoints.chains(evm_id)
+    return chains[0] if len(chains) == 1 else None
 
 
 class Checkpoints:
@@ -96,6 +112,12 @@ class Checkpoints:
         if_held = ChainBusy(f"another process is importing chain {self._chain} from a node; wait until it ends")
         with locked(self._root / name, if_held, _PATIENCE):
             yield
+
+    def chains(self, evm_id: int) -> list[str]:
+        """Return the chains that were imported from nodes with this chain id."""
+        with self._database as database:
+            rows = database.execute("SELECT chain FROM chains WHERE evm_id = ? ORDER BY chain", (evm_id,)).fetchall()
+        return [chain for (chain,) in rows]
 
     def evm_id(self) -> int | None:
         """Return the chain id of earlier imports; None if there was no import."""
@@ -187,10 +209,25 @@ class Checkpoints:
                 (self._chain, dense_from, ends, self._chain),
             )
 
+    def range_of(self, hosts: Iterable[str], method: str) -> int | None:
+        """Return the most blocks that all of these endpoints answer at a time; None if it is not known of any."""
+        sql = "SELECT host, blocks FROM ranges WHERE chain = ? AND method = ?"
+        with self._database as database:
+            known = dict(database.execute(sql, (self._chain, method)).fetchall())
+        return min((known[host] for host in hosts if host in known), default=None)
+
+    def keep_range(self, hosts: Iterable[str], method: str, blocks: int) -> None:
+        """Store the most blocks that each of these endpoints answers at a time."""
+        with self._database as database:
+            database.executemany(
+                "INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?)",
+                [(self._chain, host, method, blocks) for host in hosts],
+            )
+
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
         """Return the addresses for which the data ``what`` were not yet requested from the node.
 
-        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        ``what`` is ``token`` (metadata), ``code`` (contract code) or ``no_decimals`` (decimals, without an answer).
         """
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
         with self._database as database:
@@ -200,10 +237,18 @@ class Checkpoints:
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
         """Record that the data ``what`` of the addresses were requested from the node.
 
-        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        ``what`` is ``token`` (metadata), ``code`` (contract code) or ``no_decimals`` (decimals, without an answer).
         """
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
+                [(self._chain, address, what) for address in addresses],
+            )
+
+    def forget_asked(self, what: str, addresses: Iterable[str]) -> None:
+        """Delete the record that the data ``what`` of the addresses were requested from the node."""
+        with self._database as database:
+            database.executemany(
+                "DELETE FROM asked WHERE chain = ? AND address = ? AND what = ?",
                 [(self._chain, address, what) for address in addresses],
             )

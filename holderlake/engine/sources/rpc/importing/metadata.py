@@ -31,6 +31,14 @@ async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
     return [_described(token, *said) for token, said in zip(tokens, parts(answers, len(_QUESTIONS)), strict=True)]
 
 
+async def decimals(node: Node, tokens: Sequence[TokenInfo]) -> list[int | None]:
+    """Return the decimals that the contracts of tokens report, None where one reports none. Raises ``RpcError``."""
+    answers = await _all(node, [eth_call(token.address, _DECIMALS) for token in tokens])
+    return [
+        decimals_of(answer) if token.standard == "erc20" else 0 for token, answer in zip(tokens, answers, strict=True)
+    ]
+
+
 async def contracts(node: Node, chain: str, addresses: Iterable[str]) -> list[Label]:
     """Return a label for each of the addresses that is a contract at the newest block. Raises ``RpcError``."""
     asked = list(addresses)

@@ -10,8 +10,8 @@ import asyncio
 import gc
 import threading
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
@@ -20,10 +20,17 @@ import pyarrow as pa
 
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.rpc.client import messages
-from holderlake.engine.sources.rpc.client.errors import ChainMoved, InvalidAnswer, Refused, TooLarge, Unavailable
+from holderlake.engine.sources.rpc.client.errors import (
+    ChainMoved,
+    InvalidAnswer,
+    Refused,
+    RpcError,
+    TooLarge,
+    Unavailable,
+)
 from holderlake.engine.sources.rpc.client.messages import Block, Call, Header, Log, number
 from holderlake.engine.sources.rpc.client.node import Node, checked_header
-from holderlake.engine.sources.rpc.decoding.events import TOPICS, add_transfers
+from holderlake.engine.sources.rpc.decoding.events import EVENTS, TOPICS, TRANSFER, add_transfers, moves_of, wrapping
 from holderlake.engine.sources.rpc.decoding.rows import Rows
 from holderlake.engine.sources.rpc.importing.native import Moved, add_values, of_call_frames, of_receipts, of_traces
 from holderlake.engine.sources.rpc.importing.width import Width
@@ -33,7 +40,8 @@ _ADDRESSES_A_CALL: Final = 500
 _CUT_OFF_AT: Final = 1_000
 """If the number of events in an answer is a multiple of this number, the endpoint may have cut off further events."""
 _SEVERAL: Final = 2
-_KINDS: Final = frozenset(TOPICS)
+_PROBES: Final = 3
+"""Number of events of a token whose balances are compared to decide whether its Deposit events mint."""
 
 T = TypeVar("T")
 _FREEZING: Final = threading.Lock()
@@ -60,9 +68,13 @@ class Piece:
 
 
 class Reader(Protocol):
-    """A reader of ranges of blocks. ``width.value`` is the number of blocks in the next request."""
+    """A reader of ranges of blocks. ``width.value`` is the number of blocks in the next request.
+
+    ``method`` is the method of the node that it calls.
+    """
 
     width: Width
+    method: str
 
     async def read(self, first: int, last: int) -> list[Piece]:
         """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
@@ -71,7 +83,10 @@ class Reader(Protocol):
 
 
 class _HalvingReader(ABC):
-    """A reader that halves a range of blocks if it is too large for the endpoint."""
+    """A reader that requests fewer blocks if a range is too large for the endpoint."""
+
+    method: str
+    """The method that the reader calls, for messages."""
 
     def __init__(self, width: Width) -> None:
         self.width = width
@@ -79,18 +94,38 @@ class _HalvingReader(ABC):
     async def read(self, first: int, last: int) -> list[Piece]:
         """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
         ``RpcError``."""
-        try:
-            piece = await self._piece(first, last)
-        except TooLarge as error:
-            if first == last:
-                raise Refused(
-                    f"block {first} alone is too large for the endpoint ({error}); use another endpoint"
-                ) from error
-            self.width.shrink(last - first + 1)
-            middle = (first + last) // 2
-            return [*await self.read(first, middle), *await self.read(middle + 1, last)]
-        self.width.grow()
-        return [piece]
+        pieces: list[Piece] = []
+        while first <= last:
+            end = min(last, first + self.width.value - 1)
+            try:
+                pieces.append(await self._piece(first, end))
+            except (TooLarge, Refused, Unavailable) as error:
+                await self._fit(error, first, end)
+            else:
+                self.width.grow(end - first + 1)
+                first = end + 1
+        return pieces
+
+    async def _fit(self, error: RpcError, first: int, last: int) -> None:
+        """Reduce the number of blocks after an error about a range. Raises ``error`` if fewer blocks do not help.
+
+        Only an endpoint's words say that a range is too large, and nobody knows all words. So if they say something
+        else, one block of the range is tried.
+        """
+        if first == last:
+            if not isinstance(error, TooLarge) and not self.width.is_limited:
+                raise error
+            if self.width.works:
+                reason = f"block {first} alone is too large for the endpoint"
+            else:
+                reason = f"the endpoint does not serve {self.method}: even one block is too much for it"
+            raise Refused(f"{reason} ({error}); use another endpoint") from error
+        if not isinstance(error, TooLarge):
+            try:
+                await self._piece(first, first)
+            except RpcError:
+                raise error from None
+        self.width.shrink(last - first + 1)
 
     @abstractmethod
     async def _piece(self, first: int, last: int) -> Piece: ...
@@ -103,6 +138,8 @@ class EventReader(_HalvingReader):
     and the last block of each ``Piece``, and of every ``SPARSE``-th one.
     """
 
+    method = "eth_getLogs"
+
     def __init__(self, node: Node, chain: str, tokens: Sequence[str] | None, recent_from: int, width: Width) -> None:
         super().__init__(width)
         self._node = node
@@ -110,20 +147,39 @@ class EventReader(_HalvingReader):
         self._tokens = None if tokens is None else frozenset(tokens)
         self._groups = [None] if tokens is None else [list(part) for part in parts(sorted(tokens), _ADDRESSES_A_CALL)]
         self._recent_from = recent_from
+        self._topics = TOPICS if tokens is None else EVENTS
+        self._is_wrapped: dict[str, bool] = {}
 
     async def _piece(self, first: int, last: int) -> Piece:
         recent = range(max(first, self._recent_from), last + 1)
         wanted = sorted({first, last, *recent, *range(first + -first % SPARSE, last + 1, SPARSE)})
-        calls = [messages.logs(first, last, group, TOPICS) for group in self._groups]
+        calls = [messages.logs(first, last, group, self._topics) for group in self._groups]
         calls += [messages.header(block) for block in wanted]
         logs, headers = await self._node.ask(calls, lambda found: self._checked(first, last, wanted, found))
         unknown = sorted({number(log.block_number) for log in logs if log.block_timestamp is None} - headers.keys())
         headers |= await self._node.headers(unknown)
         _same_chain(logs, headers)
         rows = Rows(self._chain, SOURCE, "exact")
-        passed_over = add_transfers(rows, logs, {block: number(own.timestamp) for block, own in headers.items()})
+        wrapped = await self._wrapped_among(logs)
+        times = {block: number(own.timestamp) for block, own in headers.items()}
+        passed_over = add_transfers(rows, logs, times, wrapped)
         hashes = {block: headers[block].hash for block in wanted}
         return Piece(first, last, headers[first].parent_hash, rows.table(), hashes, len(logs), passed_over)
+
+    async def _wrapped_among(self, logs: Sequence[Log]) -> set[str]:
+        """Return the tokens among the events whose Deposit and Withdrawal events mint and burn."""
+        candidates: dict[str, list[Log]] = {}
+        for log in logs:
+            if (found := wrapping(log)) is not None and found[1]:
+                candidates.setdefault(log.address.lower(), []).append(log)
+        for token in candidates.keys() - self._is_wrapped.keys():
+            of_token = [log for log in logs if log.address.lower() == token]
+            for log in candidates[token][:_PROBES]:
+                decided = await is_minting(self._node, log, of_token)
+                if decided is not None:
+                    self._is_wrapped[token] = decided
+                    break
+        return {token for token in candidates if self._is_wrapped.get(token, True)}
 
     def _checked(
         self, first: int, last: int, wanted: Sequence[int], found: Sequence[Any]
@@ -152,7 +208,7 @@ class EventReader(_HalvingReader):
                 f"the answer for blocks {first} to {last} has an event that a reorganisation removed; "
                 "use another endpoint"
             )
-        if not {log.topics[0] if log.topics else "" for log in logs} <= _KINDS:
+        if not {log.topics[0] if log.topics else "" for log in logs} <= set(self._topics):
             raise InvalidAnswer(
                 f"the answer for blocks {first} to {last} has an event of a kind that was not requested; "
                 "use another endpoint"
@@ -164,11 +220,44 @@ class EventReader(_HalvingReader):
             )
 
 
+async def is_minting(node: Node, event: Log, logs: Sequence[Log]) -> bool | None:
+    """Return whether a Deposit or Withdrawal event changes the balance of its holder; None if it makes no difference.
+
+    ``logs`` are all events of the token. The contract's balances before and after the block decide. If the node does
+    not keep them, the event counts, unless the transaction also has a transfer of this value to the contract itself:
+    then the holder deposits tokens there.
+    """
+    token, block = event.address.lower(), number(event.block_number)
+    holder, change = wrapping(event) or ("", 0)
+    of_block = [log for log in logs if log.block_number == event.block_number]
+    with_it, without = (_net(of_block, holder, wrapped) for wrapped in ({token}, frozenset[str]()))
+    if with_it == without:
+        return None
+    data = f"0x70a08231{holder.removeprefix('0x'):0>64}"
+    try:
+        calls = [messages.eth_call(token, data, place) for place in (max(block - 1, 0), block)]
+        before, after = (int(answer or "", 16) for answer in await node.ask(calls, list))
+    except (Refused, Unavailable, InvalidAnswer, TooLarge, ValueError):
+        of_transaction = [log for log in of_block if log.transaction_hash == event.transaction_hash]
+        moves = [move for log in of_transaction if log.topics[0] == TRANSFER for move in moves_of(log) or ()]
+        return not any(token in move[1:3] and int(move[3]) == abs(change) for move in moves)
+    return after - before != without
+
+
+def _net(logs: Sequence[Log], holder: str, wrapped: Collection[str]) -> int:
+    """Return what the events change in a holder's balance."""
+    rows = Rows("", "", "")
+    add_transfers(rows, logs, defaultdict(int), wrapped)
+    columns = (rows.table()[name].to_pylist() for name in ("from_address", "to_address", "value"))
+    return sum(int(value) * ((to == holder) - (by == holder)) for by, to, value in zip(*columns, strict=True))
+
+
 class ValueReader(_HalvingReader):
     """Reader of transfers of the native coin by the method ``tracer``. Block 0 of a chain has no transactions."""
 
     def __init__(self, node: Node, chain: str, tracer: Tracer, width: Width) -> None:
         super().__init__(width)
+        self.method = tracer.name
         self._node = node
         self._chain = chain
         self._tracer = tracer

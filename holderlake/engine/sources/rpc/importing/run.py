@@ -25,7 +25,7 @@ from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, Wr
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Segment, segments
-from holderlake.engine.sources.rpc.importing.metadata import contracts, described
+from holderlake.engine.sources.rpc.importing.metadata import contracts, decimals, described
 from holderlake.engine.sources.rpc.importing.reading import (
     RECEIPTS,
     SOURCE,
@@ -43,6 +43,7 @@ from holderlake.engine.sources.rpc.importing.undone import record_undone
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
+_NO_DECIMALS: Final = "no_decimals"
 _TURNS: Final = 20
 """The most reorganisations during one import. Then the import fails."""
 _FLUSH_SECONDS: Final = 20.0
@@ -244,7 +245,8 @@ class ChainImport:
         self._total = self._report.blocks + sum(part.last - part.first + 1 for part in (*events, *values))
         for part in events:
             tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
-            width = Width(self._options.blocks, self._options.most_blocks)
+            known = self._checkpoints.range_of(self._node.hosts, EventReader.method)
+            width = Width(self._options.blocks, self._options.most_blocks, known)
             await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
         for part in values:
             width = Width(1, max(1, (self._node.batch - 1) // 2))
@@ -274,6 +276,13 @@ class ChainImport:
 
         Rows are stored when there are ``ReadOptions.commit_rows`` of them, after some seconds, and at the end.
         """
+        try:
+            await self._read_and_store(part, reader)
+        finally:
+            if reader.width.is_limited and reader.width.works:
+                self._checkpoints.keep_range(self._node.hosts, reader.method, reader.width.works)
+
+    async def _read_and_store(self, part: Segment, reader: Reader) -> None:
         pending = _Pending()
         async with aclosing(in_order(reader, part.first, part.last, self._options.concurrency)) as pieces:
             async for some in pieces:
@@ -363,9 +372,27 @@ class ChainImport:
         changed = (token for token, before in zip(new_tokens, assumed, strict=True) if token != before)
         self._store.add_tokens(replace(token, is_indexed=False) for token in changed)  # other tokens stay indexed
         self._checkpoints.keep_asked("token", new)
+        await self._ask_decimals(
+            [token for token in tokens if token.address != NATIVE], {one.address for one in assumed}
+        )
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
         if self._selection.tokens is not None:
             await self._find_contracts(tokens)
+
+    async def _ask_decimals(self, tokens: Sequence[TokenInfo], described_now: set[str]) -> None:
+        """Ask again for the decimals of tokens whose contracts did not report them, and note which these are."""
+        answered = set(self._checkpoints.not_asked(_NO_DECIMALS, (token.address for token in tokens)))
+        due = [token for token in tokens if token.address in described_now or token.address not in answered]
+        places = dict(zip((token.address for token in due), await decimals(self._node, due), strict=True))
+        self._store.add_tokens(
+            replace(token, decimals=places[token.address] or 0, is_indexed=False)
+            for token in due
+            if token.address not in described_now and places[token.address] not in (None, token.decimals)
+        )
+        self._checkpoints.keep_asked(_NO_DECIMALS, [address for address, value in places.items() if value is None])
+        self._checkpoints.forget_asked(
+            _NO_DECIMALS, [address for address, value in places.items() if value is not None]
+        )
 
     def _tokens_in_store(self) -> list[TokenInfo]:
         wished = (

@@ -1,8 +1,7 @@
 """Check stored transfers of tokens against a node: events, missing blocks, supplies and balances.
 
 The events of each range of blocks are read again and compared with the stored rows. ``totalSupply`` and ``balanceOf``
-are asked at the last checked block. If the events are equal but balances are not, the token changes balances without
-transfers, as rebasing tokens and tokens with a fee do; that is no fault of the import.
+are asked at the last checked block. If the events are equal but balances are not, ``causes`` finds the reason.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.client.errors import InvalidAnswer, Refused, Unavailable
-from holderlake.engine.sources.rpc.client.messages import eth_call, number
+from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.causes import Drift, compared
 from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merged
 from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, in_order
@@ -30,8 +29,6 @@ from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
-_TOTAL_SUPPLY, _BALANCE_OF = "0x18160ddd", "0x70a08231"
-_SAMPLE: Final = 20
 _INTERNAL: Final = "internal"
 _DIFFERENCES: Final = """
 WITH stored AS (
@@ -101,30 +98,14 @@ class Gap:
     last: int
 
 
-@dataclass(frozen=True)
-class Drift:
-    """A token whose events are complete, but whose supply or sampled balances at ``block`` differ from its contract's.
-
-    ``supply`` and ``contract_supply`` are raw integers (the latter null if the contract has no such function).
-    ``balances`` is the number of ``sampled`` holders that differ.
-    """
-
-    token: str
-    block: int
-    supply: int
-    contract_supply: int | None
-    balances: int
-    sampled: int
-
-
 @dataclass
 class Verified:
     """Result of a check of the blocks from ``first`` to ``last``, of which ``blocks`` were compared.
 
     ``as_of`` is the time (UTC) of the last block, ``source`` the hosts of the nodes. ``unread`` are blocks between the
     first and the last one that the store lacks. ``equal`` are tokens whose supply and balances are those of their
-    contracts. ``unasked`` are tokens whose contract did not answer at the last block: the node keeps no state of the
-    past, or the contract has no such function.
+    contracts. ``sampled`` is the number of compared balances. ``unasked`` are tokens whose contract did not answer at
+    the last block: the node keeps no state of the past, or the contract has no such function.
     """
 
     chain: str
@@ -138,6 +119,7 @@ class Verified:
     unread: list[Gap] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     drifts: list[Drift] = field(default_factory=list)
+    sampled: int = 0
     equal: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
 
@@ -146,10 +128,15 @@ class Verified:
         """True if no block is missing and no row differs."""
         return not (self.unread or self.differences)
 
+    @property
+    def is_equal(self) -> bool:
+        """True if the data are complete, and no supply or balance differs from that of its contract."""
+        return self.is_complete and not self.drifts
+
     def plain(self) -> dict[str, Any]:
         """Return the result as plain data."""
         as_of = None if self.as_of is None else to_unix(self.as_of)
-        return asdict(self) | {"as_of": as_of, "is_complete": self.is_complete}
+        return asdict(self) | {"as_of": as_of, "is_complete": self.is_complete, "is_equal": self.is_equal}
 
 
 async def verify(
@@ -160,13 +147,16 @@ async def verify(
     options: ReadOptions,
     scope: Scope,
     on_blocks: Callable[[int, int], None] = lambda done, wished: None,
+    against: Node | None = None,
 ) -> list[Verified]:
     """Compare the stored transfers of tokens (addresses), or of all tokens if None, with the node's.
 
     Tokens with the same first and last imported block are one check. ``on_blocks`` is called with the number of checked
-    blocks and of all. Raises ``RpcError``, and ``BadSource`` if no block of a token, or of all, can be compared.
+    blocks and of all. ``against`` is a second node: its events are compared instead of those of ``node``. Raises
+    ``RpcError``, and ``BadSource`` if no block of a token, or of all, can be compared.
     """
     with Checkpoints(store.root, chain) as checkpoints:
+        known = checkpoints.range_of((against or node).hosts, EventReader.method)
         every = _ends(_imported(checkpoints, [ALL_TOKENS]), scope) if tokens is None else None
         checks = _checks(store, checkpoints, chain, tokens, scope, every)
     head, last = await node.head(), max(found.last for found in checks)
@@ -177,12 +167,14 @@ async def verify(
     ranges = [_ranges(found.first, found.last, options.blocks, scope.sample) for found in checks]
     wished, done = sum(own.size for some in ranges for own in some), 0
     for found, some in zip(checks, ranges, strict=True):
-        found.source = ", ".join(node.hosts)
+        found.source = ", ".join((against or node).hosts)
         others = None
         if (found.first, found.last) == every:  # also tokens of which the store has no row
             others = [NATIVE, *(token for other in checks if other is not found for token in other.tokens)]
         reads = None if others is not None else sorted(found.tokens)
-        reader = EventReader(node, chain, reads, found.last + 1, Width(options.blocks, options.most_blocks))
+        reader = EventReader(
+            against or node, chain, reads, found.last + 1, Width(options.blocks, options.most_blocks, known)
+        )
         for own in some:
             async with aclosing(in_order(reader, own.first, own.last, options.concurrency)) as pieces:
                 async for read in pieces:
@@ -347,7 +339,6 @@ async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
     """Compare supplies and sampled balances of tokens whose events are complete with those of their contracts."""
     header = (await node.headers([found.last]))[found.last]
     found.as_of = as_of = from_unix(number(header.timestamp))
-    chance = random.Random(found.last)  # noqa: S311 - a sample, the same each time
     different = {one.token for one in found.differences}
     lacking = {gap.token for gap in found.unread}
     for token in found.tokens:
@@ -357,19 +348,14 @@ async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
         files = store.files([(found.chain, token)])
         (newest,) = store.query(_NEWEST, {"second": to_unix(as_of), "files": files})["block"].to_pylist()
         block = max(found.last, newest or 0)  # balances are those after all blocks of the same second
-        sample = chance.sample(ours.holders, min(_SAMPLE, len(ours.holders)))
-        questions = [_TOTAL_SUPPLY, *(f"{_BALANCE_OF}{address.removeprefix('0x'):0>64}" for address, _ in sample)]
-        try:
-            said = await node.ask([eth_call(token, question, block) for question in questions], list)
-            supply, *balances = [None if answer in (None, "0x") else int(answer, 16) for answer in said]
-        except (Refused, Unavailable, InvalidAnswer, ValueError):
+        result = await compared(store, node, found.chain, token, found.first, block, ours)
+        if result is None:
             found.unasked.append(token)
             continue
-        if None in balances:
-            found.unasked.append(token)
-            continue
-        wrong = sum(own != answer for (_, own), answer in zip(sample, balances, strict=True))
-        if wrong or supply not in (None, ours.supply):
-            found.drifts.append(Drift(token, block, ours.supply, supply, wrong, len(sample)))
-        else:
+        found.sampled += result.sampled
+        if result.drift is None:
             found.equal.append(token)
+            continue
+        found.drifts.append(result.drift)
+        omitted = result.drift.omitted.items()
+        found.differences += [Difference(token, place, place, count, 0) for place, count in omitted]

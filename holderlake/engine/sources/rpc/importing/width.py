@@ -1,34 +1,59 @@
-"""The number of blocks in one request. It falls after a request that was too large, and rises after successful ones."""
+"""The number of blocks in one request: the largest that the endpoint answers, found by bisection."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_FORGET_AFTER: Final = 32
-"""Number of consecutive successes after which requests may again have more blocks than the last one that failed.
+_TRY_AFTER: Final = 32
+"""Number of consecutive successes after which a request has more blocks than the smallest one that failed.
 
-The failed request may have been too large only because its blocks have many events.
+The failed request may have been too large only because its blocks have many events. Each such attempt that fails
+doubles the number for the next one.
 """
+_PRECISION: Final = 8
+"""The bisection ends if the smallest number of blocks that failed is at most 1/8 above the largest that worked."""
 
 
 class Width:
-    """The number of blocks in the next request, from 1 to ``most``."""
+    """The number of blocks in the next request, from 1 to ``most``.
 
-    def __init__(self, start: int, most: int) -> None:
+    It begins with ``start``, or with ``known``, the largest number of blocks that the endpoint answered earlier.
+    ``works`` is the largest number of blocks that the endpoint answered, 0 if it answered none.
+    """
+
+    def __init__(self, start: int, most: int, known: int | None = None) -> None:
         self._most = most
-        self._ceiling = most
-        self._answers = 0
-        self.value = min(start, most)
+        self._fails = known + 1 if known and known < most else None
+        self._successes = 0
+        self._patience = _TRY_AFTER
+        self.works = min(known or 0, most)
+        self.value = min(known or start, most)
+
+    @property
+    def is_limited(self) -> bool:
+        """True if a request was too large."""
+        return self._fails is not None
 
     def shrink(self, failed: int) -> None:
         """Reduce the number of blocks after a request for ``failed`` blocks that was too large."""
-        self._ceiling = max(1, min(self._ceiling, failed - 1))
-        self.value = max(1, min(self.value, failed // 2))
-        self._answers = 0
+        if self._fails is not None and failed >= self._fails and self._successes >= self._patience:
+            self._patience *= 2
+        self._fails = failed if self._fails is None else min(self._fails, failed)
+        self.works = self.works if self.works < self._fails else self._fails // 2
+        self._successes = 0
+        self.value = self._between() if self.works else max(1, min(self.value, self._fails // 2))
 
-    def grow(self) -> None:
-        """Increase the number of blocks after a successful request."""
-        self._answers += 1
-        if self._answers % _FORGET_AFTER == 0:
-            self._ceiling = min(self._most, self._ceiling * 2)
-        self.value = max(1, min(self.value * 2, self._ceiling))
+    def grow(self, answered: int) -> None:
+        """Increase the number of blocks after a successful request for ``answered`` blocks."""
+        self.works = max(self.works, answered)
+        if self._fails is not None and self.works >= self._fails:
+            self._fails, self._patience = None, _TRY_AFTER
+        self._successes += 1
+        if self._fails is None or self._successes % self._patience == 0:
+            self.value = min(self._most, max(self.value, 2 * self.works))
+        else:
+            self.value = self._between()
+
+    def _between(self) -> int:
+        fails = self._fails or self._most + 1
+        return (self.works + fails) // 2 if fails - self.works > max(1, self.works // _PRECISION) else self.works
