@@ -60,7 +60,7 @@ ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=
 Address = Annotated[
     # Visible ASCII, because programs differ in what else is white space. No slash and no percent sign, because some
     # programs decode a path once more than others.
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-$&-.0-~]+$"), AfterValidator(normalise_address)
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-$&-~]+$"), AfterValidator(normalise_address)
 ]
 
 

@@ -17,11 +17,12 @@ from holderlake.engine.records import ImportReport
 from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
+from holderlake.engine.sources.notices import notices_of
 from holderlake.engine.sources.rows.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
-from holderlake.local.negative_balances import of_tokens, print_some
+from holderlake.local.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 
@@ -68,6 +69,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     negative: list[dict[str, Any]] = []
     tokens: set[tuple[str, str]] = set()
     indexed: list[IndexedToken] = []
+    said: list[str] = []
 
     def read(path: Path) -> FileTransfers:
         found = read_file(path, options)
@@ -88,18 +90,31 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
+        notices = notices_of(found.transfers)
+        said.extend(notice for notice in notices if notice not in said)
         negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
         counts = {
             "passed over": found.passed_over,
             "rejected": len(found.rejected.rows) if found.rejected else 0,
             "wrong checksums": found.wrong_checksums,
+            "notices": notices,
+            "keys": set(report.keys),
         }
         return _transfers_line(report, below) | counts
 
     lines, errors = _each_file(settings, paths, imported)
+    with open_own_store(settings) as store:
+        passing = passing_of_tokens(store, sorted(tokens), utc_now()).to_pylist()
+    for line in lines:
+        if "negative balances" in line:
+            named = {(key["chain"], key["token_address"]) for key in passing} & line.pop("keys")
+            line["negative for a time"] = [row for row in passing if (row["chain"], row["token_address"]) in named]
     _report(lines, (*_COLUMNS, "negative balances"), as_json)
+    for notice in said:
+        console.err.print(notice, soft_wrap=True)
     if not as_json:
         print_some(negative)
+        print_passing(passing)
         if len(tokens) > 1 and not indexed:
             console.err.print(_NO_INDEX, soft_wrap=True)
     if any(line.get("wrong checksums") for line in lines):

@@ -41,6 +41,9 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
     thousands: Annotated[
         str | None, typer.Option("--thousands", metavar="LETTER", help="Separator of thousands in numbers, such as ,")
     ] = None,
+    decimal_comma: Annotated[
+        bool, typer.Option("--decimal-comma", help="The comma is the decimal mark of numbers: 1234,5")
+    ] = False,
     empty_is_zero: Annotated[
         bool, typer.Option("--empty-is-zero", help="Read an empty sender as a mint, an empty receiver as a burn.")
     ] = False,
@@ -63,6 +66,7 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
         column_map=column_map,
         rows_at=rows,
         thousands=thousands,
+        decimal_comma=decimal_comma,
         empty_is_zero=empty_is_zero,
     )
     import_paths(shared.settings(), files, Reading(options, blocks or (), rejected), json)

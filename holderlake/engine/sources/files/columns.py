@@ -144,16 +144,27 @@ def counts(raw: RawTable, name: str) -> pa.Array:
     return _mapped(raw, name, _int64, pa.int64(), quick=_small_numbers)
 
 
-def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Return the column ``name`` with each text replaced by its value in ``known``. Case and hyphens are ignored."""
+def choices(raw: RawTable, name: str, known: dict[str, str], *, blank: str | None = None) -> pa.Array:
+    """Return the column ``name`` with each text replaced by its value in ``known``. Case and hyphens are ignored.
 
-    def chosen(value: object) -> str:
-        found = known.get(str(value).strip().lower().replace("-", ""))
-        if found is None:
+    ``blank`` is the value of rows without a text; None adds these rows to the problems.
+    """
+
+    def choice(value: object) -> str:
+        result = known.get(str(value).strip().lower().replace("-", ""))
+        if result is None:
             raise ValueError(f"{shown(value)} is not one of {', '.join(sorted(set(known.values())))}; correct it")
-        return found
+        return result
 
-    return _mapped(raw, name, chosen, pa.string())
+    chosen = _mapped(raw, name, choice, pa.string(), optional=blank is not None)
+    if blank is None:
+        return chosen
+    return pc.if_else(pc.and_(pc.is_null(chosen), pc.invert(_has_problem(raw, name))), blank, chosen)
+
+
+def _has_problem(raw: RawTable, name: str) -> pa.Array:
+    reasons = raw.problems.reasons.get(name)
+    return pa.repeat(False, raw.table.num_rows) if reasons is None else pc.is_valid(reasons)
 
 
 def texts(raw: RawTable, name: str) -> pa.Array:

@@ -134,4 +134,10 @@ def _bare(text: str) -> str:
 
 
 def _separator_hint(text: str) -> str:
-    return "; set the separator of thousands (--thousands ,)" if re.fullmatch(r"-?[0-9][0-9,.' ]*", text) else ""
+    """Return the options that would read a number with separators, as the end of a sentence; empty if none would."""
+    found = re.fullmatch(r"-?[0-9]+(?:([,.' _])[0-9]{3})*(?:([,.])[0-9]*)?", text)
+    if found is None:
+        return "; name its separators (--thousands ,)" if re.fullmatch(r"-?[0-9][0-9,.' ]*", text) else ""
+    options = f" --thousands {repr(found[1]) if found[1] in {' ', chr(39)} else found[1]}" if found[1] else ""
+    options += " --decimal-comma" if found[2] == "," else ""
+    return f"; name its separators ({options.strip()})" if options else ""
