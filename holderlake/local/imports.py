@@ -70,6 +70,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     tokens: set[tuple[str, str]] = set()
     indexed: list[IndexedToken] = []
     said: list[str] = []
+    left_out: list[str] = []
 
     def read(path: Path) -> FileTransfers:
         found = read_file(path, options)
@@ -82,7 +83,9 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
         if not reading.is_chosen and is_token_list(path):
-            return {"file": path.name, "tokens": store.add_tokens(read_tokens(path))}
+            listed = read_tokens(path)
+            left_out.extend(listed.left_out)
+            return {"file": path.name, "tokens": store.add_tokens(listed.tokens), "left out": listed.left_out}
         found = read(path)
         report = store.add_transfers(found.transfers, path.name)
         if "token_address" in options.column_map.constants:
@@ -110,7 +113,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
             named = {(key["chain"], key["token_address"]) for key in passing} & line.pop("keys")
             line["negative for a time"] = [row for row in passing if (row["chain"], row["token_address"]) in named]
     _report(lines, (*_COLUMNS, "negative balances"), as_json)
-    for notice in said:
+    for notice in (*said, *left_out):
         console.err.print(notice, soft_wrap=True)
     if not as_json:
         print_some(negative)
@@ -128,6 +131,11 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         others = f"; {passed_over:,} rows are not transfers" if passed_over else ""
         others += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
         raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
+    if left_out:
+        raise SomeFailed(
+            f"{len(left_out):,} tokens of lists were left out, for example {left_out[0]}; correct them in the list and "
+            "import it again"
+        )
     if count:
         raise SomeFailed(
             f"invalid rows: {count:,}; {reading.rejected} has them with their reasons. Correct them in the original "
