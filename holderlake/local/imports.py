@@ -85,7 +85,8 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         if not reading.is_chosen and is_token_list(path):
             listed = read_tokens(path)
             left_out.extend(listed.left_out)
-            return {"file": path.name, "tokens": store.add_tokens(listed.tokens), "left out": listed.left_out}
+            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens)}
+            return line | ({"left out": listed.left_out} if listed.left_out else {})
         found = read(path)
         report = store.add_transfers(found.transfers, path.name)
         if "token_address" in options.column_map.constants:
@@ -106,12 +107,7 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         return _transfers_line(report, below) | counts
 
     lines, errors = _each_file(settings, paths, imported)
-    with open_own_store(settings) as store:
-        passing = passing_of_tokens(store, sorted(tokens), utc_now()).to_pylist()
-    for line in lines:
-        if "negative balances" in line:
-            named = {(key["chain"], key["token_address"]) for key in passing} & line.pop("keys")
-            line["negative for a time"] = [row for row in passing if (row["chain"], row["token_address"]) in named]
+    passing = _add_passing(settings, lines, sorted(tokens))
     _report(lines, (*_COLUMNS, "negative balances"), as_json)
     for notice in (*said, *left_out):
         console.err.print(notice, soft_wrap=True)
@@ -131,16 +127,27 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         others = f"; {passed_over:,} rows are not transfers" if passed_over else ""
         others += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
         raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
-    if left_out:
-        raise SomeFailed(
-            f"{len(left_out):,} tokens of lists were left out, for example {left_out[0]}; correct them in the list and "
-            "import it again"
-        )
+    parts = [f"tokens of lists left out: {len(left_out):,}, for example {left_out[0]}"] if left_out else []
     if count:
-        raise SomeFailed(
-            f"invalid rows: {count:,}; {reading.rejected} has them with their reasons. Correct them in the original "
-            "files, and import these again"
-        )
+        parts.append(f"invalid rows: {count:,}; {reading.rejected} has them with their reasons")
+    if parts:
+        raise SomeFailed(f"{'; '.join(parts)}. Correct them in the original files, and import these again")
+
+
+def _add_passing(
+    settings: Settings, lines: list[dict[str, Any]], keys: Sequence[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Return the times below zero that are over of the imported tokens ``keys``, and add them to the report's lines.
+
+    They are computed once after all files, because they need the whole history of a token.
+    """
+    with open_own_store(settings) as store:
+        passing = passing_of_tokens(store, keys, utc_now()).to_pylist()
+    for line in lines:
+        if "keys" in line:
+            of_file = line.pop("keys")
+            line["negative for a time"] = [row for row in passing if (row["chain"], row["token_address"]) in of_file]
+    return passing
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:

@@ -50,9 +50,11 @@ def report_negative_balances(
             if chain and token
             else all_negative_balances(store, as_of)
         )
-        keys = [(chain, typed_token(chain, token))] if chain and token else [
-            (one.chain, one.token_address) for one in store.histories()
-        ]
+        keys = (
+            [(chain, typed_token(chain, token))]
+            if chain and token
+            else [(one.chain, one.token_address) for one in store.histories()]
+        )
         passing = passing_of_tokens(store, keys, as_of).to_pylist()
     if as_json:
         console.as_json([*found.to_pylist(), *passing])

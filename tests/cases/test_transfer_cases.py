@@ -199,5 +199,7 @@ def test_a_page_of_blockscout_needs_no_map(file: str, home: Path, monkeypatch: p
     lines = json.loads(printed[printed.index("[") : printed.rindex("]") + 1])
     assert (code, lines[0]["passed over"]) == (0, len(expected["passed_over"]))
     with Store(home / "engine") as store:
-        rows = store.query(f"SELECT {', '.join(expected['rows'][0])} FROM read_parquet($files) ORDER BY block_number").to_pylist()
+        rows = store.query(
+            f"SELECT {', '.join(expected['rows'][0])} FROM read_parquet($files) ORDER BY block_number"
+        ).to_pylist()
     assert rows == expected["rows"]

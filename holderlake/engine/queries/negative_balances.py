@@ -233,8 +233,9 @@ def _ever_below(view: View, key: tuple[str, str], second: int) -> Array:
         end = int(cuts[place]) if place < len(cuts) else len(order)
         found.append(_below_in(moves, order[start:end], owners[start:end]))
         start = end
-    numbers = np.unique(np.concatenate(found))
-    return numbers[numbers != view.zero]
+    numbers: Array = np.unique(np.concatenate(found))
+    others: Array = numbers[numbers != view.zero]
+    return others
 
 
 _CHUNK: Final = 1 << 18

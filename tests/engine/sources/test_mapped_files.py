@@ -125,7 +125,9 @@ def test_a_map_to_missing_columns_is_refused(csv_file: Write) -> None:
         BadSource, match="value is mapped to amount, which is not a column of the file; the file has src"
     ):
         odd(csv_file(ODD_ROW), "value=amount")
-    with pytest.raises(BadSource, match=r"token_address is missing; map a column to each \(--map token_address=COLUMN\)"):
+    with pytest.raises(
+        BadSource, match=r"token_address is missing; map a column to each \(--map token_address=COLUMN\)"
+    ):
         odd(csv_file(ODD_ROW), constants=())
 
 

@@ -68,7 +68,10 @@ def stored(folder: Path, files: list[list[Row]]) -> list[tuple[Any, ...]]:
     data=st.data(),
 )
 def test_any_order_split_and_overlap_gives_the_same_store(
-    has_index: bool, draws: list[tuple[int, int, int, int]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    has_index: bool,
+    draws: list[tuple[int, int, int, int]],
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     rows = rows_of(draws, has_index)
     ends = data.draw(st.lists(st.integers(1, len(rows)), max_size=3).map(lambda some: sorted({*some, len(rows)})))

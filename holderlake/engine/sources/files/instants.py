@@ -71,7 +71,7 @@ def _likely_unit(number: Decimal) -> str:
         if FIRST_SECOND <= epoch.timestamp() + float(min(number, Decimal(10**7))) * _DAY < LAST_SECOND // 2:
             day = (epoch + timedelta(days=float(number))).strftime("%Y-%m-%d %H:%M:%S")
             return f"; it looks like a day number of a spreadsheet ({day}, counted from {name})"
-    if 2009 <= number < 2100:  # noqa: PLR2004 - years
+    if 2009 <= number < 2100:
         return "; it looks like a year"
     if FIRST_SECOND // _DAY <= number < LAST_SECOND // _DAY:
         return "; it looks like days since 1970"

@@ -14,7 +14,9 @@ from holderlake.engine.sources.rows.raw import RawTable
 def without_separators(
     raw: RawTable, names: Collection[str], thousands: str | None, has_decimal_comma: bool
 ) -> RawTable:
-    """Return the file with plain numbers in the text columns ``names``: no separators of thousands, and a decimal point.
+    """Return the file with plain numbers in the text columns ``names``.
+
+    Plain numbers have no separators of thousands, and a decimal point.
 
     ``thousands`` is the separator. A number whose separators are not between thousands is added to the problems,
     because 1.5 would become 15. The groups may have two digits, as in India, but the last one has three.
@@ -58,7 +60,7 @@ def _note_ambiguous(raw: RawTable, names: Collection[str]) -> None:
         is_ambiguous = pc.match_substring_regex(column, r"^[\s\"']*[+-]?[0-9]{1,3}(?:\.[0-9]{3})+[\s\"']*$")
         if pc.any(is_ambiguous).as_py():
             reason = (
-                "can have a separator of thousands or a decimal point, because other numbers of the column have commas; "
+                "can have a separator of thousands or a decimal point, because other numbers have commas; "
                 "name the separators (--thousands . --decimal-comma, or --thousands ,)"
             )
             texts = pc.binary_join_element_wise(column, reason, " ")
