@@ -55,7 +55,9 @@ class Reading:
         return bool(options.format or options.column_map or options.rows_at)
 
 
-def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool) -> None:
+def import_paths(  # noqa: PLR0915 - a report in one place
+    settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool
+) -> None:
     """Import transfer files and token lists, each file completely or not at all, and print a report.
 
     With ``reading.rejected``, invalid rows are written to that file, and the valid rows are imported. Without it, a

@@ -24,8 +24,8 @@ from holderlake.settings import Settings
 _COLUMNS: Final = ("chain", "token", "address", "balance (raw)", "below zero since")
 _PASSING: Final = ("chain", "token", "address", "lowest balance (raw)", "below zero since", "until")
 _PASSING_MEANING: Final = (
-    "Maps of these times are wrong: the token changes balances without transfers (rebasing, fees), or its history lacks "
-    "transfers."
+    "Maps of these times are wrong: the token changes balances without transfers (rebasing, fees), or its history "
+    "lacks transfers."
 )
 _SHOWN: Final = 10
 _MEANING: Final = (

@@ -65,7 +65,8 @@ WHERE false;
 _NO_STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS
 SELECT
-    '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals, false AS has_assumed_decimals, '' AS token_standard,
+    '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals,
+    false AS has_assumed_decimals, '' AS token_standard,
     0::BIGINT AS transfers, NULL::TIMESTAMP AS first_transfer, NULL::TIMESTAMP AS last_transfer
 WHERE false;
 CREATE OR REPLACE VIEW _internal.stored_labels AS

@@ -54,14 +54,14 @@ def notices_of(transfers: pa.Table) -> list[str]:
         approvals = connection.execute(_APPROVALS, {"approval": _APPROVAL}).fetchall()
         items = connection.execute(_ITEMS, {"large": _LARGE, "zero": zero}).fetchall()
     found = [
-        f"{count:,} of {rows:,} values of token {token} on {chain} are near 2^256, the amount of an unlimited approval: "
+        f"{count:,} of {rows:,} values of token {token} on {chain} are near 2^256, as in unlimited approvals: "
         "these rows look like approvals, not transfers. Check the export, and import it again into a new home"
         for chain, token, rows, count in approvals
     ]
     of_approvals = {(chain, token) for chain, token, *_ in approvals}
     return found + [
         f"value of token {token} on {chain} looks like numbers of items, not amounts: each of its {count:,} values is "
-        f"minted at most once and moves whole, and the longest has {digits} digits. To read items, import the file into "
+        f"minted at most once and moves whole, and the longest has {digits} digits. To read items, import it into "
         "a new home with --map token_id=value --set value=1 --set token_standard=erc721"
         for chain, token, count, digits, *_ in items
         if (chain, token) not in of_approvals

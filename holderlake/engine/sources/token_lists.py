@@ -114,8 +114,8 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
         raise bad_source(path, "a token has no address; add it or remove the token", row=number)
     if decimals is None or not 0 <= decimals <= _MAX_DECIMALS:
         reason = (
-            f"decimals is {shown(token.get('decimals'))}; write a whole number from 0 to {_MAX_DECIMALS}, or remove the "
-            "token"
+            f"decimals is {shown(token.get('decimals'))}; write a whole number from 0 to {_MAX_DECIMALS}, or remove "
+            "the token"
         )
         raise bad_source(path, reason, row=number)
     # a few real tokens have a blank name or symbol; then both are the same

@@ -18,8 +18,8 @@ from holderlake.engine.store.store import Store
 
 ADDRESSES = ["0x" + f"{number:040x}" for number in range(4)]
 TOKEN = "0x" + "5e" * 20
-MAP = ColumnMap({name: name for name in ("from_address", "to_address", "value", "block_number", "block_time", "tx_hash")},
-                {"token_address": TOKEN})  # fmt: skip
+NAMES = ("from_address", "to_address", "value", "block_number", "block_time", "tx_hash")
+MAP = ColumnMap({name: name for name in NAMES}, {"token_address": TOKEN})
 
 Row = dict[str, Any]
 
