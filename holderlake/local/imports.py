@@ -144,7 +144,7 @@ def _add_passing(
     They are computed once after all files, because they need the whole history of a token.
     """
     with open_own_store(settings) as store:
-        passing = passing_of_tokens(store, keys, utc_now()).to_pylist()
+        passing: list[dict[str, Any]] = passing_of_tokens(store, keys, utc_now()).to_pylist()
     for line in lines:
         if "keys" in line:
             of_file = line.pop("keys")
