@@ -59,6 +59,14 @@ class TokenInfo:
     is_indexed: bool = False
     img_url: str | None = None
     unsupported: str | None = None
+    is_assumed: bool = field(default=False, compare=False)
+    """True if name and decimals come from no source, but were assumed when transfers were imported."""
+
+    @property
+    def has_assumed_decimals(self) -> bool:
+        """True if amounts in token units may be wrong. Items have no decimals, and the coins of known chains are
+        certain."""
+        return self.is_assumed and self.standard == "erc20"
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from holderlake.engine.records import ImportReport
 from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
+from holderlake.engine.sources.notices import notices_of
 from holderlake.engine.sources.rows.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
-from holderlake.local.negative_balances import of_tokens, print_some
+from holderlake.local.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 
@@ -54,7 +55,9 @@ class Reading:
         return bool(options.format or options.column_map or options.rows_at)
 
 
-def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool) -> None:
+def import_paths(  # noqa: PLR0915 - a report in one place
+    settings: Settings, paths: Sequence[Path], reading: Reading, as_json: bool
+) -> None:
     """Import transfer files and token lists, each file completely or not at all, and print a report.
 
     With ``reading.rejected``, invalid rows are written to that file, and the valid rows are imported. Without it, a
@@ -68,6 +71,8 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
     negative: list[dict[str, Any]] = []
     tokens: set[tuple[str, str]] = set()
     indexed: list[IndexedToken] = []
+    said: list[str] = []
+    left_out: list[str] = []
 
     def read(path: Path) -> FileTransfers:
         found = read_file(path, options)
@@ -80,7 +85,10 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
         if not reading.is_chosen and is_token_list(path):
-            return {"file": path.name, "tokens": store.add_tokens(read_tokens(path))}
+            listed = read_tokens(path)
+            left_out.extend(listed.left_out)
+            line = {"file": path.name, "tokens": store.add_tokens(listed.tokens)}
+            return line | ({"left out": listed.left_out} if listed.left_out else {})
         found = read(path)
         report = store.add_transfers(found.transfers, path.name)
         if "token_address" in options.column_map.constants:
@@ -88,18 +96,26 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
+        notices = notices_of(found.transfers)
+        said.extend(notice for notice in notices if notice not in said)
         negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
         counts = {
             "passed over": found.passed_over,
             "rejected": len(found.rejected.rows) if found.rejected else 0,
             "wrong checksums": found.wrong_checksums,
+            "notices": notices,
+            "keys": set(report.keys),
         }
         return _transfers_line(report, below) | counts
 
     lines, errors = _each_file(settings, paths, imported)
+    passing = _add_passing(settings, lines, sorted(tokens))
     _report(lines, (*_COLUMNS, "negative balances"), as_json)
+    for notice in (*said, *left_out):
+        console.err.print(notice, soft_wrap=True)
     if not as_json:
         print_some(negative)
+        print_passing(passing)
         if len(tokens) > 1 and not indexed:
             console.err.print(_NO_INDEX, soft_wrap=True)
     if any(line.get("wrong checksums") for line in lines):
@@ -113,11 +129,27 @@ def import_paths(settings: Settings, paths: Sequence[Path], reading: Reading, as
         others = f"; {passed_over:,} rows are not transfers" if passed_over else ""
         others += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
         raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
+    parts = [f"tokens of lists left out: {len(left_out):,}, for example {left_out[0]}"] if left_out else []
     if count:
-        raise SomeFailed(
-            f"invalid rows: {count:,}; {reading.rejected} has them with their reasons. Correct them in the original "
-            "files, and import these again"
-        )
+        parts.append(f"invalid rows: {count:,}; {reading.rejected} has them with their reasons")
+    if parts:
+        raise SomeFailed(f"{'; '.join(parts)}. Correct them in the original files, and import these again")
+
+
+def _add_passing(
+    settings: Settings, lines: list[dict[str, Any]], keys: Sequence[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Return the times below zero that are over of the imported tokens ``keys``, and add them to the report's lines.
+
+    They are computed once after all files, because they need the whole history of a token.
+    """
+    with open_own_store(settings) as store:
+        passing: list[dict[str, Any]] = passing_of_tokens(store, keys, utc_now()).to_pylist()
+    for line in lines:
+        if "keys" in line:
+            of_file = line.pop("keys")
+            line["negative for a time"] = [row for row in passing if (row["chain"], row["token_address"]) in of_file]
+    return passing
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:

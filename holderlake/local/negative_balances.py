@@ -10,12 +10,23 @@ import pyarrow as pa
 
 from holderlake import console
 from holderlake.contract.chains.addresses import typed_token
-from holderlake.engine.queries.negative_balances import NEGATIVE_BALANCES, all_negative_balances, negative_balances
+from holderlake.engine.queries.negative_balances import (
+    NEGATIVE_BALANCES,
+    PASSING_BALANCES,
+    all_negative_balances,
+    negative_balances,
+    passing_balances,
+)
 from holderlake.engine.store.store import Store
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 
 _COLUMNS: Final = ("chain", "token", "address", "balance (raw)", "below zero since")
+_PASSING: Final = ("chain", "token", "address", "lowest balance (raw)", "below zero since", "until")
+_PASSING_MEANING: Final = (
+    "Maps of these times are wrong: the token changes balances without transfers (rebasing, fees), or its history "
+    "lacks transfers."
+)
 _SHOWN: Final = 10
 _MEANING: Final = (
     "Negative balances mean that a history lacks transfers, or that its source rounds amounts. Such addresses are "
@@ -39,10 +50,17 @@ def report_negative_balances(
             if chain and token
             else all_negative_balances(store, as_of)
         )
+        keys = (
+            [(chain, typed_token(chain, token))]
+            if chain and token
+            else [(one.chain, one.token_address) for one in store.histories()]
+        )
+        passing = passing_of_tokens(store, keys, as_of).to_pylist()
     if as_json:
-        console.as_json(found.to_pylist())
+        console.as_json([*found.to_pylist(), *passing])
     else:
         console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in found.to_pylist()))
+        print_passing(passing)
 
 
 def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
@@ -52,6 +70,23 @@ def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) ->
     Rows are in the order of ``keys``, then by ascending balance.
     """
     return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *(negative_balances(store, *key, as_of) for key in keys)])
+
+
+def passing_of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
+    """Return the times below zero that are over of several tokens (chain, address), in the schema
+    ``PASSING_BALANCES``."""
+    found = (passing_balances(store, *key, as_of) for key in keys)
+    return pa.concat_tables([PASSING_BALANCES.empty_table(), *found])
+
+
+def print_passing(rows: Sequence[dict[str, Any]]) -> None:
+    """Print the first ten of the times in which addresses were below zero, and an explanation."""
+    if not rows:
+        return
+    console.rows("Addresses below zero for a time", _PASSING, (list(row.values()) for row in rows[:_SHOWN]))
+    if len(rows) > _SHOWN:
+        console.out.print(f"and {len(rows) - _SHOWN:,} more; --json lists them all", soft_wrap=True)
+    console.err.print(_PASSING_MEANING, soft_wrap=True)
 
 
 def print_some(rows: Sequence[dict[str, Any]]) -> None:

@@ -122,7 +122,7 @@ def _tables(root: Path) -> dict[str, pa.Table]:
         kinds = store.marked_addresses()
         merged = store.labels(list(kinds))
     tokens = [
-        (*key, info.symbol, info.name, info.decimals, info.standard, one.transfers, *times)
+        (*key, info.symbol, info.name, info.decimals, info.has_assumed_decimals, info.standard, one.transfers, *times)
         for key, one in sorted(histories.items())
         if (info := infos.get(key)) and (times := (from_unix(one.first_time), from_unix(one.last_time)))
     ]

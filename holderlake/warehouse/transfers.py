@@ -32,6 +32,7 @@ TOKENS: Final = pa.schema(
         pa.field("symbol", pa.string(), nullable=False),
         pa.field("name", pa.string(), nullable=False),
         pa.field("decimals", pa.int64(), nullable=False),
+        pa.field("has_assumed_decimals", pa.bool_(), nullable=False),
         pa.field("token_standard", pa.string(), nullable=False),
         pa.field("transfers", pa.int64(), nullable=False),
         pa.field("first_transfer", pa.timestamp("us"), nullable=False),
@@ -68,7 +69,8 @@ WHERE false;
 _NO_STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS
 SELECT
-    '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals, '' AS token_standard,
+    '' AS chain, '' AS token_address, '' AS symbol, '' AS name, 0::BIGINT AS decimals,
+    false AS has_assumed_decimals, '' AS token_standard,
     0::BIGINT AS transfers, NULL::TIMESTAMP AS first_transfer, NULL::TIMESTAMP AS last_transfer
 WHERE false;
 CREATE OR REPLACE VIEW _internal.stored_labels AS

@@ -61,7 +61,7 @@ def test_the_report_of_an_import_names_each_address(imported: list[dict[str, Any
 
 def test_the_command_lists_the_addresses_of_the_store(run: Run, imported: list[dict[str, Any]]) -> None:
     rows = json.loads(run("negative-balances", "--json").stdout)
-    assert Counter(row["token_address"] for row in rows) == COUNTS
+    assert Counter(row["token_address"] for row in rows if "balance" in row) == COUNTS
     (gap,) = json.loads(run("negative-balances", "--chain", "eth", "--token", GAP, "--json").stdout)
     assert gap in rows
     before = run("negative-balances", "--chain", "eth", "--token", GAP, "--at", "2021-01-01", "--json")

@@ -179,7 +179,7 @@ def test_stored_tokens_say_where_the_data_end(home: Home) -> None:
     names_of(home, TOKEN, decimals=6)
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN), transfer("a -> b", 5, BEGIN + DAY, token=TOKEN))
     assert home.query("FROM stored_tokens") == [
-        ("eth", "0xaa", "aa", "0XAA", 6, "erc20", 2, at(BEGIN), at(BEGIN + DAY))
+        ("eth", "0xaa", "aa", "0XAA", 6, False, "erc20", 2, at(BEGIN), at(BEGIN + DAY))
     ]
 
 

@@ -130,7 +130,7 @@ def chain_typed(text: str | None) -> str | None:
     return text
 
 
-_CHAIN_ID = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_CHAIN_ID = re.compile(r"(?!\.+$)[A-Za-z0-9_.\-]{1,64}")
 
 _ALIASES: dict[str, str] = {
     **{chain.name.lower().replace(" ", "-"): chain.id for chain in KNOWN_CHAINS.values()},

@@ -33,7 +33,7 @@ _BASE58: Final = re.compile(f"[{_ALPHABET}]+")
 _BECH32: Final = re.compile(r"[a-z]{2,20}1[02-9ac-hj-np-z]{38,58}")
 _TON_RAW: Final = re.compile(r"(-1|0):([0-9a-f]{64})", re.IGNORECASE)
 _TON_FRIENDLY: Final = re.compile(r"[A-Za-z0-9_\-+/]{48}")
-_PLAIN: Final = re.compile(r"[!-$&-.0-~]+")  # the contract's Address: visible, without % and /
+_PLAIN: Final = re.compile(r"[!-$&-~]+")  # the contract's Address: visible, without %
 _TRON_PREFIX: Final = 0x41
 _TON_TAGS: Final = {0x11: False, 0x51: False, 0x91: True, 0xD1: True}
 """First bytes of user-friendly TON addresses. The value is True if the byte means the test network."""
@@ -59,7 +59,7 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
     - Solana: base58 of 32 bytes.
     - TRON: base58 with checksum, or hexadecimal. Stored in base58.
     - TON: the raw form and all friendly forms. Stored in the bounceable form ``EQ…``, with its checksum.
-    - Other chains: at most 128 visible ASCII characters, without % and /.
+    - Other chains: at most 128 visible ASCII characters, without %.
 
     The zero addresses of TRON and TON become ``ZERO_ADDRESS``, from which tokens are minted.
     """
@@ -280,7 +280,7 @@ def _ton_body(plain: str | bytes) -> bytes | None:
 def _any(text: str) -> str:
     if len(text) > MAX_LENGTH or not _PLAIN.fullmatch(text):
         raise ValueError(
-            f"{shown(text)} is not an address: give at most {MAX_LENGTH} characters without white space, / and %"
+            f"{shown(text)} is not an address: give at most {MAX_LENGTH} characters without white space and %"
         )
     return normalise_address(f"0x{text[2:]}" if _BYTEA.fullmatch(text) else text)
 

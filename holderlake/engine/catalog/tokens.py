@@ -13,13 +13,13 @@ from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
 from holderlake.engine.catalog import indexed_tokens
 from holderlake.engine.records import Key, TokenInfo
 
-INFO_COLUMNS: Final = "chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported"
+INFO_COLUMNS: Final = "chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported, assumed"
 """The columns that ``token_info`` reads."""
 WORD: Final = re.compile(r"\w+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _INSERT: Final = f"""
-INSERT INTO tokens ({INFO_COLUMNS}, assumed, folded_symbol, folded_name)
+INSERT INTO tokens ({INFO_COLUMNS}, folded_symbol, folded_name)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _SAVE: Final = f"""
@@ -73,8 +73,9 @@ def read_chains(catalog: sqlite3.Connection) -> list[str]:
 
 def token_info(row: Sequence[Any]) -> TokenInfo:
     """Make a ``TokenInfo`` from a row of the table ``tokens`` with the columns ``INFO_COLUMNS``."""
-    chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported = row
-    return TokenInfo(chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
+    chain, address, name, symbol, decimals, standard, is_indexed, img_url, unsupported, assumed = row
+    info = (chain, address, name, symbol, decimals, standard, bool(is_indexed), img_url, unsupported)
+    return TokenInfo(*info, is_assumed=bool(assumed))
 
 
 def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> bool:

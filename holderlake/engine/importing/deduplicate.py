@@ -31,22 +31,24 @@ WITH together AS (
     UNION ALL BY NAME
     SELECT *, 1 AS origin FROM imported
 ),
-compared AS (
+keyed AS (
     SELECT
-        origin,
-        place,
-        row_number() OVER same_key AS nth,
-        first_value((from_address, to_address, value)) OVER same_key = (from_address, to_address, value) AS agrees
-    FROM together
-    WINDOW same_key AS (
-        PARTITION BY coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address), log_index, token_id
-        -- A known row stays. Of rows that come together the exact one is kept, independent of their order.
-        ORDER BY
+        coalesce(tx_hash, block_number || ':' || from_address || ':' || to_address) AS transaction,
+        log_index, coalesce(token_id, '') AS item, origin, place, (from_address, to_address, value) AS content,
+        (
             origin, from_address, to_address, value,
-            time_kind <> 'exact', log_index_kind <> 'exact', block_number, block_time, source
-    )
+            time_kind <> 'exact', log_index_kind <> 'exact', block_number, block_time, source, place
+        ) AS rank
+    FROM together
+),
+-- A known row stays. Of rows that come together the exact one is kept, independent of their order. An aggregate takes
+-- linear time for millions of equal rows, and a window does not.
+kept AS (
+    SELECT transaction, log_index, item, arg_min((place, content), rank) AS row FROM keyed GROUP BY ALL
 )
-SELECT place, CASE WHEN NOT agrees THEN 2 WHEN nth > 1 THEN 1 ELSE 0 END AS verdict FROM compared WHERE origin = 1
+SELECT place, CASE WHEN content <> row[2] THEN 2 WHEN place IS NOT DISTINCT FROM row[1] THEN 0 ELSE 1 END AS verdict
+FROM keyed JOIN kept USING (transaction, log_index, item)
+WHERE origin = 1
 """
 
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.files.arrays import count_until
 from holderlake.engine.files.manifest import View
-from holderlake.engine.files.parts import changes_of
-from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_ints
+from holderlake.engine.files.parts import Moves, changes_of, joined_moves
+from holderlake.engine.numeric.bigint import Array, digits_to_ints, to_digits, to_ints
 from holderlake.engine.queries.balance_rows import Rows, largest
 from holderlake.engine.queries.balances import negative_at
 from holderlake.engine.store.store import Store
@@ -38,6 +38,22 @@ NEGATIVE_BALANCES: Final = pa.schema(
 """Columns of a table with a row for each address below zero.
 
 ``balance`` is a raw integer as text. The balance has been below zero since the end of the second ``since`` (UTC).
+"""
+
+PASSING_BALANCES: Final = pa.schema(
+    [
+        pa.field("chain", pa.string(), nullable=False),
+        pa.field("token_address", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("lowest", pa.string(), nullable=False),
+        pa.field("since", pa.timestamp("us"), nullable=False),
+        pa.field("until", pa.timestamp("us"), nullable=False),
+    ]
+)
+"""Columns of a table with a row for each time in which an address was below zero, and that is over.
+
+``lowest`` is the lowest raw balance of that time as text. The balance has been below zero from the end of the second
+``since`` to the end of the second ``until`` (UTC).
 """
 
 _LISTED: Final = 100
@@ -160,6 +176,87 @@ def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> l
         times = np.concatenate([moves.times, moves.times])[kept]
         found += zip(addresses[kept].tolist(), times.tolist(), digits_to_ints(spread[kept]), strict=True)
     return sorted(found)
+
+
+def passing_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:
+    """Return the times in which a token's addresses were below zero and that were over at the end of ``as_of``.
+
+    Maps of these times are wrong, although the last balances are not below zero. Rows are in the schema
+    ``PASSING_BALANCES``, by address and time.
+    """
+    view, key = store.view(), (chain, token_address)
+    rows = []
+    numbers = _ever_below(view, key, to_unix(as_of))
+    texts = dict(zip(numbers.tolist(), view.dictionary.texts(numbers), strict=True)) if len(numbers) else {}
+    changes = groupby(_changes(view, key, numbers, to_unix(as_of)), key=lambda one: one[0]) if len(numbers) else ()
+    for number, some in changes:
+        rows += [
+            (chain, token_address, texts[number], str(lowest), from_unix(since), from_unix(until))
+            for lowest, since, until in _times_below([(time, change) for _, time, change in some])
+        ]
+    listed = [dict(zip(PASSING_BALANCES.names, row, strict=True)) for row in sorted(rows, key=lambda row: row[2:])]
+    return pa.Table.from_pylist(listed, PASSING_BALANCES)
+
+
+def _times_below(changes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield the lowest balance, the first second and the end of each time below zero that is over."""
+    balance, lowest, since = 0, 0, None
+    for second, some in groupby(changes, key=lambda one: one[0]):
+        balance += sum(change for _, change in some)
+        if balance < 0:
+            since = second if since is None else since
+            lowest = min(lowest, balance)
+        elif since is not None:
+            yield lowest, since, second
+            lowest, since = 0, None
+
+
+def _ever_below(view: View, key: tuple[str, str], second: int) -> Array:
+    """Return the numbers of the addresses, ascending, that were below zero at the end of any second until ``second``.
+
+    Sums of digits are exact in 64 bits for up to 2^31 changes of a token. Chunks of changes bound the memory.
+    """
+    pieces = [part.moves.at(slice(count_until(part.moves.times, second))) for part in view.parts(*key)]
+    pieces = [moves for moves in pieces if len(moves)]
+    if not pieces:
+        return np.zeros(0, np.int32)
+    moves = joined_moves(pieces)
+    ends = np.concatenate([moves.senders, moves.receivers])
+    order = np.argsort(ends, kind="stable")  # each half is in the order of time
+    order = order[np.lexsort((np.concatenate([moves.times, moves.times])[order], ends[order]))]
+    owners = ends[order]
+    cuts = np.flatnonzero(np.diff(owners)) + 1
+    found: list[Array] = []
+    start = 0
+    while start < len(order):
+        place = np.searchsorted(cuts, start + _CHUNK)
+        end = int(cuts[place]) if place < len(cuts) else len(order)
+        found.append(_below_in(moves, order[start:end], owners[start:end]))
+        start = end
+    numbers: Array = np.unique(np.concatenate(found))
+    others: Array = numbers[numbers != view.zero]
+    return others
+
+
+_CHUNK: Final = 1 << 18
+
+
+def _below_in(moves: Moves, order: Array, owners: Array) -> Array:
+    """Return the owners that are below zero at the end of any second.
+
+    ``order`` has the changes of these owners by owner and time: below the number of transfers those of senders, then
+    those of receivers. Transfers to oneself add and subtract the same.
+    """
+    rows, signs = order % len(moves), np.where(order < len(moves), -1, 1)
+    sums = np.cumsum(to_digits(moves.values[rows]) * signs[:, None], axis=0)
+    firsts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
+    before = np.concatenate([np.zeros((1, sums.shape[1]), np.int64), sums])[firsts]
+    sums -= np.repeat(before, np.diff(np.append(firsts, len(owners))), axis=0)
+    for place in range(sums.shape[1] - 1):
+        sums[:, place + 1] += sums[:, place] >> 32
+    times = moves.times[rows]
+    is_last = np.append((owners[1:] != owners[:-1]) | (times[1:] != times[:-1]), True)
+    return np.unique(owners[is_last & (sums[:, -1] < 0)])
 
 
 def _crossings(changes: Sequence[tuple[int, int]]) -> Iterator[int]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from holderlake.contract.chains import CHAIN_BY_EVM_ID
-from holderlake.contract.chains.addresses import parse_token
+from holderlake.contract.chains.addresses import parse_token, shown
+from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.files.numbers import whole_count
 from holderlake.engine.sources.rows.problems import bad_source
 from holderlake.engine.sources.rows.raw import read_text
 
@@ -22,25 +25,40 @@ _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
 these."""
 
 
-def read_tokens(path: Path) -> list[TokenInfo]:
+@dataclass(frozen=True)
+class TokenList:
+    """The tokens of a file, and a sentence for each token that cannot be read, with its place and the reason."""
+
+    tokens: list[TokenInfo]
+    left_out: list[str]
+
+
+def read_tokens(path: Path) -> TokenList:
     """Return the tokens of a token list or of a contract map.
 
-    A token list has ``tokens`` with ``chainId``. A contract map has tokens by address, on Ethereum. A token with
-    ``is_indexed: true``, in itself or in its ``extensions``, is marked as indexed. Tokens of unknown chains, for
-    example test networks, are left out. If a token is repeated, the first entry counts. Raises ``BadSource`` for
-    another layout, and for a token without address, name or decimals.
+    A token list has ``tokens`` with ``chainId``. A contract map has tokens by address, on Ethereum. Numbers may be
+    texts, decimal or hexadecimal. A token with ``is_indexed: true``, in itself or in its ``extensions``, is marked as
+    indexed. Tokens of unknown chains, for example test networks, are left out silently. If a token is repeated, the
+    first entry counts. Raises ``BadSource`` for another layout, and if no token of the file can be read.
     """
     text = read_text(path)
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from error
-    found: dict[tuple[str, str], TokenInfo] = {}
-    for number, (chain_id, token) in enumerate(_entries(path, content), start=1):
-        if chain_id in _CHAINS:
-            info = _token(path, number, _CHAINS[chain_id], token)
-            found.setdefault((info.chain, info.address), info)
-    return list(found.values())
+    tokens: dict[tuple[str, str], TokenInfo] = {}
+    left_out: list[BadSource] = []
+    for number, entry in enumerate(_entries(path, content), start=1):
+        try:
+            token = _token(path, number, entry)
+        except BadSource as error:
+            left_out.append(error)
+            continue
+        if token is not None:
+            tokens.setdefault((token.chain, token.address), token)
+    if left_out and not tokens:
+        raise left_out[0]
+    return TokenList(list(tokens.values()), list(map(str, left_out)))
 
 
 def is_token_list(path: Path) -> bool:
@@ -58,26 +76,20 @@ def is_token_list(path: Path) -> bool:
     return is_list or (isinstance(content, dict) and bool(content) and all(map(_is_contract_map, content.values())))
 
 
-def _entries(path: Path, content: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+def _entries(path: Path, content: Any) -> list[Any]:
     if isinstance(content, dict) and isinstance(content.get("tokens"), list):
-        tokens: Iterable[tuple[Any, Any]] = ((_chain_id(token), token) for token in content["tokens"])
-    elif isinstance(content, dict) and content and all(_is_contract_map(value) for value in content.values()):
-        tokens = ((1, {**token, "address": address, "logoURI": None}) for address, token in content.items())
-    else:
-        raise bad_source(
-            path,
-            "unknown layout; use a token list (tokens with chainId, address, name, symbol, decimals) or a map of "
-            "address to name, symbol and decimals",
-        )
-    yield from tokens
+        return list(content["tokens"])
+    if isinstance(content, dict) and content and all(_is_contract_map(value) for value in content.values()):
+        return [{**token, "chainId": 1, "address": key, "logoURI": None} for key, token in content.items()]
+    raise bad_source(
+        path,
+        "unknown layout; use a token list (tokens with chainId, address, name, symbol, decimals) or a map of "
+        "address to name, symbol and decimals",
+    )
 
 
 def _is_contract_map(value: object) -> bool:
     return isinstance(value, dict) and {"symbol", "decimals"} <= value.keys()
-
-
-def _chain_id(token: object) -> Any:
-    return token.get("chainId") if isinstance(token, dict) else None
 
 
 def _address(path: Path, number: int, chain: str, text: str) -> str:
@@ -87,16 +99,27 @@ def _address(path: Path, number: int, chain: str, text: str) -> str:
         raise bad_source(path, str(error), column="address", row=number) from error
 
 
-def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> TokenInfo:
-    address, name, symbol = (token.get(key) for key in ("address", "name", "symbol"))
-    decimals = token.get("decimals")
+def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
+    """Return a token of the list, or None if its chain is unknown. Raises ``BadSource`` if it cannot be read."""
+    if not isinstance(token, dict):
+        raise bad_source(path, f"{shown(token)} is not a token; write an object, or remove it", row=number)
+    chain_id = _whole(token.get("chainId"))
+    if chain_id is None:
+        reason = f"chainId is {shown(token.get('chainId'))}; write the number of the chain, or remove the token"
+        raise bad_source(path, reason, row=number)
+    if chain_id not in _CHAINS:
+        return None
+    chain, address, decimals = _CHAINS[chain_id], token.get("address"), _whole(token.get("decimals"))
     if not isinstance(address, str) or not address.strip():
         raise bad_source(path, "a token has no address; add it or remove the token", row=number)
-    if not isinstance(decimals, int) or isinstance(decimals, bool) or not 0 <= decimals <= _MAX_DECIMALS:
-        reason = f"decimals is {decimals!r}; write a whole number from 0 to {_MAX_DECIMALS}, or remove the token"
+    if decimals is None or not 0 <= decimals <= _MAX_DECIMALS:
+        reason = (
+            f"decimals is {shown(token.get('decimals'))}; write a whole number from 0 to {_MAX_DECIMALS}, or remove "
+            "the token"
+        )
         raise bad_source(path, reason, row=number)
     # a few real tokens have a blank name or symbol; then both are the same
-    named = [str(text).strip() for text in (name, symbol) if text and str(text).strip()]
+    named = [text for text in (_plain(token.get("name")), _plain(token.get("symbol"))) if text]
     if not named:
         raise bad_source(path, f"token {address} has neither name nor symbol; add one", row=number)
     img_url = token.get("logoURI")
@@ -110,6 +133,23 @@ def _token(path: Path, number: int, chain: str, token: Mapping[str, Any]) -> Tok
         is_indexed=_is_indexed(path, number, token),
         img_url=img_url if isinstance(img_url, str) and img_url.startswith("https://") else None,
     )
+
+
+def _whole(value: object) -> int | None:
+    """Return a whole number from a number or its text, decimal or hexadecimal; None for any other value."""
+    if value is None or isinstance(value, bool):
+        return None
+    try:
+        return whole_count(value)
+    except ValueError:
+        return None
+
+
+def _plain(value: object) -> str:
+    """Return a text in one line without invisible characters, such as marks that change the direction of text."""
+    if value is None:
+        return ""
+    return " ".join("".join(letter for letter in str(value) if letter.isprintable() or letter.isspace()).split())
 
 
 def _is_indexed(path: Path, number: int, token: Mapping[str, Any]) -> bool:

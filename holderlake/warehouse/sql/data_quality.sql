@@ -33,7 +33,8 @@ END;
 -- (warning): content that was requested and paid is absent or null; what names the place. content_lost (warning): a
 -- token has less than half of the rows of the instant before, in found rows. contradiction (error): rows contradict
 -- each other or themselves, see the view contradictions. incomplete_source (error): stored transfers differ from those
--- of a node, and drifting_balances (warning): the token changes balances without transfers, see the view verified. The
+-- of a node, and drifting_balances (warning): the token changes balances without transfers, see the view verified.
+-- assumed_decimals (warning): no source gave the decimals of a token of the own store; found is the assumed number. The
 -- view odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
@@ -226,6 +227,12 @@ SELECT
     END
 FROM verified
 WHERE NOT is_complete OR balances = 'different'
+UNION ALL
+SELECT
+    'assumed_decimals', 'warning', chain, last_transfer, 'tokens', token_address, decimals,
+    'no source gave the decimals; import a token list, or read the token with import-rpc'
+FROM stored_tokens
+WHERE has_assumed_decimals
 UNION ALL
 SELECT 'unknown_relationship', 'info', chain, timestamp, 'maps', token_address, count(*), 'rows of type ' || rel_type
 FROM grouped_transfers

@@ -39,7 +39,12 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
         str | None, typer.Option("--rows", metavar="PATH", help="Path to the rows within JSON: data.transfers")
     ] = None,
     thousands: Annotated[
-        str | None, typer.Option("--thousands", metavar="LETTER", help="Separator of thousands in numbers, such as ,")
+        str | None,
+        typer.Option(
+            "--thousands",
+            metavar="LETTER",
+            help="Separator of thousands in numbers. With . the comma is the decimal mark.",
+        ),
     ] = None,
     empty_is_zero: Annotated[
         bool, typer.Option("--empty-is-zero", help="Read an empty sender as a mint, an empty receiver as a burn.")

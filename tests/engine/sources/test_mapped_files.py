@@ -51,13 +51,13 @@ def test_a_file_with_any_columns_is_read_with_a_map(
     assert (read["token_address"], read["from_address"], read["to_address"]) == (SOL_MINT, SOL_ANN, SOL_BOB)
     assert (read["value"], read["block_number"], read["block_time"]) == (str(MAX), 250_000_000, 1_704_067_200)
     assert (read["chain"], read["token_standard"], read["tx_hash"]) == ("solana", "erc20", None)
-    assert (read["log_index"], read["log_index_kind"]) == (0, "synthetic")
+    assert (read["log_index_kind"], 0 <= read["log_index"] < 2**53) == ("synthetic", True)
 
 
 def test_addresses_that_differ_only_in_case_are_two_holders(csv_file: Write, store: Store) -> None:
     path = csv_file(ODD_ROW, {**ODD_ROW, "src": SOL_BOB, "dst": SOL_ANN})
     rows = read_transfers(path, None, "solana", parse_map(ODD_MAP, (f"token_address={SOL_MINT}",)))
-    assert rows["log_index"].to_pylist() == [0, 1]
+    assert len(set(rows["log_index"].to_pylist())) == 2
     assert store.add_transfers(rows, "file").added == 2
     assert store.add_transfers(rows, "file").added == 0
 
@@ -125,7 +125,9 @@ def test_a_map_to_missing_columns_is_refused(csv_file: Write) -> None:
         BadSource, match="value is mapped to amount, which is not a column of the file; the file has src"
     ):
         odd(csv_file(ODD_ROW), "value=amount")
-    with pytest.raises(BadSource, match=r"token_address is missing; map a column to it \(--map token_address=COLUMN\)"):
+    with pytest.raises(
+        BadSource, match=r"token_address is missing; map a column to each \(--map token_address=COLUMN\)"
+    ):
         odd(csv_file(ODD_ROW), constants=())
 
 
@@ -162,7 +164,7 @@ def test_numbers_in_json_lines_are_exact(tmp_path: Path) -> None:
         ("[1]", "line 2: not a JSON object"),
         (json.dumps({**ODD_ROW, "raw": [1]}), "row 2, column value: .* is not a whole number"),
         (json.dumps({**ODD_ROW, "raw": 1.5}), "row 2, column value: '1.5' is not a whole number"),
-        (json.dumps({"src": "a"}), "row 2, column block_number: a value is missing"),
+        (json.dumps({"src": "a"}), "row 2, column from_address: .* is not an address"),
     ],
 )
 def test_invalid_json_lines_are_refused_with_their_line(line: str, words: str, tmp_path: Path) -> None:

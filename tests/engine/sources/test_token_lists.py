@@ -23,7 +23,7 @@ def written(tmp_path: Path, content: Any) -> Path:
 
 
 def read_list(tmp_path: Path, *tokens: dict[str, Any]) -> list[TokenInfo]:
-    return read_tokens(written(tmp_path, {"name": "a list", "tokens": list(tokens)}))
+    return read_tokens(written(tmp_path, {"name": "a list", "tokens": list(tokens)})).tokens
 
 
 def test_a_token_list_is_read(tmp_path: Path) -> None:
@@ -53,9 +53,27 @@ def test_a_blank_symbol_or_name_is_filled_with_the_other(tmp_path: Path) -> None
 
 def test_a_contract_map_is_of_ethereum(tmp_path: Path) -> None:
     token = {"name": "Moths", "symbol": "GM", "decimals": 0, "erc721": True, "logo": "moths.svg"}
-    assert read_tokens(written(tmp_path, {"0x" + "B" * 40: token})) == [
+    assert read_tokens(written(tmp_path, {"0x" + "B" * 40: token})).tokens == [
         TokenInfo("eth", "0x" + "b" * 40, "Moths", "GM", 0, standard="erc721")
     ]
+
+
+@pytest.mark.parametrize("written_as", [9, "9", "0x9", "0X09", " 9 ", 9.0, "9.0"])
+def test_clear_numbers_of_token_lists_are_read(tmp_path: Path, written_as: object) -> None:
+    (token,) = read_list(tmp_path, {**TOKEN, "decimals": written_as})
+    assert token.decimals == 9
+
+
+@pytest.mark.parametrize("written_as", [56, "56", "0x38", 56.0])
+def test_clear_chain_ids_of_token_lists_are_read(tmp_path: Path, written_as: object) -> None:
+    (token,) = read_list(tmp_path, {**TOKEN, "chainId": written_as})
+    assert token.chain == "bsc"
+
+
+def test_one_odd_token_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    read = read_tokens(written(tmp_path, {"tokens": [TOKEN, {**TOKEN, "decimals": None}]}))
+    assert ([token.name for token in read.tokens], len(read.left_out)) == (["Quill"], 1)
+    assert "row 2: decimals is None" in read.left_out[0]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +82,10 @@ def test_a_contract_map_is_of_ethereum(tmp_path: Path) -> None:
         ("{", "not complete JSON"),
         ("[]", "unknown layout"),
         ('{"a": 1}', "unknown layout"),
-        ({"tokens": [TOKEN, {**TOKEN, "decimals": "9"}]}, "row 2: decimals is '9'; write a whole number"),
+        ({"tokens": [{**TOKEN, "decimals": "9.5"}]}, "row 1: decimals is '9.5'; write a whole number"),
+        ({"tokens": [{**TOKEN, "decimals": True}]}, "decimals is True; write a whole number"),
+        ({"tokens": [{**TOKEN, "chainId": "eth"}]}, "chainId is 'eth'; write the number of the chain"),
+        ({"tokens": ["0xa"]}, "is not a token; write an object"),
         ({"tokens": [{**TOKEN, "decimals": 256}]}, "decimals is 256; write a whole number"),
         ({"tokens": [{**TOKEN, "address": ""}]}, "row 1: a token has no address"),
         ({"tokens": [{**TOKEN, "name": "", "symbol": None}]}, "neither name nor symbol"),
@@ -79,4 +100,4 @@ def test_a_gzipped_list_is_read_like_a_plain_one(tmp_path: Path) -> None:
     plain = written(tmp_path, {"name": "a list", "tokens": [TOKEN]})
     packed = tmp_path / "tokens.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert read_tokens(packed) == read_tokens(plain) != []
+    assert read_tokens(packed).tokens == read_tokens(plain).tokens != []

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Hashable
-from datetime import UTC, datetime
-from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
@@ -27,8 +25,8 @@ from holderlake.contract.chains.addresses import (
     shown,
     wrong_checksums,
 )
-from holderlake.contract.times import to_unix
 from holderlake.engine.sources.files.hashes import parse_hash, parse_hashes
+from holderlake.engine.sources.files.instants import FIRST_SECOND, LAST_SECOND, NO_TIME, parse_time
 from holderlake.engine.sources.files.numbers import (
     has_more_digits_than_floats,
     raw_amount,
@@ -38,22 +36,9 @@ from holderlake.engine.sources.files.numbers import (
 from holderlake.engine.sources.rows.raw import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
-_YEAR_9999: Final = 253_402_300_799
-_PER_SECOND: Final = (1, 10**3, 10**6, 10**9)
-"""Units per second in the four units of unix times: seconds, milliseconds, microseconds and nanoseconds.
-
-From the year 2001 to 9999, a number is a valid time in only one of the units.
-"""
-_YEAR_2001: Final = 10**9
-
 _WHOLE: Final = r"^[0-9]{1,77}$"
-_DECIMAL: Final = re.compile(r"[0-9]+")
-_HEX: Final = re.compile(r"0[xX][0-9a-fA-F]+")
-_ISO_SPACE: Final = re.compile(r"\s*(?:\+?UTC|Z)$")
-_CHAIN_ID: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
-_COMPACT_DATE: Final = re.compile(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
+_CHAIN_ID: Final = re.compile(r"(?!\.+$)[A-Za-z0-9_.\-]{1,64}")
 _NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
-_NO_TIME: Final = "a transfer needs a time; remove the row, or add the times of blocks (--blocks FILE)"
 _EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; add it or remove the row"
 
@@ -166,16 +151,27 @@ def counts(raw: RawTable, name: str) -> pa.Array:
     return _mapped(raw, name, _int64, pa.int64(), quick=_small_numbers)
 
 
-def choices(raw: RawTable, name: str, known: dict[str, str]) -> pa.Array:
-    """Return the column ``name`` with each text replaced by its value in ``known``. Case and hyphens are ignored."""
+def choices(raw: RawTable, name: str, known: dict[str, str], *, blank: str | None = None) -> pa.Array:
+    """Return the column ``name`` with each text replaced by its value in ``known``. Case and hyphens are ignored.
 
-    def chosen(value: object) -> str:
-        found = known.get(str(value).strip().lower().replace("-", ""))
-        if found is None:
+    ``blank`` is the value of rows without a text; None adds these rows to the problems.
+    """
+
+    def choice(value: object) -> str:
+        result = known.get(str(value).strip().lower().replace("-", ""))
+        if result is None:
             raise ValueError(f"{shown(value)} is not one of {', '.join(sorted(set(known.values())))}; correct it")
-        return found
+        return result
 
-    return _mapped(raw, name, chosen, pa.string())
+    chosen = _mapped(raw, name, choice, pa.string(), optional=blank is not None)
+    if blank is None:
+        return chosen
+    return pc.if_else(pc.and_(pc.is_null(chosen), pc.invert(_has_problem(raw, name))), blank, chosen)
+
+
+def _has_problem(raw: RawTable, name: str) -> pa.Array:
+    reasons = raw.problems.reasons.get(name)
+    return pa.repeat(False, raw.table.num_rows) if reasons is None else pc.is_valid(reasons)
 
 
 def texts(raw: RawTable, name: str) -> pa.Array:
@@ -193,11 +189,14 @@ def times(raw: RawTable, name: str) -> pa.Array:
     column = raw.table.column(name)
     if pa.types.is_timestamp(column.type):
         # to seconds first: Python's datetime can't hold the nanoseconds of a Parquet timestamp
-        seconds = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
-        raw = raw.over(pa.table({name: seconds}))
+        instants = column.cast(pa.timestamp("s", column.type.tz), safe=False)
+        column = instants.cast(pa.int64())
+        if not column.null_count and _are_seconds(column):
+            return column.combine_chunks()
+        raw = raw.over(pa.table({name: instants.cast(pa.timestamp("s")).cast(pa.string())}))
     elif pa.types.is_int64(column.type) and not column.null_count and _are_seconds(column):
         return column.combine_chunks()
-    return _mapped(raw, name, _time, pa.int64(), missing=_NO_TIME, quick=_unix_seconds)
+    return _mapped(raw, name, parse_time, pa.int64(), missing=NO_TIME, quick=_unix_seconds)
 
 
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
@@ -237,8 +236,10 @@ def _small_numbers(texts: pa.Array) -> pa.Array:
 
 
 def _unix_seconds(texts: pa.Array) -> pa.Array:
-    """Return integers from texts whose digits are unix seconds from 2001 to 2286, null for other texts."""
-    return _where(pc.match_substring_regex(texts, "^[1-9][0-9]{9}$"), texts)
+    """Return integers from texts whose digits are unix seconds from 2009 to 2100, null for other texts."""
+    seconds = _where(pc.match_substring_regex(texts, "^[1-9][0-9]{9}$"), texts)
+    is_time = pc.and_(pc.greater_equal(seconds, FIRST_SECOND), pc.less(seconds, LAST_SECOND))
+    return pc.if_else(is_time, seconds, pa.scalar(None, pa.int64()))
 
 
 def _where(plain: pa.Array, texts: pa.Array) -> pa.Array:
@@ -247,7 +248,7 @@ def _where(plain: pa.Array, texts: pa.Array) -> pa.Array:
 
 def _are_seconds(column: pa.ChunkedArray) -> bool:
     limits = pc.min_max(column).as_py()
-    return limits["min"] is not None and limits["min"] >= _YEAR_2001 and limits["max"] <= _YEAR_9999
+    return limits["min"] is not None and limits["min"] >= FIRST_SECOND and limits["max"] < LAST_SECOND
 
 
 def _int64(value: object) -> int:
@@ -255,34 +256,6 @@ def _int64(value: object) -> int:
     if number > _MAX_INT64:
         raise ValueError(f"{shown(value)} does not fit into 64 bits; check that this is the right column")
     return number
-
-
-def _time(value: object) -> int:
-    is_number = isinstance(value, int | float | Decimal) or bool(
-        _DECIMAL.fullmatch(str(value).strip()) or _HEX.fullmatch(str(value).strip())
-    )
-    seconds = _unix(value) if is_number else _iso(str(value))
-    if seconds <= 0:
-        raise ValueError(f"{shown(value)} is not a time: {_NO_TIME}")
-    return seconds
-
-
-def _unix(value: object) -> int:
-    number = _int64(value)
-    if _COMPACT_DATE.fullmatch(str(number)):
-        raise ValueError(f"{shown(value)} can mean a date or unix seconds; write ISO text, for example 2026-11-20")
-    for units in _PER_SECOND:
-        if (number >= _YEAR_2001 * units or units == 1) and number <= _YEAR_9999 * units:
-            return number // units
-    raise ValueError(f"{shown(value)} is not a time between 1970 and 9999; write unix seconds, or ISO text")
-
-
-def _iso(text: str) -> int:
-    try:
-        instant = datetime.fromisoformat(_ISO_SPACE.sub("", text.strip()))
-    except ValueError:
-        raise ValueError(f"{shown(text)} is not a time; write unix seconds or 2026-11-20 12:00:00 (UTC)") from None
-    return to_unix(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
 
 def _chain(value: object, name: str, chain: str | None) -> str:

@@ -35,7 +35,7 @@ _DECODED: Final = ("token_standard", "from_address", "to_address", "value", "tok
 def decoded_logs(raw: RawTable) -> RawTable:
     """Return the transfers among the logs as rows of our own layout. A ``TransferBatch`` has a row for each of its
     items."""
-    topics, data = _topics(raw), _hexadecimal(raw, "data")
+    topics, data = _indexed(_topics(raw), _hexadecimal(raw, "data"))
     is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
     kinds = _kinds(topics, data)
     if "removed" in raw.columns:
@@ -53,6 +53,19 @@ def decoded_logs(raw: RawTable) -> RawTable:
         table = table.append_column(name, decoded[name])
     passed_over = raw.table.num_rows - len(rows.unique())
     return RawTable(raw.path, table, numbers=rows, passed_over=passed_over)
+
+
+def _indexed(topics: list[pa.Array], data: pa.Array) -> tuple[list[pa.Array], pa.Array]:
+    """Return topics and data as if every ``Transfer`` had its addresses in topics.
+
+    Early tokens, for example CryptoKitties, declare no field as indexed. Their addresses are the first two words of
+    the data. An event with one address in a topic is not changed: it does not show which of the two it is.
+    """
+    bare = pc.and_(_is(topics[0], TRANSFER), pc.match_substring_regex(data, "^(?:0{24}[0-9a-f]{40}){2}[0-9a-f]{64}$"))
+    bare = pc.and_(bare, pc.and_(*(pc.is_null(topic) for topic in topics[1:3])))
+    words = [pc.utf8_slice_codeunits(data, 64 * word, 64 * (word + 1)) for word in range(3)]
+    ends = [pc.if_else(bare, word, topic) for word, topic in zip(words, topics[1:3], strict=False)]
+    return [topics[0], *ends, topics[3]], pc.if_else(bare, words[2], data)
 
 
 def _kinds(topics: list[pa.Array], data: pa.Array) -> pa.Array:

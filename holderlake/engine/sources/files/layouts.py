@@ -20,7 +20,6 @@ from holderlake.engine.sources.files.building import (
     block_times,
     evm_table,
     optional_ids,
-    places_in_block,
     transfers_table,
 )
 from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
@@ -29,7 +28,14 @@ from holderlake.engine.sources.rows.raw import RawTable
 DECIMALS: Final = "decimals"
 """Name of the column with the token's decimals, which a column map may set. With it, the file's amounts are in token
 units."""
-_STANDARDS: Final = {"erc20": "erc20", "erc721": "erc721", "erc1155": "erc1155", "native": "native"}
+STANDARDS: Final = {
+    **{name: name for name in ("erc20", "erc721", "erc1155", "native")},
+    **dict.fromkeys(("bep20", "trc20", "token", "fungible"), "erc20"),
+    **dict.fromkeys(("bep721", "trc721", "nft"), "erc721"),
+    **dict.fromkeys(("bep1155", "trc1155"), "erc1155"),
+    "coin": "native",
+}
+"""Our token standards by the names in exports, in lower case and without hyphens."""
 _COMMON: Final = frozenset({"from_address", "to_address", "block_number", "log_index"})
 _EVM: Final = _COMMON | {"transaction_hash"}
 _NATIVE: Final = frozenset({"block_number", "from_address", "to_address"})
@@ -69,26 +75,28 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
     given: dict[str, pa.Array] = {
         name: columns.texts(raw, name) for name in ("time_kind", "log_index_kind", "source") if name in names
     }
-    if "log_index" not in names:
-        # rejected rows count too, so that the rows of a corrected file have the same positions
-        given["log_index"] = places_in_block(columns.counts(raw, "block_number"))
-        given["log_index_kind"] = pa.repeat("synthetic", rows)
-    if "token_standard" in names:
-        given["token_standard"] = columns.choices(raw, "token_standard", _STANDARDS)
     if "tx_hash" in names:
         given["tx_hash"] = columns.hashes(raw, "tx_hash", chains, optional=True)
+    token = columns.addresses(raw, "token_address", chains, token=True)
+    token_id = optional_ids(raw)
+    if "token_standard" in names:
+        given["token_standard"] = columns.choices(raw, "token_standard", STANDARDS, blank="erc20")
+        # exports have an id, mostly 0 or 1, for fungible tokens too, which has no meaning
+        has_id = pc.is_in(given["token_standard"], pa.array(["erc721", "erc1155"]))
+        token_id = pc.if_else(has_id, token_id, pa.scalar(None, pa.string()))
+    standard = given.get("token_standard", pa.repeat("erc20", rows))
+    given["token_standard"] = pc.if_else(pc.fill_null(pc.equal(token, NATIVE), False), "native", standard)
     in_units = DECIMALS in names
-    absent = {"token_standard": pa.repeat("erc20", rows), "tx_hash": pa.nulls(rows, pa.string())}
     return transfers_table(
         raw,
         chain=chains,
-        token_address=columns.addresses(raw, "token_address", chains, token=True),
+        token_address=token,
         from_address=columns.addresses(raw, "from_address", chains),
         to_address=columns.addresses(raw, "to_address", chains),
         value=columns.scaled_amounts(raw, "value", DECIMALS) if in_units else columns.amounts(raw, "value"),
-        token_id=optional_ids(raw),
+        token_id=token_id,
         block_time=block_times(raw),
-        **(absent | given),
+        **({"tx_hash": pa.nulls(rows, pa.string())} | given),
     )
 
 
@@ -98,7 +106,7 @@ def _read_etl(raw: RawTable, chain: str | None) -> pa.Table:
 
 
 def _read_etl_typed(raw: RawTable, chain: str | None) -> pa.Table:
-    standard = columns.choices(raw, "token_type", _STANDARDS)
+    standard = columns.choices(raw, "token_type", STANDARDS)
     # exports have token_id 1 for fungible tokens, which has no meaning
     has_id = pc.is_in(standard, pa.array(["erc721", "erc1155"]))
     token_id = pc.if_else(has_id, optional_ids(raw), pa.scalar(None, pa.string()))

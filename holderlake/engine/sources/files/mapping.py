@@ -119,23 +119,57 @@ def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
     found = {name: raw.table.column(name) for name in raw.columns if name not in taken}
     found |= {own: raw.table.column(theirs) for own, theirs in chosen.columns.items()}
     found |= {own: pa.repeat(value, raw.table.num_rows) for own, value in chosen.constants.items()}
+    if "block_time" in chosen.columns and chosen.columns.get("block_number") == chosen.columns["block_time"]:
+        found["block_number"] = _numbers_of_times(raw, chosen.columns["block_time"])
     return raw.over(pa.table(found))
 
 
-def is_complete(names: Sequence[str], chosen: ColumnMap) -> bool:
-    """Return whether the columns ``names`` and the map ``chosen`` together have all columns that transfers need."""
-    return {*_NEEDED} <= {*names, *chosen.columns, *chosen.constants}
+def _numbers_of_times(raw: RawTable, name: str) -> pa.Array | pa.ChunkedArray:
+    """Return a column of times as block numbers: numbers stay, and times in text become unix seconds."""
+    column = raw.table.column(name)
+    if pa.types.is_integer(column.type):
+        return column
+    is_text = pa.types.is_string(column.type)
+    if is_text and pc.all(pc.match_substring_regex(pc.fill_null(column, "0"), r"^\s*[0-9]*\s*$")).as_py():
+        return column
+    return columns.times(RawTable(raw.path, raw.table), name)  # the column block_time has the problems
 
 
-def check_complete(raw: RawTable) -> None:
-    """Raise ``BadSource`` if a column that transfers need is missing."""
-    missing = [name for name in _NEEDED if name not in raw.columns]
-    if missing:
-        name = missing[0]
-        raise raw.bad(
-            f"{name} is missing; map a column to it (--map {name}=COLUMN) or set it (--set {name}=VALUE). "
-            f"The file has {', '.join(raw.columns)}"
-        )
+def missing_columns(names: Iterable[str], chosen: ColumnMap) -> list[str]:
+    """Return the columns that transfers need, and that neither ``names`` nor the map ``chosen`` has.
+
+    Event logs need other columns; the result is empty if all of these are there.
+    """
+    present = {*names, *chosen.columns, *chosen.constants}
+    if {*_OF_LOGS, "block_number", "log_index", "tx_hash"} <= present:
+        return []
+    is_item = chosen.constants.get("token_standard") == "erc721"
+    return [name for name in _NEEDED if name not in present and not (is_item and name == "value")]
+
+
+def missing_text(names: Sequence[str], missing: Sequence[str]) -> str:
+    """Return the sentence that names all missing columns, the options that give them, and the file's columns."""
+    options = " ".join(f"--map {name}=COLUMN" for name in missing)
+    are = "is" if len(missing) == 1 else "are"
+    return (
+        f"{', '.join(missing)} {are} missing; map a column to each ({options}), or set a value for all rows (--set "
+        f"{missing[0]}=VALUE). The file has {', '.join(names)}"
+    )
+
+
+def with_item_values(raw: RawTable) -> RawTable:
+    """Return the file with the value 1 in the rows of ERC-721 tokens that have no value. An item is always one."""
+    if "token_standard" not in raw.columns:
+        return raw
+    kinds = pc.replace_substring(pc.utf8_lower(raw.table["token_standard"].cast(pa.string())), "-", "")
+    is_item = pc.fill_null(pc.is_in(kinds, pa.array(["erc721", "bep721", "trc721"])), False)
+    if "value" not in raw.columns:
+        return raw.over(raw.table.append_column("value", pc.if_else(is_item, "1", pa.scalar(None, pa.string()))))
+    place, values = raw.columns.index("value"), raw.table["value"]
+    if not pa.types.is_string(values.type) or not pc.any(is_item).as_py():
+        return raw
+    is_blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), True)
+    return raw.over(raw.table.set_column(place, "value", pc.if_else(pc.and_(is_item, is_blank), "1", values)))
 
 
 def suggestion(names: Sequence[str]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holderlake.contract.chains.addresses import shown
 from holderlake.engine.sources.rows.raw import RawTable
@@ -70,3 +72,22 @@ def _reason(text: str, thousands: str, marks: set[str]) -> str:
         f"{shown(text)} has irregular groups of digits for the separator {thousands!r}; write --thousands {other} if "
         f"{thousands} is the decimal mark"
     )
+
+
+def note_ambiguous(raw: RawTable, names: Collection[str]) -> None:
+    """Add a problem for each number such as 1.000 in a column that also has numbers with commas.
+
+    There, a point probably separates thousands, so that 1.000 is not 1.
+    """
+    for name in set(names) & set(raw.columns):
+        column = raw.table.column(name).combine_chunks()
+        if not pa.types.is_string(column.type) or not pc.any(pc.match_substring(column, ",")).as_py():
+            continue
+        is_ambiguous = pc.match_substring_regex(column, r"^[\s\"']*[+-]?[0-9]{1,3}(?:\.[0-9]{3})+[\s\"']*$")
+        if pc.any(is_ambiguous).as_py():
+            reason = (
+                "can have a separator of thousands or a decimal point, because other numbers have commas; "
+                "name the separator of thousands (--thousands . or --thousands ,)"
+            )
+            texts = pc.binary_join_element_wise(column, reason, " ")
+            raw.problems.add(name, pc.if_else(is_ambiguous, texts, pa.scalar(None, pa.string())))

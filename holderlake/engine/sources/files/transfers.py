@@ -13,19 +13,21 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files.layouts import LAYOUTS, Layout, read_holderlake
 from holderlake.engine.sources.files.mapping import (
     ColumnMap,
-    check_complete,
-    is_complete,
     mapped,
+    missing_columns,
+    missing_text,
     suggestion,
+    with_item_values,
     with_times,
 )
-from holderlake.engine.sources.files.presets import PRESETS, missing_options, preset_for
+from holderlake.engine.sources.files.presets import PRESETS, Preset, folded_name, missing_options, preset_for, spellings
+from holderlake.engine.sources.files.separators import note_ambiguous, without_separators
 from holderlake.engine.sources.rows.problems import Rejected
 from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw
 from holderlake.engine.sources.rows.rejected import rejected_rows
@@ -42,7 +44,7 @@ class FileOptions:
     - ``chain`` is the chain of a file without a chain column.
     - ``block_times`` (unix seconds by block) replace the times in the file.
     - ``rows_at`` is the dotted path to the rows in a JSON file.
-    - ``thousands`` is the character that separates thousands in numbers.
+    - ``thousands`` is the character that separates thousands in numbers. With a point, the comma is the decimal mark.
     - ``empty_is_zero``: an empty sender means a mint, an empty receiver a burn.
     """
 
@@ -113,16 +115,12 @@ def detect_format(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Found:
-    """A recognised file, with its layout or its column map.
-
-    ``only`` selects the rows that are transfers: it has the allowed values of some columns, by column.
-    """
+    """A recognised file, with its layout, or with its column map and the preset that gave the map."""
 
     format: str
     layout: Layout | None = None
     column_map: ColumnMap = field(default_factory=ColumnMap)
-    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    is_evm: bool = False
+    preset: Preset | None = None
 
 
 _MAPPED: Final = Layout("holderlake", "holderlake", frozenset(), read_holderlake)
@@ -134,11 +132,27 @@ def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
     found = _layout_of(raw, options)
     if found.layout is not None:
         return replace(raw, is_evm=found.layout.is_evm), found.layout
-    raw = replace(mapped(_only(raw, found.only), found.column_map), is_evm=found.is_evm)
+    preset = found.preset
+    if preset is not None:
+        raw = replace(_only(raw, preset.only), is_evm=preset.is_evm)
+    raw = mapped(raw, found.column_map)
     if _LOGS.fits(raw.columns):
-        return raw, _LOGS
-    check_complete(raw)
+        return replace(raw, is_evm=True), _LOGS
+    raw = with_item_values(raw)
+    if preset is not None and preset.native:
+        raw = _with_coin(raw, preset.native)
+    missing = missing_columns(raw.columns, ColumnMap())
+    if missing:
+        raise raw.bad(missing_text(raw.columns, missing))
     return raw, _MAPPED
+
+
+def _with_coin(raw: RawTable, values: Sequence[str]) -> RawTable:
+    """Return the file with ``native`` in the rows whose token is one of ``values``."""
+    tokens = raw.table["token_address"].cast(pa.string())
+    is_coin = pc.is_in(pc.fill_null(tokens, ""), pa.array(values))
+    place = raw.columns.index("token_address")
+    return raw.over(raw.table.set_column(place, "token_address", pc.if_else(is_coin, NATIVE, tokens)))
 
 
 def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
@@ -150,10 +164,12 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
         for layout in LAYOUTS:
             if format in (None, layout.format) and layout.fits(names):
                 return _Found(layout.format, layout)
+    if chosen and not missing_columns((), chosen):  # a complete map needs no preset
+        return _Found(_MAPPED.format, None, chosen)
     preset = preset_for(names, chosen, format)
     if preset is not None:
-        return _Found(preset[0].format, None, preset[1], preset[0].only, preset[0].is_evm)
-    if chosen and (is_complete(names, chosen) or not missing_options(names, chosen, format)):
+        return _Found(preset[0].format, None, preset[1], preset[0])
+    if chosen and (not missing_columns(names, chosen) or not missing_options(names, chosen, format)):
         return _Found(_MAPPED.format, None, chosen)
     raise _unknown(raw, options)
 
@@ -163,11 +179,11 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
 
     Upper and lower case are equal. A column of ``only`` that the file lacks allows all rows.
     """
-    spelt = {name.lower(): name for name in raw.columns}
+    spelt = spellings(raw.columns)
     kept = pa.repeat(True, raw.table.num_rows)
     for name, values in only.items():
-        if name.lower() in spelt:
-            texts = pc.utf8_lower(raw.table.column(spelt[name.lower()]).cast(pa.string()))
+        if folded_name(name) in spelt:
+            texts = pc.utf8_lower(raw.table.column(spelt[folded_name(name)]).cast(pa.string()))
             kept = pc.and_(kept, pc.is_in(texts, pa.array(values)).combine_chunks())
     numbers = pc.indices_nonzero(kept)
     if len(numbers) == raw.table.num_rows:
@@ -178,20 +194,25 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
 def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
     """Apply the options ``thousands`` and ``empty_is_zero`` to a file with our column names.
 
-    ``thousands`` removes separators from numbers. ``empty_is_zero`` replaces missing addresses with the zero address.
+    ``empty_is_zero`` replaces missing addresses with the zero address.
     """
+    if options.thousands is None:
+        note_ambiguous(raw, _NUMBERS)
+    for name in sorted(_NUMBERS & set(raw.columns)) if options.thousands else ():
+        raw = without_separators(raw, name, options.thousands)
+    if not options.empty_is_zero:
+        return raw
     table = raw.table
-    for name in table.column_names:
-        column, place = table.column(name), table.column_names.index(name)
-        if not pa.types.is_string(column.type):
-            continue
-        if options.thousands and name in {"value", "amount", "token_id", "block_number", "log_index"}:
-            table = table.set_column(place, name, pc.replace_substring(column, options.thousands, ""))
-        if options.empty_is_zero and name in {"from_address", "to_address"}:
+    for name in {"from_address", "to_address"} & set(raw.columns):
+        column = table.column(name)
+        if pa.types.is_string(column.type):
             is_empty = pc.match_substring_regex(pc.utf8_trim_whitespace(column), r"(?i)^(|null|none|nan|\\n)$")
             filled = pc.if_else(pc.fill_null(is_empty, True), ZERO_ADDRESS, column)
-            table = table.set_column(place, name, filled)
+            table = table.set_column(table.column_names.index(name), name, filled)
     return raw.over(table)
+
+
+_NUMBERS: Final = frozenset({"value", "amount", "token_id", "block_number", "log_index"})
 
 
 def _unknown(raw: RawTable, options: FileOptions) -> BadSource:

@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 
 import pyarrow as pa
 
+from holderlake.contract.text import printable
 from holderlake.engine.sources.rows.problems import bad_source
 
 _ENVELOPES: Final = frozenset(
@@ -42,7 +43,21 @@ def read_json(path: Path, stream: TextIO, rows_at: str | None = None) -> pa.Tabl
         for values in columns.values():
             if len(values) == count:
                 values.append(None)
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    return pa.table({name: _array(path, name, values) for name, values in columns.items()})
+
+
+def _array(path: Path, name: str, values: list[str | None]) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        row = next(number for number, text in enumerate(values, start=1) if text and not _is_text(text))
+        raise bad_source(
+            path, "half of a surrogate pair, which is no character; correct the text", column=printable(name), row=row
+        ) from None
+
+
+def _is_text(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str, str | None]]:
@@ -58,6 +73,8 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
     lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
     line, first = next(lines, (1, ""))
     document = _loaded(first)
+    if isinstance(document, _Repeated):
+        raise bad_source(path, f"{document}; remove the repetition", line=line)
     if document is _BROKEN:
         rest = first + stream.read()
         yield None, _whole(path, line, rest), True
@@ -74,6 +91,8 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
 
 def _line(path: Path, line: int, text: str) -> Any:
     document = _loaded(text)
+    if isinstance(document, _Repeated):
+        raise bad_source(path, f"{document}; remove the repetition", line=line)
     if document is _BROKEN:
         raise bad_source(path, "not a complete JSON object; write one object on each line", line=line)
     return document
@@ -81,9 +100,11 @@ def _line(path: Path, line: int, text: str) -> Any:
 
 def _whole(path: Path, line: int, text: str) -> Any:
     try:
-        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+        return _parsed(text)
     except RecursionError:
         raise bad_source(path, "the JSON is nested too deeply; write rows of plain values") from None
+    except _Repeated as error:
+        raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError as error:
         if "\n{" in text.strip():
             raise bad_source(path, "not a complete JSON object; write one object on each line", line=line) from None
@@ -92,9 +113,26 @@ def _whole(path: Path, line: int, text: str) -> Any:
 
 def _loaded(text: str) -> Any:
     try:
-        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
-    except (ValueError, RecursionError):
-        return _BROKEN
+        return _parsed(text)
+    except (ValueError, RecursionError) as error:
+        return error if isinstance(error, _Repeated) else _BROKEN
+
+
+class _Repeated(ValueError):
+    """A key is repeated in a JSON object, so its value is not clear."""
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise _Repeated(f"the key {repeated!r} is repeated in a JSON object")
+    return result
 
 
 def _records(

@@ -1,0 +1,91 @@
+"""Any order, split and overlap of one history's files gives the same store."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holderlake.engine.sources.files.mapping import ColumnMap
+from holderlake.engine.sources.files.transfers import FileOptions, read_file
+from holderlake.engine.store.store import Store
+
+ADDRESSES = ["0x" + f"{number:040x}" for number in range(4)]
+TOKEN = "0x" + "5e" * 20
+NAMES = ("from_address", "to_address", "value", "block_number", "block_time", "tx_hash")
+MAP = ColumnMap({name: name for name in NAMES}, {"token_address": TOKEN})
+
+Row = dict[str, Any]
+
+
+def rows_of(draws: list[tuple[int, int, int, int]], has_index: bool) -> list[Row]:
+    """Return a history from tuples of transaction, sender, receiver and value; a block has three transactions."""
+    return [
+        {
+            "block_number": 100 + transaction // 3,
+            "block_time": 1_700_000_000 + 12 * (transaction // 3),
+            "tx_hash": f"0x{transaction:064x}",
+            "from_address": ADDRESSES[sender],
+            "to_address": ADDRESSES[receiver],
+            "value": value,
+            **({"log_index": place} if has_index else {}),
+        }
+        for place, (transaction, sender, receiver, value) in enumerate(sorted(draws))
+    ]
+
+
+def stored(folder: Path, files: list[list[Row]]) -> list[tuple[Any, ...]]:
+    """Import files in this order into a new store; return all its rows without their source."""
+    folder.mkdir()
+    with Store(folder / "store") as store:
+        for number, rows in enumerate(files):
+            text = io.StringIO()
+            writer = csv.DictWriter(text, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+            path = folder / f"{number}.csv"
+            path.write_text(text.getvalue())
+            store.add_transfers(read_file(path, FileOptions(chain="eth", column_map=MAP)).transfers, path.name)
+        table = store.query("SELECT * EXCLUDE (source) FROM read_parquet($files) ORDER BY ALL")
+    return list(zip(*table.to_pydict().values(), strict=True))
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    draws=st.lists(
+        st.tuples(st.integers(0, 7), st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)),
+        min_size=1,
+        max_size=14,
+        unique=True,
+    ),
+    data=st.data(),
+)
+def test_any_order_split_and_overlap_gives_the_same_store(
+    has_index: bool,
+    draws: list[tuple[int, int, int, int]],
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    rows = rows_of(draws, has_index)
+    ends = data.draw(st.lists(st.integers(1, len(rows)), max_size=3).map(lambda some: sorted({*some, len(rows)})))
+    overlap = data.draw(st.integers(0, 5))
+    starts = [0, *ends[:-1]]
+    files = [rows[max(start - overlap, 0) : end] for start, end in zip(starts, ends, strict=True)]
+    files = [data.draw(st.permutations(file)) for file in files]
+    folder = tmp_path_factory.mktemp("stores")
+    whole = stored(folder / "whole", [rows])
+    assert Counter(row[5] for row in whole) == Counter(str(row["value"]) for row in rows)
+    assert stored(folder / "pieces", data.draw(st.permutations(files))) == whole
+
+
+def test_equal_transfers_of_one_transaction_all_count(tmp_path: Path) -> None:
+    rows = rows_of([(0, 1, 2, 5)] * 3, has_index=False)
+    assert len(stored(tmp_path / "once", [rows])) == 3
+    assert len(stored(tmp_path / "twice", [rows, rows[:2]])) == 3
