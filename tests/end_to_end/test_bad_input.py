@@ -70,9 +70,11 @@ def _workspace(make_workspace: MakeWorkspace, *tokens: str) -> Any:
     return make_workspace(watchlist={"eth": list(tokens)}, provider=settings)
 
 
+CHARGED = {"X-Credits-Cost": "15.00"}
+"""Without a charge, a web page or cut JSON is no answer, and is requested again."""
 MALFORMED: dict[str, Step] = {
-    "an HTML page": answer(b"<html><body>Maintenance</body></html>", headers={"Content-Type": "text/html"}),
-    "truncated JSON": answer(json.dumps([HOLDER]).encode()[:-20]),
+    "an HTML page": answer(b"<html><body>Maintenance</body></html>", headers={"Content-Type": "text/html"} | CHARGED),
+    "truncated JSON": answer(json.dumps([HOLDER]).encode()[:-20], headers=CHARGED),
     "an object for a list": answer({}),
 }
 ODD: dict[str, tuple[Step, int, list[tuple[str, str]]]] = {
@@ -167,7 +169,7 @@ def test_chains_are_listed_without_the_one_that_cannot_be_read(make_workspace: M
 
 def test_reason_and_hash_of_a_failure_name_the_same_answer(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, GOOD)
-    _fill(workspace, HOLDERS, Misbehaving([answer(b"<html>")]))
+    _fill(workspace, HOLDERS, Misbehaving([answer(b"<html>", headers=CHARGED)]))
     (failure,) = workspace.lake.read("failures", "eth", MAY).to_pylist()
     assert re.findall("[0-9a-f]{64}", failure["reason"]) == [failure["answer_hash"]]
 

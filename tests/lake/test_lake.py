@@ -307,14 +307,14 @@ def test_a_lake_of_older_sample_data_cannot_be_written(lake: Lake) -> None:
         lake.check_provider("sample world ba9876543210")
 
 
-@pytest.mark.parametrize("chain", ["", "../eth", "a/b", "a b", "é", "eth\n"])
+@pytest.mark.parametrize("chain", ["", "..", "../eth", "a/b", "a b", "é", "eth\n"])
 def test_a_chain_id_that_is_unsafe_in_a_path_is_refused(lake: Lake, chain: str) -> None:
     with pytest.raises(LakeError, match="is not a chain id"):
         lake.write("holders", chain, DAY, {}, provider="tests", by="token", requested=(), covered={})
     assert not lake.root.exists()
 
 
-@pytest.mark.parametrize("chain", ["eth", "chain-of_tomorrow.2", "..", "146"])
+@pytest.mark.parametrize("chain", ["eth", "chain-of_tomorrow.2", "146"])
 def test_an_unknown_chain_has_its_own_folder(lake: Lake, chain: str) -> None:
     write_holders(lake, chain, DAY, {"0xa": {"0x1": 1}})
     assert lake.read("holders", chain, DAY).num_rows == 1

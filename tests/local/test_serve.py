@@ -103,7 +103,7 @@ def test_several_processes_share_call_counts(options: dict[str, Any], shared: bo
     [
         ('trusted_proxies = ["10.0.0.1/8"]', "service.trusted_proxies.0: 10.0.0.1/8 has host bits set"),
         ('metrics_from = ["office"]', "service.metrics_from.0: 'office' does not appear to be an IPv4 or IPv6 network"),
-        ('public_url = "api.example.org"', "service.public_url: String should match pattern"),
+        ('public_url = "api.example.org"', "service.public_url: the value has another form than expected"),
         ("processes = 0", "service.processes: Input should be greater than or equal to 1"),
         ('log = "xml"', "service.log: Input should be 'json', 'text' or 'off'"),
         ('lifetimes = {older = "soon"}', "service.lifetimes: invalid duration 'soon': use for example 30s, 5m"),

@@ -242,7 +242,7 @@ def test_each_call_of_unknown_outcome_counts_towards_the_ceiling(tmp_path: Path)
 @pytest.mark.parametrize(
     ("trouble", "problem"),
     [
-        (reset(), "closed"),
+        (reset(), "reset"),
         (half(token_map()), "closed"),
         (silence(), "timeout"),
         (error(504), "gateway"),

@@ -14,7 +14,7 @@ import holderlake.service
 from holderlake.service.billing.keys import KeyStore
 from tests.service.conftest import World
 
-MAX_MODULES = 12
+MAX_MODULES = 13
 SERVICE = str(Path(holderlake.service.__file__).parent)
 
 
@@ -36,7 +36,7 @@ def _modules_on_event_loop() -> Iterator[set[str]]:
 
 
 @pytest.mark.parametrize("query", ["", "refresh=true"], ids=["cached", "computed"])
-def test_map_request_passes_at_most_twelve_modules(start, world: World, tmp_path: Path, query: str) -> None:
+def test_map_request_passes_at_most_thirteen_modules(start, world: World, tmp_path: Path, query: str) -> None:
     with KeyStore(tmp_path / "keys.sqlite") as keys, _modules_on_event_loop() as modules:
         caller = start(keys).caller()
         path = f"/v0/tokens/map/eth/{world.token}"

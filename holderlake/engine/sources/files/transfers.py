@@ -196,10 +196,11 @@ def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
 
     ``empty_is_zero`` replaces missing addresses with the zero address.
     """
-    if options.thousands is None:
+    if options.thousands:
+        for name in sorted(_NUMBERS & set(raw.columns)):
+            raw = without_separators(raw, name, options.thousands)
+    else:
         note_ambiguous(raw, _NUMBERS)
-    for name in sorted(_NUMBERS & set(raw.columns)) if options.thousands else ():
-        raw = without_separators(raw, name, options.thousands)
     if not options.empty_is_zero:
         return raw
     table = raw.table
