@@ -125,7 +125,6 @@ PAGES: Final = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_a_backfill_of_a_page_fetches_every_partition(
     page: str, environment: dict[str, str], dagster_home: Path, tmp_path: Path
