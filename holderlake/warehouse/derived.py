@@ -1,4 +1,4 @@
-"""Parquet files beside the warehouse's file, from which it has some of its tables and views.
+"""Parquet files next to the warehouse's file, from which it has some of its tables and views.
 
 Most can be made again: tokens and labels of the store, and comparisons. Others are links to files of the user's own
 store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.

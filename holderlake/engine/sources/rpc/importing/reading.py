@@ -109,7 +109,7 @@ class _HalvingReader(ABC):
     async def _fit(self, error: RpcError, first: int, last: int) -> None:
         """Reduce the number of blocks after an error about a range. Raises ``error`` if fewer blocks do not help.
 
-        Only an endpoint's words say that a range is too large, and nobody knows all words. So if they say something
+        Only an endpoint's words say that a range is too large, and no list has all words. So if they say something
         else, one block of the range is tried.
         """
         if first == last:
