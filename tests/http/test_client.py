@@ -127,7 +127,7 @@ def test_requests_that_were_never_sent_are_known(
 def test_requests_that_may_have_been_sent_are_known(
     step: Step, cause: Cause, status: int | None, transport: Transport
 ) -> None:
-    (outcome,), _ = conversation([step], 1, transport, timeout=2.0 if cause == "timeout" else PATIENCE)
+    (outcome,), _ = conversation([step], 1, transport, timeout=0.5 if cause == "timeout" else PATIENCE)
     assert isinstance(outcome, HttpError)
     assert outcome.cause == cause
     assert (outcome.response.status if outcome.response else None) == status
@@ -177,7 +177,7 @@ def test_neither_logs_nor_errors_show_secrets(caplog: pytest.LogCaptureFixture, 
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         caplog.set_level(logging.DEBUG, name)
-    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=5.0)
+    outcomes, _ = conversation([OK, reset(), silence(), half("body")], 4, transport, timeout=1.0)
     failures = [outcome for outcome in outcomes if isinstance(outcome, HttpError)]
     assert len(failures) == 3
     for failure in failures:

@@ -209,7 +209,7 @@ def both(one: Step, other: Step) -> Step:
         (error(504), errors.Unavailable, MAP_BASE, PATIENCE),
         (reset(), errors.Unreachable, MAP_BASE, PATIENCE),
         (half(token_map()), errors.Unreachable, MAP_BASE, PATIENCE),
-        (silence(), errors.Unreachable, MAP_BASE, 5.0),
+        (silence(), errors.Unreachable, MAP_BASE, 1.0),
     ],
     ids=["404", "400", "422", "500", "504", "reset", "half", "silence"],
 )
@@ -260,7 +260,7 @@ def test_a_call_that_may_have_been_charged_is_repeated_once(tmp_path: Path, trou
         assert stage.ledger.problems() == [Problem(problem, 2, 0, 2 * MAP_BASE)]
         assert stage.provider.counters.broken == 2
 
-    timeout = 1.0 if problem == "timeout" else PATIENCE
+    timeout = 0.5 if problem == "timeout" else PATIENCE
     play(tmp_path, [trouble], work, attempts=5, timeout=timeout, options=CallOptions(answer_bytes=100_000))
 
 
@@ -297,7 +297,7 @@ def test_five_broken_answers_in_a_row_stop_the_run(tmp_path: Path, trouble: Step
         assert "125.00 credits" in str(caught.value)
         assert stage.calls == 5
 
-    timeout = 1.0 if "timeout" in words else PATIENCE
+    timeout = 0.5 if "timeout" in words else PATIENCE
     play(tmp_path, [trouble], work, timeout=timeout, options=CallOptions(answer_bytes=100_000))
 
 
@@ -540,7 +540,7 @@ def test_identical_concurrent_fetches_fail_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("first_step", "calls", "reserved", "timeout"),
-    [(answer(token_map(), after=0.1), 1, 0, PATIENCE), (silence(), 2, MAP_BASE, 5.0)],
+    [(answer(token_map(), after=0.1), 1, 0, PATIENCE), (silence(), 2, MAP_BASE, 1.0)],
     ids=["answered", "unanswered"],
 )
 def test_after_a_cancelled_fetch_the_next_caller_gets_the_answer(

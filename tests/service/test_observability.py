@@ -400,7 +400,7 @@ def test_hanging_check_fails_and_is_not_restarted() -> None:
         release.wait(30)
 
     async def ask() -> None:
-        readiness = Readiness({"keys": hang, "store": lambda: None}, every=0, timeout=2.0)
+        readiness = Readiness({"keys": hang, "store": lambda: None}, every=0, timeout=0.5)
         assert await readiness.missing() == ["keys"]
         assert await readiness.missing() == ["keys"]
 

@@ -102,6 +102,8 @@ _PASSING: Final = re.compile(
     r"|connection|bad gateway|no (healthy )?(upstream|backend)",
     re.IGNORECASE,
 )
+_NOT_KEPT: Final = re.compile(r"\bpruned?\b|\bpruning\b|\barchiv(e|al)\b", re.IGNORECASE)
+"""Words of endpoints that do not keep old blocks. Smaller ranges do not help, another endpoint may."""
 _TOO_MANY: Final = 429
 
 
@@ -116,6 +118,8 @@ def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> Rpc
     if number == _TOO_MANY or (_RATE.search(words) and not is_size):
         return Unavailable(text)
     is_method_missing = number == _NO_METHOD or bool(_NO_METHOD_WORDS.search(words))
+    if _NOT_KEPT.search(words) and not is_size:
+        return Refused(text, number)
     is_limit = number in _LIMIT_CODES or bool(_ANY_LIMIT.search(words))
     if is_divisible and (is_size or (is_limit and not is_method_missing and not _PASSING.search(words))):
         return TooLarge(text)
