@@ -38,6 +38,7 @@ class LoopbackServer(ThreadingHTTPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an answer of two writes would wait for 40 ms
         self._connections.add(request)
         super().process_request(request, client_address)
 
