@@ -1,8 +1,9 @@
 """Asset: the chains that the provider supports. The schedule ``daily`` fetches all of them with one call a day."""
 
-from holderlake.dagster.assets import stream_asset
+from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
+from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.ingest.streams.chains import CHAINS
 
-chains = stream_asset(CHAINS, "From `GET /v0/chains`, one call a day.")
+chains = stream_asset(CHAINS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 chain_checks = stream_checks(CHAINS)

@@ -1,12 +1,9 @@
 """Assets: the five tables of each watched token's map, as of the instants of the schedule ``daily`` or a backfill."""
 
-from holderlake.dagster.assets import stream_asset
+from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
+from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.ingest.streams.maps import MAPS
 
-maps = stream_asset(
-    MAPS,
-    "From `GET /v0/tokens/map`: one call per token fills the five tables of maps.",
-    deps=["watchlist", "tokens"],  # their names are in the plots
-)
+maps = stream_asset(MAPS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 map_checks = stream_checks(MAPS)

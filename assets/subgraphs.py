@@ -1,11 +1,9 @@
 """Asset: transfers between the members of each address set, fetched at each run of the schedule ``daily``."""
 
-from holderlake.dagster.assets import stream_asset
+from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
+from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 
-subgraphs = stream_asset(
-    SUBGRAPHS,
-    "From `POST /v0/relationships/subgraph`, for each address set of the settings; large sets in covering blocks.",
-)
+subgraphs = stream_asset(SUBGRAPHS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 subgraph_checks = stream_checks(SUBGRAPHS)

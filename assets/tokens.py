@@ -1,10 +1,9 @@
 """Asset: metadata and statistics of the watched tokens, fetched at each run of the schedule ``daily``."""
 
-from holderlake.dagster.assets import stream_asset
+from holderlake.dagster.assets import ONE_RUN, POOL, stream_asset
 from holderlake.dagster.checks import stream_checks
+from holderlake.dagster.partitions import CHAIN_BY_DAY
 from holderlake.ingest.streams.tokens import TOKENS
 
-tokens = stream_asset(
-    TOKENS, "From `POST /v0/tokens/metadata`, all watched tokens of the chain in one call.", deps=["watchlist"]
-)
+tokens = stream_asset(TOKENS, partitions_def=CHAIN_BY_DAY, backfill_policy=ONE_RUN, pool=POOL)
 token_checks = stream_checks(TOKENS)

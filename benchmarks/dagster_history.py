@@ -22,11 +22,11 @@ from typing import Final
 
 from dagster import DagsterInstance, DagsterRunStatus
 
+from holderlake.dagster.launch import dagster_instance, prepare_dagster_home
 from holderlake.dagster.partitions import CHAIN, partition_key
 from holderlake.local.embedded import make_workspace, sample_period
 from holderlake.settings import Settings
 from pipelines.definitions import build_defs
-from pipelines.runs import dagster_instance, prepare_dagster_home
 
 LIMIT: Final = 3_000
 _CHAIN: Final = "solana"

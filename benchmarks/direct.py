@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from holderlake.dagster.backfill import groups_of_days
 from holderlake.ingest.run import ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult
 from holderlake.ingest.streams.holders import HOLDERS
@@ -31,7 +32,6 @@ from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.embedded import make_workspace, sample_period
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
-from pipelines.backfill import groups_of_days
 
 Found = dict[str, float]
 

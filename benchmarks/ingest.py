@@ -164,7 +164,7 @@ def ours_with_dagster(work: Work) -> dict[str, float]:
     """Use Holderlake as ``holderlake backfill`` does: a Dagster run with its events, checks and plots."""
     import logging
 
-    from pipelines.runs import dagster_instance, fill
+    from holderlake.dagster.launch import dagster_instance, fill
 
     logging.disable(logging.CRITICAL)
     workspace = _workspace(work)

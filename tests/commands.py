@@ -21,7 +21,7 @@ from tests.processes import ROOT, Ended
 
 def holderlake(*arguments: str, env: Mapping[str, str]) -> Ended:
     """Run the command to its end, with this environment; return its exit code and its output."""
-    from pipelines.cli.main import main
+    from holderlake.cli.main import main
 
     out, err = io.StringIO(), io.StringIO()
     command = ["holderlake", *arguments]

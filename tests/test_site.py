@@ -20,9 +20,9 @@ import duckdb
 import pytest
 import typer.main
 
+from holderlake.cli.main import app
 from holderlake.settings import Settings
 from holderlake.warehouse import schema
-from pipelines.cli.main import app
 from tests.browser import PHONE, expect, opened_browser
 from tests.servers import LoopbackServer
 

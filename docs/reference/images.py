@@ -72,7 +72,7 @@ def _explorer(home: Path, query: str) -> bytes:
 @contextmanager
 def _explore(home: Path) -> Iterator[str]:
     """Run ``holderlake explore`` on a home, and yield its address."""
-    command = [sys.executable, "-m", "pipelines.cli.main", "explore", "--port", "0"]
+    command = [sys.executable, "-m", "holderlake.cli.main", "explore", "--port", "0"]
     environment = os.environ | {"HOLDERLAKE_HOME": str(home)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - ours
         found = re.search(r"http://\S+", process.stderr.readline() if process.stderr else "")

@@ -20,12 +20,12 @@ from pydantic_core import PydanticUndefined
 
 from docs.reference.plots import plots
 from docs.reference.tables import ALL_TABLES, overview, table_page
+from holderlake.cli.exit_codes import EXIT_CODES
+from holderlake.cli.main import app
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
 from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse
-from pipelines.cli.exit_codes import EXIT_CODES
-from pipelines.cli.main import app
 
 FOLDER: Final = Path(__file__).parents[1]
 

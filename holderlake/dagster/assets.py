@@ -5,7 +5,7 @@ are logged as materialised, so that the next run fetches only the rest.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -44,6 +44,27 @@ from holderlake.workspace import Workspace
 OWNERS: Final = ["team:holderlake"]
 POOL: Final = "provider"
 """Name of Dagster's concurrency pool for all steps that fetch with the API key of the settings."""
+ONE_RUN: Final = BackfillPolicy.single_run()
+"""A range of partitions is one run, which fetches all of them."""
+ENDPOINTS: Final[Mapping[str, str]] = {
+    "chains": "From `GET /v0/chains`, one call a day.",
+    "tokens": "From `POST /v0/tokens/metadata`, all watched tokens of the chain in one call.",
+    "holders": "From `GET /v0/tokens/holders`, one call per token, as of the partition's instants; history mode for "
+    "past ones.",
+    "maps": "From `GET /v0/tokens/map`: one call per token fills the five tables of maps.",
+    "subgraphs": "From `POST /v0/relationships/subgraph`, for each address set of the settings; large sets in covering "
+    "blocks.",
+    "addresses": "From `POST /v0/addresses/metadata` (custom plans), for top holders and the address sets of the "
+    "settings.",
+}
+"""Description of the assets of each family of tables: the endpoint that they come from."""
+INPUTS: Final[Mapping[str, Sequence[str]]] = {
+    "tokens": ["watchlist"],
+    "holders": ["watchlist", "tokens"],  # names of tokens are in the plots
+    "maps": ["watchlist", "tokens"],
+    "addresses": ["holders"],
+}
+"""Assets that each family of tables is made from."""
 
 
 class IngestConfig(Config):
@@ -58,25 +79,29 @@ class IngestConfig(Config):
 
 def stream_asset(
     stream: Stream,
-    description: str = "",
-    deps: Sequence[str] = (),
     *,
+    description: str | None = None,
+    deps: Sequence[str] | None = None,
     key_prefix: Sequence[str] = (),
     partitions_def: MultiPartitionsDefinition = CHAIN_BY_DAY,
+    backfill_policy: BackfillPolicy = ONE_RUN,
     pool: str = POOL,
     resource: str = WORKSPACE,
 ) -> AssetsDefinition:
     """Return the assets of a stream's tables. They need a workspace as the resource ``resource``.
 
-    ``deps`` are the names of tables to fetch before, ``key_prefix`` is the first part of each asset key. ``pool`` is
-    Dagster's concurrency pool of the steps; with one pool for each API key, ``dagster.yaml`` can limit a key's steps.
+    ``deps`` are the names of tables to fetch before, by default those of ``INPUTS``; ``description`` is by default the
+    endpoint of the tables. ``key_prefix`` is the first part of each asset key. ``pool`` is Dagster's concurrency pool
+    of the steps; with one pool for each API key, ``dagster.yaml`` can limit a key's steps.
     """
+    text = ENDPOINTS[stream.name] if description is None else description
+    inputs = INPUTS.get(stream.name, ()) if deps is None else deps
 
     @multi_asset(
         name="__".join([*key_prefix, stream.name]),
-        specs=[_table_spec(stream, table, description, deps, key_prefix) for table in stream.tables],
+        specs=[_table_spec(stream, table, text, inputs, key_prefix) for table in stream.tables],
         partitions_def=partitions_def,
-        backfill_policy=BackfillPolicy.single_run(),
+        backfill_policy=backfill_policy,
         pool=pool,
         required_resource_keys={resource},
     )

@@ -5,12 +5,13 @@ A resource opens nothing and reads no key before a run or a tick of a sensor use
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from dagster import ConfigurableResource, InitResourceContext
+from dagster import ConfigurableResource, EnvVar, InitResourceContext
 from pydantic import Field, SecretStr
 
 from holderlake.dagster.processes import process_lock
@@ -22,6 +23,7 @@ from holderlake.workspace import Workspace, open_lake
 
 WORKSPACE: Final = "workspace"
 """Name of the resource that assets use by default."""
+_KEY_VARIABLE: Final = "HOLDERLAKE_API_KEY"
 
 
 class ProviderResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
@@ -35,12 +37,23 @@ class ProviderResource(ConfigurableResource):  # type: ignore[type-arg] # its va
         default=None, description="The API key, as a Dagster EnvVar; without it, the key of the settings is used"
     )
 
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the provider of the settings. The key is read from the environment, when a run starts."""
+        key = EnvVar(_KEY_VARIABLE) if os.environ.get(_KEY_VARIABLE) else None
+        return cls(url=settings.provider.url, local=settings.provider.local, api_key=key)
+
 
 class LakeResource(ConfigurableResource):  # type: ignore[type-arg] # its value is itself
     """The Parquet lake: one folder per table, with one file per chain and instant, in a folder or in a bucket."""
 
     path: str = Field(description="Folder of the lake")
     url: str | None = Field(default=None, description="Bucket of lake and archive, such as s3://bucket/lake, if any")
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the lake of the settings."""
+        return cls(path=str(settings.lake_folder), url=settings.lake.url)
 
     def open(self) -> Lake:
         """Return the lake; `open().read("holders", chain, as_of)` is an Arrow table."""
@@ -56,6 +69,11 @@ class WarehouseResource(ConfigurableResource):  # type: ignore[type-arg] # its v
     """The DuckDB warehouse: all tables of the lake, with views and macros."""
 
     path: str = Field(description="DuckDB file of the warehouse")
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the warehouse of the settings."""
+        return cls(path=str(settings.warehouse))
 
     def open(self) -> Warehouse:
         """Return the warehouse for queries; `open().query(sql)` is an Arrow table.
@@ -73,6 +91,11 @@ class EngineResource(ConfigurableResource):  # type: ignore[type-arg] # its valu
         default=True,
         description="Without a provider's URL: compute many maps and holders at a time with the engine, without calls",
     )
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the engine of the settings."""
+        return cls(store=str(settings.engine_store), direct=settings.provider.direct)
 
 
 class WorkspaceResource(ConfigurableResource[Workspace]):
@@ -127,3 +150,11 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
                 **key,
             }
         )
+
+
+def resources_of(
+    provider: ProviderResource, lake: LakeResource, warehouse: WarehouseResource, engine: EngineResource
+) -> dict[str, Any]:
+    """Return the resources of an application by name: these four, and the workspace that joins them."""
+    workspace = WorkspaceResource(provider=provider, lake=lake, warehouse=warehouse, engine=engine)
+    return {"provider": provider, "lake": lake, "warehouse": warehouse, "engine": engine, WORKSPACE: workspace}

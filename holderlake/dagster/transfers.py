@@ -46,7 +46,7 @@ def transfers_asset(
     spec = AssetSpec(key, group_name="transfers", owners=OWNERS, kinds={"api", "parquet"}, description=_DESCRIPTION)
 
     @multi_asset(
-        name="__".join([*key_prefix, "transfers"]),
+        name="__".join([*key_prefix, "import_transfers"]),  # another name than that of the job
         specs=[spec],
         partitions_def=partitions_def,
         backfill_policy=BackfillPolicy.single_run(),

@@ -22,7 +22,7 @@ from holderlake.warehouse.warehouse import Warehouse
 _HOST: Final = "127.0.0.1"
 _TOKEN: Final = "HOLDERLAKE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 _CHUNK: Final = 1 << 16
-_COMMAND: Final = (sys.executable, "-m", "pipelines.cli.main")
+_COMMAND: Final = (sys.executable, "-m", "holderlake.cli.main")
 
 
 def serve(warehouse: Warehouse, http: bool, port: int, allow_spending: bool, say: Callable[[str], None]) -> None:

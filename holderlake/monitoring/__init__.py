@@ -1,7 +1,7 @@
 """Metrics of a home for Prometheus, and log lines of runs as JSON.
 
 For the service see ``service/observability``. Metrics of Dagster's runs are in
-``pipelines/monitoring``.
+``holderlake/monitoring``.
 """
 
 from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile

@@ -19,12 +19,12 @@ from typer.testing import CliRunner
 from holderlake.alerts.delivery import deliver_alerts, evaluate_rules
 from holderlake.alerts.outbox import Outbox
 from holderlake.alerts.rules import BLOCK, HEAD, Alert
+from holderlake.cli.main import app
 from holderlake.contract.times import utc_now
+from holderlake.dagster.launch import ingest_day
 from holderlake.settings import Settings, SettingsError, load_settings
 from holderlake.workspace import Endpoint, Workspace
-from pipelines.cli.main import app
 from pipelines.definitions import build_defs
-from pipelines.runs import ingest_day
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, write_holders
 from tests.processes import DEVNULL, start

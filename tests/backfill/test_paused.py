@@ -12,17 +12,17 @@ import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason, build_sensor_context
 
 from holderlake.backfill.paused import Selection, park, parked_backfills
+from holderlake.cli.ingest.backfill import resume_paused, run_backfill
 from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import MapOptions, MapRequest
 from holderlake.contract.times import utc_now
+from holderlake.dagster.backfill import BACKFILL, groups_of_days
+from holderlake.dagster.launch import dagster_instance, fill
+from holderlake.dagster.sensors import paused_sensor
 from holderlake.errors import RunFailed
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey
 from holderlake.workspace import Workspace
-from pipelines.backfill import BACKFILL, groups_of_days
-from pipelines.cli.ingest.backfill import resume_paused, run_backfill
 from pipelines.definitions import build_defs
-from pipelines.runs import dagster_instance, fill
-from pipelines.sensors import paused_sensor
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.filling import MakeWorkspace

@@ -18,6 +18,7 @@ from holderlake.backfill.plan import Plan, make_plan
 from holderlake.backfill.report import sentences
 from holderlake.backfill.scope import streams_of
 from holderlake.backfill.suggestions import Advice
+from holderlake.cli.main import app
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES, build
 from holderlake.ingest.stream import missing, partition_of
@@ -30,7 +31,6 @@ from holderlake.settings import Settings
 from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
 from holderlake.settings.sections.schedule import Budget
 from holderlake.workspace import Workspace
-from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)

@@ -13,10 +13,10 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app, exit_code
 from holderlake.contract.times import utc_now
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
-from pipelines.cli.main import app, exit_code
 
 CASES: Final = Path(__file__).parent
 EXPECTED: Final = json.loads((CASES / "expected.json").read_text(encoding="utf-8"))

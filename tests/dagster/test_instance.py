@@ -10,7 +10,7 @@ import pytest
 from dagster import DagsterInstance
 
 from holderlake.dagster.event_log import FastEventLogStorage
-from pipelines.runs import dagster_instance, prepare_dagster_home
+from holderlake.dagster.launch import dagster_instance, prepare_dagster_home
 
 ROOT = Path(__file__).parents[2]
 FIRST = """\

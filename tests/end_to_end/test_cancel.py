@@ -23,9 +23,9 @@ from dagster import DagsterRunStatus
 from dagster_graphql import DagsterGraphQLClient
 
 from holderlake.archive.archive import AnswerArchive
+from holderlake.dagster.launch import dagster_instance
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.ledger import CreditLedger
-from pipelines.runs import dagster_instance
 from tests.end_to_end.slow_provider import SlowProvider, slow_provider
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +86,7 @@ def web_ui(folder: Path) -> Iterator[DagsterGraphQLClient]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "pipelines.cli.main", "ui", "--port", str(port)]
+    command = [sys.executable, "-m", "holderlake.cli.main", "ui", "--port", str(port)]
     with (
         (folder / "ui.log").open("w") as log,
         subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, preexec_fn=_interruptible) as process,  # noqa: PLW1509 - the test has no threads yet
@@ -120,7 +120,7 @@ def test_a_terminated_run_lands_calls_in_flight_and_is_cancelled(home: Path, pro
 
 
 def test_ctrl_c_lands_calls_in_flight_and_ends_the_command(home: Path, provider: SlowProvider) -> None:
-    command = [sys.executable, "-m", "pipelines.cli.main", "backfill", "--from", "2026-01-01", "--to", "2026-01-17"]
+    command = [sys.executable, "-m", "holderlake.cli.main", "backfill", "--from", "2026-01-01", "--to", "2026-01-17"]
     process = subprocess.Popen(
         [*command, "--every", "1h", "--table", "maps"],
         cwd=ROOT,

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 def test_command_stops_the_embedded_service_without_output(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
     ended = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli.main", "doctor"],
+        [sys.executable, "-m", "holderlake.cli.main", "doctor"],
         cwd=ROOT,
         env=environment | {"HOLDERLAKE_HOME": str(tmp_path)},
         capture_output=True,

@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from holderlake.cli.exit_codes import ExitCode
+from holderlake.cli.ingest.outcome import Outcome
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.dagster.runs import RunOptions, ingest_run
 from holderlake.errors import RunFailed, SomeFailed
@@ -32,8 +34,6 @@ from holderlake.provider.client import ProviderClient
 from holderlake.provider.errors import CreditsExhausted, ProviderError, TransientError
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
-from pipelines.cli.exit_codes import ExitCode
-from pipelines.cli.ingest.outcome import Outcome
 from tests.end_to_end.faulty_provider import (
     ATTEMPTS,
     BROKEN,

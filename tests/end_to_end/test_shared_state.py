@@ -14,6 +14,7 @@ from holderlake.alerts.notices import run_failed
 from holderlake.alerts.outbox import Outbox
 from holderlake.backfill.paused import Selection, park, parked_backfills, unpark
 from holderlake.contract.times import utc_now
+from holderlake.doctor.file_checks import check_files
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted
 from holderlake.provider.ledger.entries import Reservation, Reserve, Settle
 from holderlake.settings import Settings
@@ -21,7 +22,6 @@ from holderlake.settings.sections.schedule import Budget
 from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.owners import leased
 from holderlake.workspace import Endpoint, Workspace
-from pipelines.doctor.file_checks import check_files
 from tests.commands import holderlake
 from tests.processes import PIPE, start
 from tests.provider.conftest import as_text

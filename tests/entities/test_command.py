@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse
-from pipelines.cli.main import app
 from tests.entities.transfers import paid, write
 
 WALLETS = tuple(f"0x{digit * 40}" for digit in "123")

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.worlds import make_world
+from holderlake.cli.own_data.entities import entities as command
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
 from holderlake.entities.clusters import entities_among, search_at
@@ -23,7 +24,6 @@ from holderlake.entities.kinds import KINDS
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities
 from holderlake.entities.presets import PRESETS, Preset
 from holderlake.entities.sources import file_marks
-from pipelines.cli.own_data.entities import entities as command
 from tests.entities.transfers import Row, entities, marks, paid, write
 
 WALLETS = ("w1", "w2", "w3", "w4")

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.comparison.compare import compare as compared
 from holderlake.explorer.answers import sources
 from holderlake.explorer.published import Published
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
-from pipelines.cli.main import app
 from tests.lakes import DAYS, map_tables, rows, write
 
 TOKEN = "0x7"

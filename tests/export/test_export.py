@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.export import formats
 from holderlake.export.export import Exported, FormatName, export, format_of
 from holderlake.lake.lake import Lake
 from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
-from pipelines.cli.main import app
 from tests.lakes import DAYS, rows, write
 
 ROOT = Path(__file__).parents[2]

@@ -19,6 +19,7 @@ import pytest
 from dagster import DagsterInstance, materialize
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, followed, plot
@@ -28,7 +29,6 @@ from holderlake.settings import Settings
 from holderlake.warehouse.token_history import Period, token_history
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Endpoint, Workspace
-from pipelines.cli.main import app
 from tests.browser import chromium
 from tests.lakes import DAYS, failures, map_tables, rows, write
 

@@ -10,12 +10,12 @@ import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason, build_schedule_context, build_sensor_context
 
 from holderlake.contract.times import utc_now
+from holderlake.dagster.launch import ingest_day
 from holderlake.healing.expected import record_tick
 from holderlake.healing.missing import missing_days
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.runs import ingest_day
 from tests.filling import MakeWorkspace, fill
 
 CHAIN = "solana"

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.warehouse import publish_if_chosen
 from holderlake.lake.lake import Lake
-from pipelines.cli.main import app
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, failures, write, write_holders, write_maps
 from tests.real import missing

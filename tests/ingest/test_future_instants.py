@@ -16,6 +16,8 @@ from dagster import AssetKey, DagsterInstance
 
 from holderlake.backfill.plan import make_plan
 from holderlake.contract.times import InstantAhead
+from holderlake.dagster.launch import fill as fill_by_job
+from holderlake.dagster.launch import ingest_day
 from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
 from holderlake.ingest.stream import missing, partition_of
@@ -23,8 +25,6 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.lake import manifests
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.runs import fill as fill_by_job
-from pipelines.runs import ingest_day
 from tests.filling import MakeWorkspace, fill
 
 DAY = datetime(2026, 5, 1)

@@ -17,6 +17,7 @@ from holderlake.backfill.paused import parked_backfills
 from holderlake.backfill.plan import make_plan
 from holderlake.backfill.report import sentences
 from holderlake.contract.requests import MapOptions, MapRequest
+from holderlake.dagster.launch import fill as fill_by_job
 from holderlake.errors import RunFailed
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -24,7 +25,6 @@ from holderlake.lake import manifests
 from holderlake.maintenance.rebuild import rebuild
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
-from pipelines.runs import fill as fill_by_job
 from tests.filling import MakeWorkspace, fill
 
 MAY, JUNE, JULY = (datetime(2026, month, 1) for month in (5, 6, 7))

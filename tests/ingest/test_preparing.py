@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, ExecuteInProcessResult
 
+from holderlake.dagster.launch import fill as fill_by_command
+from holderlake.dagster.launch import ingest_day
 from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
 from holderlake.ingest.preparing import LEAST_FREE
@@ -22,8 +24,6 @@ from holderlake.maintenance.retry import failures, retry
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.runs import fill as fill_by_command
-from pipelines.runs import ingest_day
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.damage import damage

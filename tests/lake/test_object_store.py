@@ -14,10 +14,10 @@ from typing import Any
 import duckdb
 import pytest
 
+from holderlake.cli.lake.object_storage import chosen_side
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.storage import objects
 from holderlake.storage.objects import ObjectsError
-from pipelines.cli.lake.object_storage import chosen_side
 from tests.lake.test_lake import FOREIGN_NAMES
 from tests.lakes import DAYS, FETCHED_AT, holders, write, write_holders, write_maps
 from tests.s3 import KEYS, require_s3, s3_bucket, s3_server

@@ -21,9 +21,11 @@ from typer.testing import CliRunner
 from holderlake.archive.archive import AnswerArchive
 from holderlake.backfill.plan import make_plan
 from holderlake.backfill.report import sentences
+from holderlake.cli.main import app
 from holderlake.contract.requests import HoldersOptions
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import from_unix
+from holderlake.dagster.launch import dagster_instance
 from holderlake.engine.store.store import Store
 from holderlake.ingest import bulk, partition
 from holderlake.ingest.streams.holders import HOLDERS
@@ -39,8 +41,6 @@ from holderlake.service.run import BackgroundService
 from holderlake.settings import SettingsError, load_settings
 from holderlake.settings.sections.provider import ProviderSettings
 from holderlake.workspace import Workspace
-from pipelines.cli.main import app
-from pipelines.runs import dagster_instance
 from tests.engine.world import UINT256, a_token, table, transfer, world
 from tests.filling import MakeWorkspace, fill
 from tests.processes import run

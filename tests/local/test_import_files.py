@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app, exit_code
 from holderlake.contract.times import utc_now
 from holderlake.engine.queries.holders import holders_as_of
 from holderlake.engine.store.store import Store
-from pipelines.cli.main import app, exit_code
 from tests.engine.sources.foreign import (
     ANN,
     APPROVAL,

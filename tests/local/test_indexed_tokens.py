@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.engine.store.store import Store
-from pipelines.cli.main import app
 from tests.engine.world import clusters, draw
 
 Run = Callable[..., Any]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.contract.times import from_unix
-from pipelines.cli.main import app
 from tests.flawed_histories import LOSSY, below_zero, history, token_of, write
 
 Run = Callable[..., Any]

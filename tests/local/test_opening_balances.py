@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.store.store import Store
-from pipelines.cli.main import app
 from tests import flawed_histories
 
 Run = Callable[..., Any]

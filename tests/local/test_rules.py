@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 from holderlake.local.embedded import sample_rules, sample_store
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
-from pipelines.cli.main import app
 
 Run = Callable[..., Any]
 

@@ -195,7 +195,7 @@ def environment(home: Path, **settings: object) -> dict[str, str]:
 
 
 def arguments(*options: str) -> list[str]:
-    return [sys.executable, "-m", "pipelines.cli.main", "serve", *options]
+    return [sys.executable, "-m", "holderlake.cli.main", "serve", *options]
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from holderlake.cli.main import app, exit_code
 from holderlake.engine.store.store import Store
 from holderlake.local.embedded import sample_store
-from pipelines.cli.main import app, exit_code
 from tests.damage import damage
 from tests.engine.damaged import answers, fill
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
 from holderlake.engine.sources.rpc.importing.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
-from pipelines.cli.main import app
 from tests.chain.anvil import Anvil, call
 
 PEOPLE = [f"0x{number:040x}" for number in range(1, 6)]

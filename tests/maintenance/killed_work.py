@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holderlake.dagster.history_steps import history_steps
 from holderlake.maintenance.backup.backup import backup
 from holderlake.maintenance.backup.restore import restore
 from holderlake.maintenance.upgrade import upgrade
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
-from pipelines.upkeep import history_steps
 
 
 def workspace_of(home: Path) -> Workspace:

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.archive import provenance
+from holderlake.cli.main import app
 from holderlake.engine.store.store import Store
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.lake.damage import damages, unlisted
@@ -29,7 +30,6 @@ from holderlake.maintenance.swap import only_rebuild
 from holderlake.settings import Settings
 from holderlake.settings.sections.lake import LakeSettings
 from holderlake.workspace import Endpoint, Workspace
-from pipelines.cli.main import app
 from tests.conftest import RunningService, workspaces_of
 from tests.filling import MakeWorkspace, fill
 from tests.killing import kill_everywhere

@@ -26,6 +26,10 @@ from typing import Any
 import pytest
 
 from holderlake.alerts.outbox import Outbox
+from holderlake.cli.main import _expected_errors
+from holderlake.dagster.launch import dagster_instance
+from holderlake.doctor.file_checks import check_files, set_databases_aside
+from holderlake.doctor.finding import Finding
 from holderlake.engine.store.store import Store
 from holderlake.engine.store.verify import verify
 from holderlake.ingest.streams.holders import HOLDERS
@@ -37,10 +41,6 @@ from holderlake.provider.ledger.reports import ReportRow
 from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
-from pipelines.cli.main import _expected_errors
-from pipelines.doctor.file_checks import check_files, set_databases_aside
-from pipelines.doctor.finding import Finding
-from pipelines.runs import dagster_instance
 from tests.damage import KINDS, damage
 from tests.engine import damaged as stores
 from tests.examples import MANY, some
@@ -202,7 +202,7 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damage
 def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command on a home in a separate process."""
     return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli.main", *words],
+        [sys.executable, "-m", "holderlake.cli.main", *words],
         cwd=ROOT,
         env={**os.environ, **environment, "HOLDERLAKE_HOME": str(home)},
         capture_output=True,

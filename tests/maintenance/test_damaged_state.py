@@ -15,6 +15,9 @@ import pytest
 from dagster import DagsterInstance
 from pydantic import SecretStr
 
+from holderlake.cli.main import shared
+from holderlake.dagster.launch import dagster_instance, ingest_day, loads_once
+from holderlake.doctor.file_checks import check_files
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.provider.errors import AnswerNotKept
@@ -23,9 +26,6 @@ from holderlake.settings.sections.schedule import Budget
 from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
-from pipelines.cli.main import shared
-from pipelines.doctor.file_checks import check_files
-from pipelines.runs import dagster_instance, ingest_day, loads_once
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill
 from tests.postgres import PostgresServer

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.decoding import MalformedAnswer
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.maintenance.prune import prunable, prune, shares
 from holderlake.maintenance.rebuild import rebuild
-from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill
 
 MAY = datetime(2026, 5, 1)

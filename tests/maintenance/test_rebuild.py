@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.archive import provenance
+from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
 from holderlake.decoding import Decoded
@@ -27,7 +28,6 @@ from holderlake.maintenance import rebuild as rebuilding
 from holderlake.maintenance import replay as replaying
 from holderlake.maintenance.rebuild import rebuild, survey
 from holderlake.workspace import Workspace
-from pipelines.cli.main import app
 from tests.filling import MakeWorkspace, fill, spoil
 from tests.processes import DEVNULL, start_holderlake
 

@@ -10,14 +10,14 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
+from holderlake.doctor.file_checks import check_files
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.lake.lake import Lake
 from holderlake.maintenance.repair import find_damage, repair, repair_before_run, repair_damaged
 from holderlake.workspace import Workspace
-from pipelines.cli.main import app
-from pipelines.doctor.file_checks import check_files
 from tests.conftest import RunningService, workspaces_of
 from tests.damage import KINDS, damage
 from tests.filling import MakeWorkspace, fill, spoil

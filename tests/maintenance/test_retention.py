@@ -16,16 +16,16 @@ import pytest
 from dagster import AssetKey, DagsterInstance, asset, materialize
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
+from holderlake.dagster.history import expired_runs
+from holderlake.dagster.launch import dagster_instance
 from holderlake.decoding import MalformedAnswer
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.maintenance.rebuild import rebuild
 from holderlake.maintenance.retention import delete_expired, expired
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
-from pipelines.cli.main import app
-from pipelines.dagster_history import expired_runs
 from pipelines.definitions import build_defs
-from pipelines.runs import dagster_instance
 from tests.conftest import RunningService, workspaces_of
 from tests.filling import MakeWorkspace, fill
 

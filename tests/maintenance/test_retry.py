@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holderlake.cli.main import app
 from holderlake.decoding import MalformedAnswer
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -18,7 +19,6 @@ from holderlake.maintenance.rebuild import rebuild
 from holderlake.maintenance.retry import failures, retry
 from holderlake.provider.errors import BudgetExceeded, TransientError
 from holderlake.workspace import Workspace
-from pipelines.cli.main import app
 from tests.contract.answers import holder
 from tests.filling import MakeWorkspace, fill
 from tests.provider.misbehaving import answer, scripted

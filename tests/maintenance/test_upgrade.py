@@ -25,7 +25,10 @@ from dagster import AssetKey
 from typer.testing import CliRunner
 
 from holderlake.archive.archive import AnswerArchive
+from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
+from holderlake.dagster.history_steps import history_steps
+from holderlake.dagster.launch import dagster_instance
 from holderlake.engine.store.store import Store
 from holderlake.lake.damage import damages
 from holderlake.lake.lake import LakeError
@@ -34,9 +37,6 @@ from holderlake.maintenance.upgrade import plan, upgrade
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.storage.formats import write_format
 from holderlake.storage.sqlite import DatabaseError
-from pipelines.cli.main import app
-from pipelines.runs import dagster_instance
-from pipelines.upkeep import history_steps
 from tests import processes
 from tests.killing import kill_everywhere
 from tests.maintenance.killed_work import upgraded, workspace_of

@@ -22,7 +22,7 @@ from holderlake.warehouse.warehouse import Warehouse
 if TYPE_CHECKING:
     from mcp import Client
 
-COMMAND = (sys.executable, "-m", "pipelines.cli.main")
+COMMAND = (sys.executable, "-m", "holderlake.cli.main")
 
 
 class Assistant:

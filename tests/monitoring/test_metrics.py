@@ -19,12 +19,12 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from holderlake.contract.times import utc_now
+from holderlake.dagster.run_metrics import run_metrics
 from holderlake.healing.parked import parking
 from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
 from holderlake.provider.errors import CreditsExhausted
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
-from pipelines.monitoring.run_metrics import run_metrics
 from tests.lakes import DAYS, failures, holders, write, write_holders
 from tests.processes import PATIENCE, PIPE, start_holderlake
 from tests.provider.credit_ledger import OneCallLedger

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
 
+from holderlake.cli.main import app
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.tables import TABLES
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
-from pipelines.cli.main import app
 from tests.engine.world import a_token, table, transfer
 
 COIN = ("eth", "0x" + "c" * 40)

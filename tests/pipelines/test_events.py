@@ -12,11 +12,11 @@ import pytest
 from dagster import AssetKey, DagsterInstance, MultiPartitionsDefinition
 
 from holderlake.contract.tables import TABLES
+from holderlake.dagster.launch import fill
 from holderlake.dagster.partitions import partition_key
 from holderlake.lake.lake import SIDE_TABLES
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.runs import fill
 from tests.conftest import RunningService, workspaces_of
 from tests.dagster_fixtures import history_of
 from tests.filling import MakeWorkspace

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from holderlake.cli.exit_codes import EXIT_CODES
+from holderlake.cli.ingest.backfill import run_backfill
+from holderlake.cli.main import exit_code
+from holderlake.dagster.launch import dagster_instance, ingest_day
 from holderlake.errors import RunFailed, SomeFailed
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.provider.errors import InvalidKey
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
-from pipelines.cli.exit_codes import EXIT_CODES
-from pipelines.cli.ingest.backfill import run_backfill
-from pipelines.cli.main import exit_code
-from pipelines.runs import dagster_instance, ingest_day
 from tests import commands
 from tests.filling import MakeWorkspace, fill
 from tests.processes import Ended

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from holderlake import console
+from holderlake.cli.main import app
 from holderlake.contract.text import printable
+from holderlake.dagster.launch import ingest_day
 from holderlake.dagster.metadata.plots import plots
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
@@ -26,8 +28,6 @@ from holderlake.lake.lake import Lake
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.run import BackgroundService
 from holderlake.warehouse.warehouse import Warehouse
-from pipelines.cli.main import app
-from pipelines.runs import ingest_day
 from tests.filling import MakeWorkspace
 from tests.lakes import DAYS, holders, map_tables, rows, write
 

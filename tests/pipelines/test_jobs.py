@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
-from pipelines.backfill import BackfillConfig, with_instants
+from holderlake.dagster.backfill import BackfillConfig, with_instants
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace
 

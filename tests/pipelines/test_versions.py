@@ -10,10 +10,10 @@ from dagster import AssetKey, DagsterInstance, SkipReason, build_sensor_context
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
+from holderlake.dagster.launch import fill, ingest_day
 from holderlake.dagster.metadata.versions import watch
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
-from pipelines.runs import fill, ingest_day
 from tests.filling import MakeWorkspace
 
 JUNE = datetime(2026, 6, 1)

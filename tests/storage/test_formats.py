@@ -13,6 +13,7 @@ import pytest
 from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
+from holderlake.dagster.launch import prepare_dagster_home
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake, LakeError
@@ -22,7 +23,6 @@ from holderlake.provider.plan_limits import PlanLimits
 from holderlake.storage.formats import write_format
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
-from pipelines.runs import prepare_dagster_home
 from tests.lakes import DAYS, write_holders
 
 LATER = r"has format 99, and this version of Holderlake knows \d: install the newer version"

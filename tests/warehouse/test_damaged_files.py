@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from holderlake.comparison.compare import COMPARISONS
+from holderlake.doctor.file_checks import _warehouse
 from holderlake.lake.lake import Lake
 from holderlake.lake.object_store import open_bucket
 from holderlake.lake.sync import pull, push
 from holderlake.warehouse import comparisons, derived
 from holderlake.warehouse.warehouse import Warehouse
-from pipelines.doctor.file_checks import _warehouse
 from tests.damage import damage
 from tests.engine.world import transfer
 from tests.lakes import DAYS, write_holders

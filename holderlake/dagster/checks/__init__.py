@@ -1,6 +1,6 @@
 """Asset checks: rules and row counts of a run's partitions, freshness and completeness of each chain, alert rules.
 
-Checks only report. Repairs are in ``holderlake.maintenance`` and ``pipelines.healing``.
+Checks only report. Repairs are in ``holderlake.maintenance`` and ``holderlake.dagster.healing``.
 """
 
 from holderlake.dagster.checks.freshness import freshness_checks

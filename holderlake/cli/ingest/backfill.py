@@ -1,0 +1,71 @@
+"""Run a planned backfill, or resume the paused ones, and report the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from holderlake import console
+from holderlake.backfill.paused import parked_backfills, unpark
+from holderlake.backfill.plan import make_plan
+from holderlake.backfill.report import plan_markdown, plan_report
+from holderlake.cli.ingest.outcome import Outcome
+from holderlake.contract.times import parse_when
+from holderlake.dagster.launch import dagster_instance, fill
+from holderlake.workspace import Workspace
+
+
+def run_backfill(
+    workspace: Workspace,
+    chains: Sequence[str],
+    instants: Sequence[datetime],
+    tokens: Sequence[str],
+    tables: Sequence[str],
+    as_json: bool,
+    refresh: bool = False,
+    refresh_since: str = "",
+) -> None:
+    """Print the plan, run the backfill, and print the committed rows.
+
+    Raises ``RunFailed`` if it stops early. Its finished partitions stay in the lake.
+    """
+    workspace.check()
+    plan = make_plan(
+        workspace, workspace.provider_id, chains, instants, tokens or None, tables=tables or None, refresh=refresh
+    )
+    if not as_json:
+        plan_report(plan, False)
+    outcome = Outcome(workspace, chains, instants, tables)
+    workspace.on_result = outcome.add
+    if plan.is_finished:
+        workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
+    else:
+        summary = plan_markdown(plan)
+        with dagster_instance(workspace.settings.dagster_home) as instance:
+            outcome.run(
+                lambda: fill(workspace, instance, chains, instants, tokens, refresh, tables, summary, refresh_since)
+            )
+    outcome.conclude(as_json)
+
+
+def resume_paused(workspace: Workspace, as_json: bool) -> None:
+    """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it then stays paused."""
+    parked = parked_backfills(workspace)
+    for one in parked:
+        if one.is_due(workspace) or one.has_credits_again(workspace):
+            instants = list(map(parse_when, one.of.instants))
+            run_backfill(
+                workspace,
+                one.of.chains,
+                instants,
+                one.of.tokens,
+                one.of.tables,
+                as_json,
+                bool(one.of.refresh_since),
+                one.of.refresh_since,
+            )
+            unpark(workspace, one.of)  # the run did so already, unless it had nothing to do
+        else:
+            console.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}")
+    if not parked and not as_json:
+        console.out.print("No backfill is parked.")

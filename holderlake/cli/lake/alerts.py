@@ -1,0 +1,141 @@
+"""``holderlake alerts``: find alerts, deliver them, and test the webhook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holderlake import console
+from holderlake.cli import shared
+from holderlake.cli.exit_codes import ExitCode
+from holderlake.cli.shared import Json
+from holderlake.contract.times import parse_when, utc_now
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from holderlake.alerts.delivery import DeliveryReport
+    from holderlake.alerts.outbox import Delivery
+    from holderlake.alerts.rules import Alert
+    from holderlake.settings import Settings
+
+
+def alerts(
+    start: Annotated[str | None, typer.Option("--from", help="First instant; default: alerts.max_age ago.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last instant, included; default: now.")] = None,
+    rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be given again.")] = None,
+    deliver: Annotated[
+        bool, typer.Option("--deliver", help="Send new alerts to the log and the webhook, as the sensor does.")
+    ] = False,
+    test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to the webhook.")] = False,
+    json: Json = False,
+) -> None:
+    """List the alerts of the warehouse's rules, and their deliveries. Sends none without --deliver."""
+    from holderlake.alerts.delivery import deliver_alerts, evaluate_rules
+
+    settings = shared.settings()
+    if test_webhook or deliver:
+        given = [name for name, value in {"--from": start, "--to": end, "--rule": rule}.items() if value]
+        if given or (test_webhook and deliver):
+            option = "--test-webhook" if test_webhook else "--deliver"
+            raise ValueError(f"{option} cannot be combined with {', '.join(given or ['--deliver'])}: leave one out")
+    if test_webhook:
+        _try_webhook(settings, json)
+        return
+    workspace = shared.workspace(settings)
+    if deliver:
+        _report_delivery(deliver_alerts(workspace), json)
+        return
+    now = utc_now()
+    since = now - settings.alerts.max_age if start is None else parse_when(start)
+    until = now if end is None else parse_when(end)
+    if since > until:
+        raise ValueError(f"--from ({since:%Y-%m-%d %H:%M}) is after --to ({until:%Y-%m-%d %H:%M}): exchange them")
+    found = evaluate_rules(workspace, since, until, rule or ())
+    _report_found(settings, found, since, json)
+
+
+def _try_webhook(settings: Settings, as_json: bool) -> None:
+    from holderlake.alerts.delivery import webhook_of
+    from holderlake.alerts.webhook import NotDelivered, test_message
+    from holderlake.errors import RunFailed
+
+    webhook = webhook_of(settings)
+    if webhook is None:
+        raise ValueError(
+            "no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file with its URL"
+        )
+    message = test_message(utc_now())
+    try:
+        webhook.send(message)
+    except NotDelivered as error:
+        raise RunFailed(str(error)) from None
+    if as_json:
+        console.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
+    else:
+        signed = "signed" if webhook.secret else "not signed: no secret is set"
+        console.out.print(f"The webhook accepted the message {message.key} ({signed}).")
+
+
+def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
+    if as_json:
+        new = [_plain(alert, []) for alert in report.new]
+        console.as_json({"new": new, "sent": report.sent, "errors": report.errors, "busy": report.is_busy})
+    else:
+        text = str(report)
+        console.out.print(f"{text[0].upper()}{text[1:]}.")
+    if report.errors:
+        raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:
+    from holderlake.alerts.outbox import Outbox
+    from holderlake.workspace import state_of
+
+    outbox = Outbox(state_of(settings, settings.alerts_book))
+    deliveries = outbox.deliveries()
+    notices = outbox.notices(since)
+    if as_json:
+        console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in [*found, *notices]])
+        return
+    if notices:
+        console.rows("Notices about the pipeline", ("at", "notice"), [(one.timestamp, one.sentence) for one in notices])
+    if not found:
+        console.out.print(f"No alerts since {since:%Y-%m-%d %H:%M} UTC; --from looks further back.")
+        return
+    console.rows(
+        "",
+        ("as of", "alert", "chain", "token", "subject", "measured", "threshold", "delivered"),
+        [
+            (
+                alert.timestamp,
+                alert.name,
+                alert.chain,
+                alert.token_address,
+                alert.subject if alert.subject != alert.token_address else "the token",
+                alert.measured,
+                alert.threshold,
+                ", ".join(f"{one.destination} {one.state}" for one in deliveries.get(alert.fingerprint, [])) or "-",
+            )
+            for alert in found
+        ],
+    )
+    console.out.print(f"{len(found)} alerts; --json adds their evidence.")
+
+
+def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:
+    return {
+        "name": alert.name,
+        "rule": alert.rule,
+        "chain": alert.chain,
+        "token_address": alert.token_address,
+        "timestamp": alert.timestamp,
+        "subject": alert.subject,
+        "measured": alert.measured,
+        "threshold": alert.threshold,
+        "text": alert.sentence,
+        "evidence": alert.evidence,
+        "fingerprint": alert.fingerprint,
+        "deliveries": [vars(one) for one in deliveries],
+    }

@@ -1,0 +1,60 @@
+"""``holderlake report``: an HTML page about one token and period."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holderlake import console
+from holderlake.cli import shared
+from holderlake.cli.shared import Json
+from holderlake.contract.chains.addresses import typed_token
+from holderlake.contract.times import parse_when, utc_now
+
+
+def report(
+    chain: Annotated[str, typer.Argument(help="The token's chain.")],
+    token: Annotated[str, typer.Argument(help="The token's address, or native.")],
+    file: Annotated[Path | None, typer.Argument(help="File to write; default: report-CHAIN-TOKEN.html.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="First instant; default: the first in the warehouse.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="Last instant, included; default: the last in the warehouse.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    json: Json = False,
+) -> None:
+    """Write an HTML page about a token: holders, entries and exits, clusters, concentration, flows, maps."""
+    from holderlake.export.token_report.page import write_report
+    from holderlake.storage.names import file_name_part
+    from holderlake.warehouse.token_history import Period
+
+    token = typed_token(chain, token)
+    period = Period(
+        chain,
+        token,
+        datetime.min if start is None else parse_when(start),
+        utc_now() if end is None else parse_when(end),
+    )
+    path = (file or Path(f"report-{file_name_part(chain)}-{file_name_part(token[:12])}.html")).expanduser()
+    if period.since > period.until:
+        raise ValueError(
+            f"--from ({period.since:%Y-%m-%d %H:%M}) is after --to ({period.until:%Y-%m-%d %H:%M}): exchange them"
+        )
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder {path.parent} does not exist: create it, or give another path")
+    if path.exists() and not force:
+        raise ValueError(f"{path} exists already: use --force to replace it")
+    with console.progress("writing the report", None):
+        written = write_report(shared.reading().warehouse, period, path, utc_now())
+    if json:
+        console.as_json(vars(written))
+    else:
+        console.out.print(
+            f"{written.path}: {written.instants:,} instants from {written.first:%Y-%m-%d} to {written.last:%Y-%m-%d}, "
+            f"{written.bytes / 1e6:.1f} MB. Open it in a browser.",
+        )

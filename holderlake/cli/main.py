@@ -1,0 +1,171 @@
+"""The ``holderlake`` command: its subcommands, and the message and exit code after an error.
+
+Each command is a function of one of the packages here. It parses options and calls the library.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from holderlake import console
+from holderlake.cli import servers, shared
+from holderlake.cli.exit_codes import EXIT_CODES, ExitCode
+from holderlake.cli.ingest import commands as ingest
+from holderlake.cli.lake import lake, maintenance, upkeep, warehouse
+from holderlake.cli.lake.alerts import alerts
+from holderlake.cli.lake.compare import compare
+from holderlake.cli.lake.export import export
+from holderlake.cli.lake.report import report
+from holderlake.cli.own_data import cluster, keys, store
+from holderlake.cli.own_data.balances import import_balances
+from holderlake.cli.own_data.entities import entities
+from holderlake.cli.own_data.imports import import_files, import_rpc, labels
+from holderlake.cli.own_data.index import index
+from holderlake.cli.own_data.negatives import negative_balances
+from holderlake.cli.own_data.verify import verify
+from holderlake.cli.shared import Json
+
+_HELP = (
+    "A time-travelling warehouse of token holders, the transfers between them, their clusters and labels. "
+    "Start with 'holderlake demo'; 'holderlake COMMAND --help' explains a command."
+)
+_EPILOG = "Exit codes: " + " ".join(f"{code} {sentence}" for code, sentence in EXIT_CODES.items())
+
+
+def doctor(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print problems only.")] = False, json: Json = False
+) -> None:
+    """Check settings, provider, key, disk, files and versions, and say how to fix each problem."""
+    from holderlake.doctor.doctor import examine
+
+    if not examine(quiet, json):
+        raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+_COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] = {
+    "Fetch from a provider": {
+        "demo": ingest.demo,
+        "ingest": ingest.ingest,
+        "plan": ingest.plan,
+        "backfill": ingest.backfill,
+        "retry-failures": maintenance.retry_failures,
+        "credits": ingest.credits,
+    },
+    "Query the warehouse": {
+        "sql": warehouse.sql,
+        "tables": warehouse.tables,
+        "explore": servers.explore,
+        "mcp": servers.mcp,
+        "export": export,
+        "report": report,
+        "compare": compare,
+        "alerts": alerts,
+        "lake-views": warehouse.lake_views,
+    },
+    "Use your own transfers": {
+        "import": import_files,
+        "import-rpc": import_rpc,
+        "verify": verify,
+        "import-balances": import_balances,
+        "labels": labels,
+        "index": index,
+        "negative-balances": negative_balances,
+        "entities": entities,
+        "store": store.app,
+        "cluster": cluster.app,
+    },
+    "Run the API": {"serve": servers.serve, "keys": keys.app, "usage": keys.usage},
+    "Maintain a home": {
+        "doctor": doctor,
+        "ui": servers.ui,
+        "metrics": servers.metrics,
+        "rebuild": maintenance.rebuild_command,
+        "archive": maintenance.archive,
+        "lake": lake.app,
+        "upgrade": upkeep.upgrade_command,
+        "prune": upkeep.prune_command,
+        "backup": upkeep.backup_command,
+        "restore": upkeep.restore_command,
+    },
+}
+"""The commands by task, as ``--help`` shows them."""
+
+
+def _make_app() -> typer.Typer:
+    made = typer.Typer(
+        name="holderlake",
+        help=_HELP,
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for panel, commands in _COMMANDS.items():
+        for name, command in commands.items():
+            if isinstance(command, typer.Typer):
+                made.add_typer(command, name=name, rich_help_panel=panel)
+            else:
+                made.command(name, rich_help_panel=panel)(command)
+
+    @made.callback(help=_HELP, epilog=_EPILOG)
+    def _close_after(context: typer.Context) -> None:
+        context.call_on_close(shared.close)
+
+    return made
+
+
+app = _make_app()
+
+
+def main() -> None:
+    """Run a command. An expected error is printed as one sentence, without a traceback, and sets the exit code."""
+    logging.getLogger("stamina").addHandler(logging.NullHandler())  # successful retries are not worth a message
+    console.prepare_streams()
+    try:
+        app(standalone_mode=True)
+    except Exception as error:
+        if not isinstance(error, _expected_errors()):
+            raise
+        console.err.print(f"holderlake: {_sentence(error)}", style="red", soft_wrap=True)
+        sys.exit(exit_code(error))
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error as a sentence.
+
+    For an error of the operating system it names the file and the reason, not the error number.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def exit_code(error: Exception) -> ExitCode:
+    """Return the exit code for an error. A plain ``ValueError`` means a wrong option or argument of the command."""
+    from holderlake.contract.times import InstantAhead
+    from holderlake.errors import SomeFailed
+
+    if isinstance(error, SomeFailed):
+        return ExitCode.SOME_FAILED
+    return ExitCode.WRONG_USAGE if type(error) in (ValueError, InstantAhead) else ExitCode.NOTHING_DONE
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """Return the error classes that end a command with a message.
+
+    They are imported here to make ``--help`` start faster.
+    """
+    from holderlake import errors
+    from holderlake.service.database.errors import KeysError
+
+    own = (errors.DatabaseError, errors.EngineError, errors.LakeError, errors.ProviderError, errors.RunFailed)
+    return (*own, errors.SettingsError, errors.WarehouseError, KeysError, OSError, ValueError)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""``holderlake cluster``: compute maps and holders on a Spark cluster, if transfers are too many for one machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holderlake.cli import shared
+from holderlake.cli.shared import Chains, Every, From, Instants, Json, To, Tokens
+
+app = typer.Typer(
+    help="Compute maps and holders on a Spark cluster, if transfers are too many for one machine.", no_args_is_help=True
+)
+
+
+@app.command("build")
+def cluster_build(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Parquet files of raw transfers in our own layout, or folders; default: the store's.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Build the derived tables (balance intervals, daily edges, …) that 'cluster fill' reads."""
+    from holderlake.errors import extra
+
+    with extra("cluster"):
+        from holderlake.cli.own_data.cluster_jobs import build_on_cluster
+
+    build_on_cluster(shared.settings(), files or [], json)
+
+
+@app.command("fill")
+def cluster_fill(
+    start: From = None,
+    end: To = None,
+    every: Every = None,
+    instants: Instants = None,
+    chain: Chains = None,
+    token: Tokens = None,
+    json: Json = False,
+) -> None:
+    """Compute maps and holders at many instants into lake and warehouse. It sends no request and costs nothing."""
+    from holderlake.backfill.instants import chosen_instants
+    from holderlake.errors import extra
+
+    with extra("cluster"):
+        from holderlake.cli.own_data.cluster_jobs import fill_on_cluster
+
+    workspace = shared.reading()
+    chosen = chosen_instants(start, end, every, instants)
+    watched = workspace.settings.watchlist
+    chains = shared.chains_of(workspace, chain, token)
+    named = shared.tokens_of(chains, token)
+    tokens = [(one, address) for one in chains for address in named or watched[one]]
+    fill_on_cluster(workspace, tokens, chosen, json)

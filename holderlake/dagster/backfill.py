@@ -1,0 +1,306 @@
+"""The jobs ``backfill`` and ``plan``: many instants in one run, and their cost in advance.
+
+The instants of a backfill have gaps, which a range of partitions cannot have. So it is one step, which logs each
+partition as materialised when it is in the lake, and loads the warehouse at the end. It works in groups of days, newest
+first: whenever it is stopped, all tables of all chains reach back to about the same day.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from dagster import (
+    AssetKey,
+    AssetMaterialization,
+    Config,
+    Failure,
+    MetadataValue,
+    OpExecutionContext,
+    ResourceParam,
+    in_process_executor,
+    job,
+    op,
+)
+from pydantic import Field
+
+from holderlake.backfill.instants import chosen_instants
+from holderlake.backfill.paused import Selection, park, unpark
+from holderlake.backfill.plan import Plan, make_plan
+from holderlake.backfill.progress import Progress, ProgressLog
+from holderlake.backfill.report import plan_markdown
+from holderlake.backfill.scope import streams_of, within_plan
+from holderlake.contract.chains import from_first_day
+from holderlake.contract.prices import credits_text
+from holderlake.contract.times import parse_when
+from holderlake.dagster.assets import INPUTS, POOL
+from holderlake.dagster.checks import evaluate
+from holderlake.dagster.checks.alerts import evaluate_alerts
+from holderlake.dagster.checks.streams import tag_failed_requests
+from holderlake.dagster.failures import step_errors
+from holderlake.dagster.metadata.tables import asset_key, log_materialisations, newest_days
+from holderlake.dagster.metadata.versions import code_version, provenance
+from holderlake.dagster.partitions import partition_key
+from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
+from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
+from holderlake.ingest.stream import PartitionResult, Stream
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.settings import SettingsError
+from holderlake.workspace import Workspace
+
+BACKFILL: Final = "backfill"
+PLAN: Final = "plan"
+
+GROUP_ANSWERS: Final = 2_048
+"""Approximate number of a stream's answers in one group of days.
+
+A group is large enough for full speed and takes a few minutes at most.
+"""
+
+
+class BackfillConfig(Config):
+    """Chains and as-of instants of a backfill; by default all chains of the watchlist.
+
+    Give ``from`` (and ``to``, ``every``), as for the commands, or a list of ``instants``.
+    """
+
+    start: str = Field(default="", alias="from", description="First as-of instant: a date, date-time or unix seconds.")
+    to: str = Field(default="", description="Last as-of instant; by default now.")
+    every: str = Field(default="", description="Step between the instants: 1h, 6h, 1d, 1w, 1mo; by default 1d.")
+    instants: list[str] = Field(default=[], description="As-of instants, instead of from, to and every.")
+    chains: list[str] = Field(default=[], description="Only these chains.")
+    tokens: list[str] = Field(default=[], description="Only these tokens.")
+    tables: list[str] = Field(default=[], description="Only these tables, and those that are fetched with them.")
+    refresh: bool = Field(default=False, description="Fetch existing data again, with the options of the settings.")
+    refresh_since: str = Field(
+        default="", description="Resume a refresh that began then: partitions written since are not fetched again."
+    )
+    plan: str = Field(default="", description="Text of the plan for the log; by default the plan is computed.")
+
+
+@op(description="Shows the cost of a backfill, and fetches nothing.", tags={"kind": "plan"})
+def plan_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
+    """Add the plan, as ``holderlake plan`` shows it, to the metadata of the output."""
+    with step_errors(context, retries=0):
+        plan = _plan(with_instants(config), workspace)
+    context.add_output_metadata({"plan": MetadataValue.md(plan_markdown(plan)), "credits": credits_text(plan.credits)})
+
+
+@op(
+    description="Fills the lake at each instant that it lacks, and loads the warehouse.",
+    tags={"kind": "parquet"},
+    pool=POOL,
+)
+def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace: ResourceParam[Workspace]) -> None:
+    """Run the backfill. Partitions that it filled are logged as materialised, even after an error."""
+    with step_errors(context, retries=0):
+        config = with_instants(config)
+    if config.refresh and not config.refresh_since:
+        config = config.model_copy(
+            update={"refresh_since": refresh_start(context.instance, context.run_id).isoformat()}
+        )
+
+    def advice(error: Exception) -> str:
+        return _advice(config, workspace, error) if workspace.prepared_run == context.run_id else str(error)
+
+    with step_errors(context, retries=0, explain=advice):
+        run = _Backfill(context, config, workspace)
+        prepare(
+            workspace,
+            context.run_id,
+            run.instants,
+            len(run.streams),
+            every_byte=False,
+        )
+        context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
+        asyncio.run(run.execute(config))
+    unpark(workspace, _selection(config, workspace))
+    missing = run.progress.partitions - run.progress.finished
+    if missing:
+        raise Failure(f"{missing:,} partitions got no answer; the others are done. Start the same backfill again.")
+
+
+@job(
+    name=BACKFILL,
+    executor_def=in_process_executor,
+    description="Fills the lake at many past instants in one run. Started again, it resumes and pays nothing twice.",
+)
+def backfill_job() -> None:
+    """Fill the lake at many instants."""
+    fill_history()
+
+
+@job(
+    name=PLAN,
+    executor_def=in_process_executor,
+    description="Shows the cost of a backfill. Launch it with the backfill's own config.",
+)
+def plan_job() -> None:
+    """Show the cost of a backfill."""
+    plan_history()
+
+
+class _Backfill:
+    """A running backfill: its work, its progress, and the partitions that it has filled."""
+
+    def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
+        chosen = sorted({parse_when(when) for when in config.instants}, reverse=True)
+        self.instants = {chain: from_first_day(chain, chosen) for chain in _chains(config, workspace)}
+        self.streams, _ = within_plan(workspace, streams_of(config.tables, workspace.settings))
+        self.progress = Progress(sum(map(len, self.instants.values())) * len(self.streams))
+        self._context = context
+        self._tokens = config.tokens
+        self._workspace = workspace
+        self._teller = ProgressLog(context.log.info, self.progress)
+        self._filled: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
+        self._logging: list[asyncio.Task[None]] = []
+        self._in_order = asyncio.Lock()
+
+    async def execute(self, config: BackfillConfig) -> None:
+        """Fill all partitions. Then, even after an error, log them, load the warehouse and run the checks."""
+        # to the microsecond: a partition that was written in the same second before is not refreshed yet
+        since = datetime.fromisoformat(config.refresh_since) if config.refresh_since else None
+        options = RunOptions(config.tokens, config.refresh, since)
+        try:
+            await ingest_run(
+                self._workspace, self._context.run_id, self._work(), options, self._teller.add, self._on_item
+            )
+        finally:
+            await asyncio.gather(*self._logging)
+            await asyncio.to_thread(self._load_warehouse)
+            _check(self._context, self._workspace, self._filled)
+            self._context.log.info(str(self.progress))
+
+    def _work(self) -> Iterator[Work]:
+        watched = [len(self._workspace.settings.watchlist.get(chain, ())) for chain in self.instants]
+        longest = max(self.instants.values(), key=len, default=[])
+        for group in groups_of_days(longest, len(self._tokens) or max(watched, default=1)):
+            for chain in self.instants:
+                if instants := from_first_day(chain, group):
+                    yield from ((stream, chain, instants) for stream in self.streams)
+
+    def _on_item(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
+        """Log the finished partitions of a stream and chain, in a thread, while the next ones are fetched."""
+        self._filled[stream.name] |= by_day(results).keys()
+        self._logging.append(asyncio.create_task(self._log_in_order(stream, chain, results)))
+
+    async def _log_in_order(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
+        async with self._in_order:  # an event refers to the events of its inputs
+            await asyncio.to_thread(self._log, stream, chain, results)
+
+    def _log(self, stream: Stream, chain: str, results: Sequence[PartitionResult]) -> None:
+        """Log partitions as materialised if they are new, or if Dagster's event log lacks them."""
+        newest, instance = partition_key(chain, self.instants[chain][0]), self._context.instance
+        for table in stream.tables:
+            known = instance.get_materialized_partitions(AssetKey(table))
+            for own in by_day(results).values():
+                key = partition_key(chain, own[0].as_of)
+                if key not in known or any(result.is_new for result in own):
+                    tags = provenance(
+                        instance,
+                        code_version(stream.name, own[-1].options),
+                        map(asset_key, INPUTS.get(stream.name, ())),
+                        has_all_tokens=not lacks_tokens(self._tokens, own),
+                    )
+                    log_materialisations(
+                        self._context, table, own, self._workspace, with_plots=key == newest, tags=tags
+                    )
+
+    def _load_warehouse(self) -> None:
+        context, workspace = self._context, self._workspace
+        filled = sorted(set().union(*self._filled.values()))
+        report = workspace.warehouse.load(workspace.lake)
+        context.log.info(load_text(report))
+        publish_if_chosen(workspace, context.log.info)
+        known = context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
+        stored, plotted = stored_rows(workspace, filled), newest_days(filled)
+        for chain, day in filled:
+            key = partition_key(chain, datetime.fromisoformat(day))
+            if key not in known:
+                plots = history_plots(workspace, chain, day, tokens=1) if (chain, day) in plotted else {}
+                metadata = stored.get((chain, day), {}) | plots
+                context.log_event(AssetMaterialization("warehouse", partition=key, metadata=metadata))
+
+
+def groups_of_days(instants: Sequence[datetime], tokens: int) -> Iterator[list[datetime]]:
+    """Yield the instants in order, in groups of whole days with about ``GROUP_ANSWERS`` answers for all tokens."""
+    most = max(1, GROUP_ANSWERS // max(1, tokens))
+    group: list[datetime] = []
+    for _, of_day in groupby(instants, key=datetime.date):
+        day = list(of_day)
+        if group and len(group) + len(day) > most:
+            yield group
+            group = []
+        group += day
+    if group:
+        yield group
+
+
+def with_instants(config: BackfillConfig) -> BackfillConfig:
+    """Return the config with a list of instants in place of ``from``, ``to`` and ``every``.
+
+    Raises ``SettingsError`` if it gives both or neither, or an invalid time or step.
+    """
+    if config.instants and (config.start or config.to or config.every):
+        raise SettingsError("instants cannot be combined with from, to or every; remove instants, or the others")
+    if config.instants:
+        return config
+    if not config.start:
+        raise SettingsError("no instants are chosen: give from (and to, every), or a list of instants")
+    try:
+        instants = chosen_instants(config.start, config.to or None, config.every or None, None)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    listed = [when.isoformat() for when in instants]
+    return config.model_copy(update={"instants": listed, "start": "", "to": "", "every": ""})
+
+
+def _chains(config: BackfillConfig, workspace: Workspace) -> list[str]:
+    return config.chains or sorted(workspace.settings.watchlist)
+
+
+def _selection(config: BackfillConfig, workspace: Workspace) -> Selection:
+    return Selection.of(config.instants, _chains(config, workspace), config.tokens, config.tables, config.refresh_since)
+
+
+def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
+    instants = sorted({parse_when(when) for when in config.instants})
+    return make_plan(
+        workspace,
+        workspace.provider_id,
+        _chains(config, workspace),
+        instants,
+        config.tokens or None,
+        tables=config.tables or None,
+        refresh=config.refresh,
+    )
+
+
+def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
+    """Return a stopped run's error and how to resume the run. Pause the backfill if only credits are missing."""
+    paused = park(workspace, error, _selection(config, workspace))
+    advice = paused.advice if paused else "Start the same backfill again to resume it."
+    return f"{error} Finished partitions are kept. {advice}"
+
+
+def _check(
+    context: OpExecutionContext, workspace: Workspace, filled: Mapping[str, Collection[tuple[str, str]]]
+) -> None:
+    """Run all checks on the filled partitions (pairs of chain and day, by stream).
+
+    A step cannot yield these checks, so they are reported outside the run.
+    """
+    for stream in STREAMS:
+        days = filled.get(stream.name)
+        if days:
+            tag_failed_requests(context, workspace.lake, stream, days)
+        for result in evaluate(workspace.lake, stream, days) if days else ():
+            if not result.passed:
+                workspace.on_check(result)
+                table = result.asset_key.to_user_string()
+                context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
+            context.instance.report_runless_asset_event(result)
+    newest = dict(sorted(set().union(*filled.values())))  # alerts are about recent data: the newest day of each chain
+    for result in evaluate_alerts(workspace, newest.items()) if newest else ():
+        context.instance.report_runless_asset_event(result)

@@ -1,0 +1,108 @@
+"""The jobs: ``ingest`` and ``transfers`` materialise partitions, ``backfill`` fills many instants in one run."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from dagster import (
+    AssetSelection,
+    Config,
+    Failure,
+    OpExecutionContext,
+    ResourceParam,
+    RetryRequested,
+    define_asset_job,
+    in_process_executor,
+    job,
+    op,
+)
+from pydantic import Field
+
+from holderlake.alerts.delivery import deliver_alerts
+from holderlake.dagster.backfill import backfill_job, plan_job
+from holderlake.dagster.checks.freshness import FRESH, freshness_checks
+from holderlake.dagster.failures import step_errors
+from holderlake.dagster.followers import follow_job
+from holderlake.dagster.history import expired_runs
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.maintenance.retention import delete_expired, expired
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
+
+INGEST = "ingest"
+TRANSFERS = "transfers"
+ALERTS = "alerts"
+FRESHNESS = "freshness"
+CHECKS = "checks"
+RETENTION = "retention"
+
+
+class AlertsConfig(Config):
+    """Options of one run of the alerts job."""
+
+    evaluate: bool = Field(default=True, description="Evaluate the rules; otherwise only send unsent alerts.")
+
+
+@op(description="Evaluates the alert rules, and sends each new alert once.")
+def send_alerts(context: OpExecutionContext, config: AlertsConfig, workspace: ResourceParam[Workspace]) -> None:
+    """Evaluate and send alerts. Fails if some could not be sent; the next run tries to send them again."""
+    with step_errors(context, retries=0):
+        report = deliver_alerts(workspace, evaluate=config.evaluate)
+    if report.is_busy:  # another process sends alerts
+        raise RetryRequested(max_retries=3, seconds_to_wait=20)
+    context.log.info(str(report))
+    if report.errors:
+        raise Failure(str(report), allow_retries=False)
+
+
+@job(name=ALERTS, executor_def=in_process_executor, description="Evaluates the alert rules and sends new alerts.")
+def alerts_job() -> None:
+    """Send alerts."""
+    send_alerts()
+
+
+@op(description="Deletes data that are older than the ages of the section [retention], and unused files of a bucket.")
+def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
+    """Delete old data, and log the numbers of deleted data, and of those that are kept for a rebuild."""
+    chosen, folder = workspace.settings.retention, workspace.settings.dagster_home
+    origin = context.run.remote_job_origin  # None for a run that no daemon launched
+    is_ours = Path(os.environ.get("DAGSTER_HOME", folder)).resolve() == folder.resolve()
+    repository = None if is_ours or origin is None else origin.repository_origin.get_label()
+    with step_errors(context, retries=0):
+        found = expired(workspace)
+        found += expired_runs(context.instance, folder, chosen.history, repository)
+        result = delete_expired(found, without_rebuild=chosen.without_rebuild)
+    (context.log.warning if result.kept else context.log.info)(str(result))
+
+
+@job(name=RETENTION, executor_def=in_process_executor, description="Deletes old data by the section [retention].")
+def retention_job() -> None:
+    """Delete old data."""
+    delete_old_data()
+
+
+def all_jobs(settings: Settings) -> list[Any]:
+    """Return all jobs. The jobs ``transfers`` and ``follow`` are included only if the settings name nodes."""
+    transfers, fresh = AssetSelection.assets(TRANSFERS), AssetSelection.checks(*freshness_checks(STREAMS).check_keys)
+    by_clock = AssetSelection.checks(*(key for key in freshness_checks(STREAMS).check_keys if key.name == FRESH))
+    everything = AssetSelection.all() - by_clock
+    ingest_job = define_asset_job(
+        INGEST,
+        selection=everything - transfers if settings.node_chains else everything,
+        description="Fetches one day of a chain, all tables, and loads the warehouse.",
+    )
+    freshness_job = define_asset_job(
+        FRESHNESS, selection=fresh, description="Checks that the newest instant of each table is not too old."
+    )
+    checks_job = define_asset_job(
+        CHECKS,
+        selection=AssetSelection.all_asset_checks(),
+        description="Checks all tables of the lake, the newest data, and the alert rules. It fetches nothing.",
+    )
+    jobs = [ingest_job, backfill_job, plan_job, alerts_job, freshness_job, retention_job, checks_job]
+    if not settings.node_chains:
+        return jobs
+    transfers_job = define_asset_job(
+        TRANSFERS, selection=transfers, description="Imports one day of a chain's transfers from its nodes."
+    )
+    return [*jobs, transfers_job, follow_job()]

@@ -1,0 +1,118 @@
+"""The schedules ``daily`` (tables of the past days), ``daily_transfers``, ``freshness`` and ``retention``."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, time, timedelta
+from typing import Final
+
+from dagster import (
+    MAX_RUNTIME_SECONDS_TAG,
+    DefaultScheduleStatus,
+    ResourceParam,
+    RunRequest,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
+    SkipReason,
+    schedule,
+)
+
+from holderlake.contract.times import partition_text
+from holderlake.dagster.jobs import FRESHNESS, INGEST, RETENTION, TRANSFERS
+from holderlake.dagster.metadata.versions import watch
+from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
+from holderlake.healing.expected import record_tick, record_transfers_tick
+from holderlake.healing.parked import waiting_schedule
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
+
+LIMITS: Final = {MAX_RUNTIME_SECONDS_TAG: "86400"}
+"""Run tags of a run of one day: Dagster's run monitoring ends it after 24 hours."""
+
+
+def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
+    """Return all schedules. Each is stopped until a user starts it, except ``freshness``, which costs nothing.
+
+    The schedule of transfers is included only if the settings name nodes.
+    """
+    freshness = ScheduleDefinition(
+        name="freshness",
+        job_name=FRESHNESS,
+        cron_schedule="30 */6 * * *",
+        execution_timezone="UTC",
+        default_status=DefaultScheduleStatus.RUNNING,
+        description="Checks every six hours that each chain is fresh, and that no scheduled instant is missing.",
+    )
+    retention = ScheduleDefinition(
+        name="retention",
+        job_name=RETENTION,
+        cron_schedule=settings.retention.cron,
+        execution_timezone="UTC",
+        description="Deletes runs, failures and answers that are older than the ages of the section [retention].",
+    )
+    transfers = [_transfers_schedule(settings)] if settings.node_chains else []
+    return [_daily_schedule(settings), freshness, retention, *transfers]
+
+
+def _daily_schedule(settings: Settings) -> ScheduleDefinition:
+    """Return the schedule of one run per chain at the cron time of the settings (UTC)."""
+
+    @schedule(
+        name="daily",
+        job_name=INGEST,
+        cron_schedule=settings.schedule.cron,
+        execution_timezone="UTC",
+        description="Fetches the partition of every watched chain whose instants have passed since the last tick.",
+    )
+    def daily(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest | SkipReason]:
+        chosen = workspace.settings.schedule
+        chains = sorted(workspace.settings.watchlist)
+        watch(context.instance, workspace.settings.watchlist, chains)
+        tick = context.scheduled_execution_time.replace(tzinfo=None)
+        previous = previous_tick(chosen.cron, tick)
+        record_tick(workspace, previous, tick)
+        if parked := waiting_schedule(workspace):
+            yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
+            return
+        for day in due_days(tick, previous, chosen.offsets):
+            if chosen.excludes(day):
+                continue
+            for chain in chains:
+                key = partition_key(chain, day)
+                # a day of several instants may have a run after each of them
+                yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key, tags=LIMITS)
+
+    return daily
+
+
+def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
+    """Return the days (midnight, UTC) with an instant after ``previous`` and not after ``tick``.
+
+    ``offsets`` are the instants of a day, as durations since midnight.
+    """
+    days = sorted({datetime.combine(when, time()) for when in (previous, tick)})
+    return [day for day in days if any(previous < day + offset <= tick for offset in offsets)]
+
+
+def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
+    """Return the schedule that imports the previous day's transfers, in one run for each chain that has nodes."""
+
+    @schedule(
+        name="daily_transfers",
+        job_name=TRANSFERS,
+        cron_schedule=settings.schedule.cron,
+        execution_timezone="UTC",
+        description="Imports yesterday's transfers of every chain that the settings name nodes for.",
+    )
+    def daily_transfers(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest]:
+        context.instance.add_dynamic_partitions(CHAIN, settings.node_chains)
+        tick = context.scheduled_execution_time.replace(tzinfo=None)
+        record_transfers_tick(workspace, previous_tick(settings.schedule.cron, tick), tick)
+        yesterday = tick - timedelta(days=1)
+        for chain in () if settings.schedule.excludes(yesterday) else settings.node_chains:
+            key = partition_key(chain, yesterday)
+            yield RunRequest(run_key=f"transfers {key}", partition_key=key)
+
+    return daily_transfers

@@ -1,0 +1,180 @@
+"""The sensors: new chains of the provider, paused backfills that can resume, alerts, and the warehouse's automation.
+
+A sensor only looks and launches; the work is done by the job that it launches. Sensors that repair what failed are in
+``healing``.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from dagster import (
+    AssetSelection,
+    AutomationConditionSensorDefinition,
+    DefaultSensorStatus,
+    ResourceParam,
+    RunRequest,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+    sensor,
+)
+
+from holderlake.alerts.delivery import has_unsent
+from holderlake.backfill.paused import Parked, parked_backfills
+from holderlake.contract.requests import ChainsRequest
+from holderlake.contract.times import parse_when, utc_now
+from holderlake.dagster.backfill import BACKFILL
+from holderlake.dagster.followers import followers_sensor
+from holderlake.dagster.healing import healing_sensors
+from holderlake.dagster.jobs import ALERTS
+from holderlake.dagster.metadata.versions import watch
+from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
+from holderlake.ingest.stream import partition_of
+from holderlake.ingest.streams.chains import CHAINS, chain_ids
+from holderlake.settings import Settings
+from holderlake.workspace import Workspace
+
+_EVALUATE_EVERY: Final = timedelta(minutes=15)
+"""Interval of evaluating the alert rules by time, because no load reports late data."""
+
+
+def all_sensors(settings: Settings) -> list[SensorDefinition]:
+    """Return all sensors. The sensors for paused backfills and alerts run only if the settings enable them."""
+    automation = AutomationConditionSensorDefinition(
+        "warehouse_automation",
+        target=AssetSelection.assets("warehouse"),
+        minimum_interval_seconds=60,
+        description="Loads the warehouse after tables of the last two days were fetched without it.",
+    )
+    return [
+        _watchlist_sensor(),
+        _chain_sensor(),
+        paused_sensor(settings),
+        _alerts_sensor(settings),
+        automation,
+        *([followers_sensor(settings)] if settings.node_chains else []),
+        *healing_sensors(settings),
+    ]
+
+
+def _watchlist_sensor() -> SensorDefinition:
+    @sensor(
+        name="watchlist",
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Adds a partition for each newly watched chain, and shows where tokens changed. It sends no call.",
+    )
+    def observe(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
+        watchlist = workspace.settings.watchlist
+        changed = watch(context.instance, watchlist, watchlist)
+        return SkipReason(f"changed: {', '.join(changed)}" if changed else "the watchlist has not changed")
+
+    return observe
+
+
+def _chain_sensor() -> SensorDefinition:
+    @sensor(
+        name="new_chains",
+        minimum_interval_seconds=3_600,
+        default_status=DefaultSensorStatus.STOPPED,
+        description="Adds a partition for each newly watched chain, and names the provider's chains that you do not "
+        "watch, from today's answer of the asset chains. It sends no call.",
+    )
+    def new_chains(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SensorResult | SkipReason:
+        watched = workspace.settings.watchlist
+        known = set(context.instance.get_dynamic_partitions(CHAIN))
+        if new := sorted(watched.keys() - known):
+            by_chain: Any = CHAIN_BY_DAY.get_partitions_def_for_dimension(CHAIN)
+            return SensorResult(dynamic_partitions_requests=[by_chain.build_add_request(new)])
+        chains = _chains_of_provider(workspace)
+        if chains is None:
+            return SkipReason("no run has fetched the provider's chains today")
+        if others := [chain for chain in chains if chain not in watched]:
+            return SkipReason(f"not watched: {', '.join(others)}; name tokens of a chain in the watchlist to watch it")
+        return SkipReason(f"all {len(chains)} chains of the provider are watched")
+
+    return new_chains
+
+
+def _chains_of_provider(workspace: Workspace) -> list[str] | None:
+    """Return the chains in the archived answer of today; None if no run has fetched it yet."""
+    known_today = CHAINS.archive_as_of(partition_of(workspace, "", workspace.now()))
+    answer = workspace.archive.get(workspace.archive.key(workspace.provider_id, ChainsRequest(), known_today))
+    return None if answer is None else chain_ids(answer.raw, answer.fetched_at)
+
+
+def paused_sensor(settings: Settings) -> SensorDefinition:
+    """Return the sensor that resumes paused backfills. It runs only if the settings enable it."""
+    is_chosen = settings.schedule.resume_parked
+
+    @sensor(
+        name="parked_backfills",
+        job_name=BACKFILL,
+        minimum_interval_seconds=600,
+        default_status=DefaultSensorStatus.RUNNING if is_chosen else DefaultSensorStatus.STOPPED,
+        description="Resumes backfills that ran out of credits, from the day on which there are credits again.",
+    )
+    def resume(workspace: ResourceParam[Workspace]) -> Iterator[RunRequest | SkipReason]:
+        paused = parked_backfills(workspace)
+        due = [one for one in paused if one.is_due(workspace) or one.has_credits_again(workspace)]
+        for one in due:
+            yield RunRequest(
+                run_key=_key_of_attempt(one, workspace.settings),
+                run_config={"ops": {"fill_history": {"config": _options_of(one)}}},
+            )
+        if not due:
+            yield SkipReason(_reason_to_wait(paused))
+
+    return resume
+
+
+def _key_of_attempt(paused: Parked, settings: Settings) -> str:
+    """Return a run key that changes each day, and with the backfill's resume date or the section ``[budget]``.
+
+    So a paused backfill is tried once a day, and again when a new date or new ceilings allow it.
+    """
+    budget = hashlib.sha256(settings.budget.model_dump_json().encode()).hexdigest()[:8]
+    return f"{paused.of.id} {paused.resume_on} {utc_now():%Y-%m-%d} {budget}"
+
+
+def _options_of(paused: Parked) -> dict[str, object]:
+    since = paused.of.refresh_since
+    lists = {name: list(getattr(paused.of, name)) for name in ("instants", "chains", "tokens", "tables")}
+    return {"refresh": bool(since), "refresh_since": since, **lists}
+
+
+def _reason_to_wait(paused: Sequence[Parked]) -> str:
+    if not paused:
+        return "no backfill is paused"
+    return f"{len(paused)} backfills are paused; the first resumes on {paused[0].resume_on}"
+
+
+def _alerts_sensor(settings: Settings) -> SensorDefinition:
+    """Return the sensor that launches the alerts job. It runs only if the settings name rules or a webhook."""
+    is_chosen = settings.alerts.is_chosen or settings.has_webhook
+
+    @sensor(
+        name="alerts",
+        job_name=ALERTS,
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.RUNNING if is_chosen else DefaultSensorStatus.STOPPED,
+        description="Launches the alerts job after each load of the warehouse, every 15 minutes, and for retries.",
+    )
+    def alerts(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> RunRequest | SkipReason:
+        now, version = utc_now(), workspace.warehouse.version
+        if version is None:
+            return SkipReason("there is no warehouse yet")
+        last = json.loads(context.cursor or "{}")
+        evaluate = last.get("loaded") != version or now - parse_when(last["at"]) >= _EVALUATE_EVERY
+        if not evaluate and not has_unsent(workspace, now):
+            return SkipReason("no new data, and no alert to send")
+        if evaluate:
+            context.update_cursor(json.dumps({"loaded": version, "at": now.isoformat()}))
+        config = {"ops": {"send_alerts": {"config": {"evaluate": evaluate}}}}
+        return RunRequest(run_key=f"{version} {now:%Y-%m-%dT%H:%M}", run_config=config)
+
+    return alerts

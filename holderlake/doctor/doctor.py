@@ -1,0 +1,303 @@
+"""``holderlake doctor``: check settings, services and files, with advice for each problem."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from holderlake import console
+from holderlake.alerts.delivery import webhook_of
+from holderlake.alerts.outbox import Outbox
+from holderlake.backfill.paused import COMMAND, parked_backfills
+from holderlake.contract.extra_models import MapRules
+from holderlake.contract.extra_requests import RulesRequest
+from holderlake.contract.requests import ChainsRequest
+from holderlake.contract.times import utc_now
+from holderlake.dagster.history_steps import history_steps
+from holderlake.dagster.launch import own_dagster_home, prepare_dagster_home
+from holderlake.doctor.file_checks import check_files
+from holderlake.doctor.finding import Finding
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.errors import EngineError, UnusableStore
+from holderlake.engine.queries.negative_balances import negative_counts
+from holderlake.engine.store.unlisted import QUARANTINE
+from holderlake.engine.store.verify import verify
+from holderlake.healing.parked import parked_schedule
+from holderlake.ingest.streams.chains import listed
+from holderlake.lake.lake import LakeError
+from holderlake.local.embedded import make_workspace, sample_rules
+from holderlake.local.nodes.followers import followers
+from holderlake.local.nodes.imports import newest_block
+from holderlake.local.store import engine_rules, open_own_store
+from holderlake.maintenance.upgrade import plan
+from holderlake.provider.errors import ProviderError
+from holderlake.settings import Settings, SettingsError, load_settings
+from holderlake.storage.sqlite import DatabaseError
+from holderlake.warehouse.warehouse import WarehouseError
+from holderlake.workspace import Workspace, state_of
+
+_MIN_FREE = 1 << 30
+
+
+def examine(quiet: bool, as_json: bool) -> bool:
+    """Run all checks, print the findings, and return whether there is no problem."""
+    findings = [_versions(), *_checks_with_settings()]
+    shown = [finding for finding in findings if not (quiet and finding.fine)]
+    if as_json:
+        console.as_json([asdict(finding) for finding in shown])
+    elif shown:
+        marks = {True: "ok", False: "!!"}
+        lines = ((marks[one.fine], one.what, one.found, one.advice) for one in shown)
+        console.rows("", ("", "what", "found", "what to do"), lines)
+    return all(finding.fine for finding in findings)
+
+
+def _versions() -> Finding:
+    names = ("dagster", "duckdb", "pyarrow", "aiohttp", "pydantic")
+    found = ", ".join(f"{name} {version(name)}" for name in names)
+    fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Finding(
+        "versions", fine, f"Python {sys.version.split()[0]}, {found}", "" if fine else "use Python 3.11 to 3.13"
+    )
+
+
+def _checks_with_settings() -> list[Finding]:
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        return [Finding("settings", False, str(error), "correct holderlake.toml or the environment")]
+    workspace = make_workspace(settings)
+    watched = sum(map(len, workspace.settings.watchlist.values()))
+    found = f"home {settings.home.resolve()}, {watched} tokens on {len(workspace.settings.watchlist)} chains watched"
+    advice = "" if watched else "add tokens under [watchlist] in holderlake.toml"
+    checks: list[Callable[[], Finding]] = [
+        lambda: Finding("settings", bool(watched), found, advice),
+        lambda: _disk(settings.home),
+        lambda: _formats(workspace),
+        lambda: _dagster(settings),
+        lambda: _provider(workspace),
+        lambda: _rules(workspace),
+        *([lambda: _store(settings)] if settings.engine_store.exists() else []),
+        *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
+        *([lambda: _parked_schedule(workspace)] if parked_schedule(workspace) else []),
+        *([lambda: _parked_backfills(workspace)] if parked_backfills(workspace) else []),
+        lambda: _alerts(settings),
+        *([lambda: _iceberg(workspace)] if settings.iceberg_folder.exists() else []),
+        *(partial(_node, settings, chain) for chain in settings.node_chains),
+        *([lambda: _followers(settings)] if settings.followed_chains else []),
+    ]
+    return [*(_safely(check) for check in checks), *check_files(workspace)]
+
+
+def _formats(workspace: Workspace) -> Finding:
+    try:
+        steps = plan(workspace, lambda: history_steps(workspace.settings.dagster_home))
+    except (DatabaseError, EngineError, LakeError, WarehouseError) as error:
+        return Finding("formats", False, str(error), "see the other lines too")
+    if steps:
+        parts = ", ".join(step.part for step in steps)
+        return Finding("formats", True, f"of an earlier version: {parts}", "'holderlake upgrade' updates them now")
+    return Finding("formats", True, "all parts of the home have the formats of this version")
+
+
+def _safely(check: Callable[[], Finding]) -> Finding:
+    """Run a check. An unexpected error becomes a finding, so that the other checks still run."""
+    try:
+        return check()
+    except Exception as error:
+        return Finding("doctor", False, f"{type(error).__name__}: {error}", "see the other lines; then report this one")
+
+
+def _iceberg(workspace: Workspace) -> Finding:
+    try:
+        from holderlake.iceberg.publish import compare
+    except ModuleNotFoundError:
+        return Finding("iceberg", True, "not checked: pyiceberg is not installed")
+    settings = workspace.settings
+    found = compare(workspace.lake, settings.iceberg_folder, settings.lake.iceberg.catalog)
+    if found.is_current:
+        return Finding("iceberg", True, f"commit {found.commit} has all partitions of the lake")
+    lacking, extra = sum(found.added.values()), sum(found.removed.values())
+    text = f"{lacking:,} files of the lake are not published, {extra:,} published ones were replaced"
+    return Finding("iceberg", False, text, "'holderlake lake publish' brings the tables up to date")
+
+
+def _disk(home: Path) -> Finding:
+    home.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(home).free
+    writable = os.access(home, os.W_OK)
+    advice = "" if free > _MIN_FREE and writable else "set HOLDERLAKE_HOME to a writable folder with free space"
+    return Finding("disk", free > _MIN_FREE and writable, f"{free / 2**30:.0f} GiB free", advice)
+
+
+def _dagster(settings: Settings) -> Finding:
+    prepare_dagster_home(settings.dagster_home)
+    return Finding("dagster", True, f"state in {own_dagster_home(settings.dagster_home) or settings.dagster_home}")
+
+
+def _provider(workspace: Workspace) -> Finding:
+    try:
+        known = asyncio.run(_fetch_chains(workspace))
+    except (ProviderError, SettingsError) as error:
+        return Finding(
+            "provider", False, str(error), "check [provider] and the API key; 'holderlake serve' runs your own"
+        )
+    found = f"{_name(workspace)} answers, {len(known)} chains{_direct(workspace)}"
+    unlisted = sorted(set(workspace.settings.watchlist) - set(known))
+    if unlisted:
+        near = difflib.get_close_matches(unlisted[0], known, 1, 0.5)
+        advice = f"did you mean {near[0]}?" if near else f"it lists {', '.join(sorted(known))}"
+        return Finding("provider", False, f"{found}, but not {', '.join(unlisted)} of the watchlist", advice)
+    return Finding("provider", True, found)
+
+
+def _name(workspace: Workspace) -> str:
+    settings = workspace.settings
+    store = "the sample world" if settings.provider.local == "sample" else f"your store {settings.engine_store}"
+    return settings.provider.url or f"the embedded service over {store}"
+
+
+def _direct(workspace: Workspace) -> str:
+    return "; maps and holders come straight from its engine" if workspace.engine else ""
+
+
+async def _fetch_chains(workspace: Workspace) -> list[str]:
+    async with workspace.provider("doctor") as provider:
+        fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}")
+        return listed(fetched)
+
+
+def _rules(workspace: Workspace) -> Finding:
+    """Report the thresholds by which maps are computed: the engine store's, or those that the provider publishes."""
+    settings = workspace.settings
+    if settings.provider.url:
+        try:
+            rules = asyncio.run(_fetch_rules(workspace))
+        except (ProviderError, SettingsError):
+            found = "the provider does not publish its rules (only Holderlake's own service does)"
+            return Finding("rules", True, found)
+        return Finding("rules", True, listed_rules(rules))
+    if settings.provider.local == "store":
+        return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
+    ignored = settings.engine.thresholds.chosen()
+    advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
+    return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
+
+
+def _parked_schedule(workspace: Workspace) -> Finding:
+    parked = parked_schedule(workspace)
+    if parked is None:
+        return Finding("parked schedule", True, "scheduled runs do not wait")
+    found = f"scheduled runs wait since {parked.since:%Y-%m-%d %H:%M} UTC until {parked.resume_on}: {parked.reason}"
+    advice = (
+        "buy credits: the running daemon asks the provider every five minutes"
+        if parked.refused is not None
+        else "raise the ceiling in [budget]: the next tick of the schedule resumes"
+    )
+    return Finding("parked schedule", False, found, advice)
+
+
+def _parked_backfills(workspace: Workspace) -> Finding:
+    parked = parked_backfills(workspace)
+    since = min((one.since for one in parked if one.since), default=None)
+    when = f"since {since:%Y-%m-%d %H:%M} UTC" if since else "for credits"
+    found = f"{len(parked)} wait {when}; the first of {len(parked[0].of.instants):,} instants: {parked[0].reason}"
+    return Finding("parked backfills", False, found, f"'{COMMAND}' asks for credits and resumes them")
+
+
+def _store(settings: Settings) -> Finding:
+    """Compare the sizes of the store's files with the sizes in its catalogue.
+
+    ``holderlake store verify`` compares the checksums.
+    """
+    root = settings.engine_store
+    found = verify(root, reads=False)
+    if found.damaged:
+        first = found.damaged[0]
+        problem = first.problem if str(root) in first.problem else f"{first.path} {first.problem}"
+        more = f" and {len(found.damaged) - 1} more" if len(found.damaged) > 1 else ""
+        return Finding("store", False, f"{problem}{more}", first.remedy)
+    advice = "'holderlake store verify' compares the files with their checksums"
+    if found.quarantined:
+        advice += f"; {found.quarantined} files are in {root / QUARANTINE}, which 'holderlake store clean' empties"
+    return Finding("store", True, f"{found.files:,} files, {found.bytes / 1e6:,.1f} MB in {root}", advice)
+
+
+def _negative_balances(settings: Settings) -> Finding:
+    """Count the addresses in the engine's store with a balance below zero."""
+    try:
+        with open_own_store(settings) as store:
+            counts = negative_counts(store, utc_now())
+    except UnusableStore as error:
+        return Finding("negative balances", False, str(error), "see the line of the store")
+    tokens = len(counts)
+    shown = f"{sum(counts.values()):,} addresses of {tokens:,} tokens below zero" if tokens else "none"
+    advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
+    return Finding("negative balances", True, shown, advice)
+
+
+def listed_rules(rules: Mapping[str, Any]) -> str:
+    """Return rules as one line of text, for example ``supernode_degree 10,000, …``."""
+    return ", ".join(f"{name} {_plain(value)}" for name, value in rules.items())
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return " ".join(value) or "none"
+
+
+async def _fetch_rules(workspace: Workspace) -> dict[str, Any]:
+    async with workspace.provider("doctor") as provider:
+        fetched = await provider.fetch(RulesRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
+        rules: MapRules = fetched.answer
+        return rules.model_dump(include=set(MapRules.model_fields))
+
+
+def _alerts(settings: Settings) -> Finding:
+    try:
+        webhook = webhook_of(settings)
+    except SettingsError as error:
+        return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
+    where = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
+    try:
+        book = Outbox(state_of(settings, settings.alerts_book)).deliveries()
+    except DatabaseError as error:
+        what, _, advice = str(error).partition("; ")
+        return Finding("alerts", False, what, advice)
+    deliveries = [one for each in book.values() for one in each]
+    late = [one for one in deliveries if one.state not in ("sent", "given_up") and one.error]
+    found = f"{len(settings.alerts.in_force)} rules, delivered to {where}"
+    if late:
+        return Finding(
+            "alerts",
+            False,
+            f"{found}; {len(late)} could not be delivered: {late[-1].error}",
+            "test it with 'holderlake alerts --test-webhook'; waiting alerts are sent when it answers again",
+        )
+    return Finding("alerts", True, found)
+
+
+def _followers(settings: Settings) -> Finding:
+    states = {state.chain: state for state in followers(settings.engine_store)}
+    idle = [chain for chain in settings.followed_chains if chain not in states or not states[chain].is_running]
+    found = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in settings.followed_chains)
+    advice = "'holderlake ui' runs Dagster, whose sensor 'followers' starts them" if idle else ""
+    return Finding("followers", not idle, found, advice)
+
+
+def _node(settings: Settings, chain: str) -> Finding:
+    try:
+        block = asyncio.run(newest_block(settings, chain))
+    except (EngineError, SettingsError, ValueError) as error:
+        return Finding(f"nodes of {chain}", False, str(error), f"check the endpoints of sources.rpc.{chain}")
+    return Finding(f"nodes of {chain}", True, f"newest block {block:,}")
