@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
+from pathlib import Path
 
 from tests.tiers import TESTS, Entry, listed, tier_of
 
@@ -25,5 +27,9 @@ def _exists(entry: Entry) -> bool:
     path = TESTS / entry.file
     if not path.is_file():
         return False
-    names = {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
-    return entry.test is None or entry.test in names
+    return entry.test is None or entry.test in _tests_of(path)
+
+
+@cache
+def _tests_of(path: Path) -> frozenset[str]:
+    return frozenset(node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef))
