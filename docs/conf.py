@@ -31,7 +31,7 @@ _NAVIGATION: Final = {
     "index": {
         "Ask": ["questions", "connect", "iceberg", "explorer", "assistants", "entities", "reports", "alerts"],
         "Fill": ["backfills", "sources"],
-        "Run": ["running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
+        "Run": ["install", "running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
         "Look up": ["tables", "sql", "commands", "settings", "engine", "contract", "glossary"],
         "Change it": ["design", "decisions"],
     },

@@ -174,7 +174,7 @@ def stack(environment: Mapping[str, str], folder: Path) -> Iterator[int]:
             )
             running.callback(end, process)
 
-        location = ("-m", "pipelines.definitions", "--location-name", "holderlake")
+        location = ("-m", "holderlake.dagster.definitions", "--location-name", "holderlake")
         start("code", "dagster", "code-server", "start", "-h", "127.0.0.1", "-p", str(code), *location)
         wait_until(lambda: "Started Dagster code proxy server" in (folder / "code.out").read_text())
         start("daemon", "dagster-daemon", "run")
