@@ -32,6 +32,7 @@ from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.chains import CHAINS, chain_ids
 from holderlake.settings import Settings
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 from pipelines.backfill import BACKFILL
 from pipelines.followers import followers_sensor
@@ -95,7 +96,7 @@ def _chain_sensor() -> SensorDefinition:
             return SkipReason("no run has fetched the provider's chains today")
         if others := [chain for chain in chains if chain not in watched]:
             return SkipReason(f"not watched: {', '.join(others)}; name tokens of a chain in the watchlist to watch it")
-        return SkipReason(f"all {len(chains)} chains of the provider are watched")
+        return SkipReason(f"every chain of the provider is watched ({len(chains)})")
 
     return new_chains
 
@@ -150,7 +151,7 @@ def _options_of(paused: Parked) -> dict[str, object]:
 def _reason_to_wait(paused: Sequence[Parked]) -> str:
     if not paused:
         return "no backfill is paused"
-    return f"{len(paused)} backfills are paused; the first resumes on {paused[0].resume_on}"
+    return f"{counted(len(paused), 'backfill')} paused; the first resumes on {paused[0].resume_on}"
 
 
 def _alerts_sensor(settings: Settings) -> SensorDefinition:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holderlake import console
+from holderlake.units import counted
 from pipelines.cli import shared
 from pipelines.cli.shared import Json
 
@@ -32,7 +33,10 @@ def sql(
         return
     console.arrow("", answer.slice(0, most))
     if most and answer.num_rows > most:
-        hint = f"These are the first {most:,} rows. --limit 0 prints all; 'holderlake export' writes them to a file."
+        hint = (
+            f"These are the first {counted(most, 'row')}. --limit 0 prints all; 'holderlake export' "
+            f"writes them to a file."
+        )
         console.err.print(hint, soft_wrap=True)
 
 

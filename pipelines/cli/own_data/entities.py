@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from holderlake.units import counted
 from pipelines.cli import shared
 from pipelines.cli.shared import Json
 
@@ -82,7 +83,8 @@ def entities(
         return
     console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in found.links.items()])
     console.out.print(
-        f"Entities: {found.entities:,}, with {found.joined:,} wallets (preset {preset}), from {found.transfers:,} "
-        f"transfers between {found.wallets:,} addresses. The results are in {folder}.",
+        f"Entities: {found.entities:,}, with {counted(found.joined, 'wallet')} (preset {preset}), "
+        f"from {found.transfers:,} "
+        f"transfers between {counted(found.wallets, 'address')}. The results are in {folder}.",
         soft_wrap=True,
     )

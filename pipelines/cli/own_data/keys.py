@@ -12,7 +12,7 @@ import typer
 from holderlake import console
 from holderlake.contract.prices import credits_text, parse_credits
 from holderlake.contract.times import parse_when, utc_now
-from holderlake.units import parse_duration
+from holderlake.units import counted, parse_duration
 from pipelines.cli import shared
 from pipelines.cli.shared import Json
 
@@ -179,4 +179,4 @@ def _report_usage(charged: Sequence[Usage], by: Literal["key", "endpoint", "day"
         return
     columns = (by, *(("name",) if by == "key" else ()), "requests", "credits")
     console.rows(f"Usage by {by}", columns, ((*line.values(), credits_text(spent[str(line[by])])) for line in lines))
-    console.out.print(f"Total: {requests.total():,} requests, {credits_text(spent.total())} credits.")
+    console.out.print(f"Total: {counted(requests.total(), 'request')}, {credits_text(spent.total())} credits.")
