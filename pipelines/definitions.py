@@ -5,6 +5,7 @@ Loading them reads the settings file and the names of the lake's partitions: no 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,6 +33,9 @@ from pipelines.jobs import all_jobs
 from pipelines.schedules import all_schedules
 from pipelines.sensors import all_sensors
 from resources.definitions import all_resources
+
+# the section python_logs of deploy/dagster, which each process of a run would call a beta feature
+warnings.filterwarnings("ignore", "Handling yaml-defined logging configuration")
 
 _TABLES = (chains, tokens, holders, maps, subgraphs, addresses)
 

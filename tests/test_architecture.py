@@ -63,6 +63,7 @@ LIBRARY = {
             "console",
             "errors",
             "storage",
+            "http",
             "alerts",
         )
     },
