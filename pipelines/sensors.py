@@ -1,7 +1,9 @@
 """The sensors: new chains of the provider, paused backfills that can resume, alerts, and the warehouse's automation.
 
-A sensor only looks and launches; the work is done by the job that it launches. Sensors that repair what failed are in
-``healing``.
+A sensor looks and launches; the work is done by the job that it launches. One call is an exception: while credits are
+exhausted, a tick of a schedule or sensor asks the provider for its chains (``backfill.paused.credits_again``), because
+a run that only finds out that there are still no credits would be one more failed run. The call costs at most 0.01
+credit, and nothing while there are none. Sensors that repair what failed are in ``healing``.
 """
 
 import hashlib
