@@ -167,7 +167,8 @@ def _text(value: Any) -> str:
         return text.rstrip("0").rstrip(".") if "." in text else text
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
-    return printable(str(value))
+    is_nested = isinstance(value, list | tuple | dict)
+    return printable(json.dumps(value, default=_plain, ensure_ascii=False) if is_nested else str(value))
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Parsers of durations and sizes such as ``30s``, ``24h`` and ``512MB``. For dates and times see ``contract.times``."""
+"""Parsers of durations and sizes such as ``30s``, ``24h`` and ``512MB``, and counts as text.
+
+For dates and times see ``contract.times``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,11 @@ from typing import Final
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _BYTES: Final = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 _LEAST_MEMORY: Final = 64 * 10**6
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 chain``, ``2 chains``, ``3 addresses``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def parse_duration(text: str) -> timedelta:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from holderlake.units import parse_duration, parse_memory_limit
+from holderlake.units import counted, parse_duration, parse_memory_limit
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,11 @@ def test_a_memory_limit_is_a_number_of_bytes(text: str, size: int) -> None:
 def test_an_invalid_memory_limit_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="invalid memory limit"):
         parse_memory_limit(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [(1, "chain", "1 chain"), (0, "chain", "0 chains"), (1_234, "address", "1,234 addresses")],
+)
+def test_a_count_has_its_noun(number: int, noun: str, text: str) -> None:
+    assert counted(number, noun) == text

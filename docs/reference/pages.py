@@ -49,8 +49,9 @@ _SETTINGS_HEAD: Final = """\
 # Settings
 
 Settings are in one file, `holderlake.toml` in the current folder (or the file that `HOLDERLAKE_CONFIG` names).
-Environment variables override it; two underscores separate section and name. The API key and other secrets come from
-the environment only. `holderlake doctor` checks everything.
+Environment variables override it; two underscores separate section and name. A variable replaces the file's complete
+value, also a list or a table. The API key and other secrets come from the environment only. `holderlake doctor` checks
+everything.
 
 A duration is a number and s, m, h, d or w, such as `30s`, `24h` or `7d`. A size is a number and MB, GB or TB.
 """

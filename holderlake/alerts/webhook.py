@@ -22,11 +22,14 @@ from pydantic import SecretStr
 from holderlake.alerts.rules import Alert
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.http.client import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport
+from holderlake.http.retries import log_retries
 
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
 _LONGEST_WAIT: Final = 10.0
 """The longest ``Retry-After`` (seconds) that is waited for. After a longer one, a later delivery sends the alert."""
+
+log_retries()
 
 
 class NotDelivered(Exception):

@@ -29,6 +29,7 @@ from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.batches import Batches
 from holderlake.storage.objects import Objects
 from holderlake.storage.sqlite import DatabaseError
+from holderlake.units import counted
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
@@ -305,7 +306,7 @@ class AnswerArchive:
             except (DamagedPiece, KeyError, ValueError, TypeError, OSError):
                 damaged[place.segment] = damaged.get(place.segment, 0) + 1
         for segment, answers in damaged.items():
-            yield f"{self.root / segment}: {answers:,} answers in it cannot be read"
+            yield f"{self.root / segment}: {counted(answers, 'answer')} in it cannot be read"
 
     def set_damaged_aside(self) -> int:
         """Read all answers, move damaged segments away and return the number of unreadable answers."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from holderlake.contract.prices import credits_text
 from holderlake.ingest.stream import PartitionResult
+from holderlake.units import counted
 
 _EVERY_SECONDS: Final = 15.0
 
@@ -51,14 +52,16 @@ class Progress:
     @property
     def note(self) -> str:
         """A text with the numbers of calls, credits, calls a minute, and answers of the local engine, if any."""
-        calls = f"{self.calls:,} calls, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
+        calls = (
+            f"{counted(self.calls, 'call')}, {credits_text(self.credits)} credits, {self.calls_a_minute:,.0f} calls/min"
+        )
         if not self.computed:
             return calls
         return f"{self.computed:,} from the engine, {calls if self.calls else 'no calls'}"
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {_span(self.seconds_left)} left"
-        return f"{self.finished:,} of {self.partitions:,} partitions, {self.note}{left}"
+        return f"{self.finished:,} of {counted(self.partitions, 'partition')}, {self.note}{left}"
 
 
 class ProgressLog:

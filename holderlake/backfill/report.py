@@ -11,6 +11,7 @@ from holderlake.backfill.forecast import Forecast, Month
 from holderlake.backfill.plan import EndpointLine, Plan, TokenLine
 from holderlake.backfill.suggestions import Advice
 from holderlake.contract.prices import credits_text
+from holderlake.units import counted
 
 Grouping = Literal["endpoint", "token"]
 
@@ -92,7 +93,8 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
 def _other_options(plan: Plan) -> list[str]:
     """Return a sentence for each stream of ``plan.other``; none for a plan with ``refresh``."""
     return [
-        f"{line.partitions:,} partitions of {line.family} ({line.first} to {line.last}) were requested with other "
+        f"{counted(line.partitions, 'partition')} of {line.family} ({line.first} to {line.last}) were "
+        "requested with other "
         f"options ({'; or '.join(line.options)}). They are kept; --refresh would replace them for "
         f"{credits_text(line.refresh_credits)} credits."
         for line in plan.other
@@ -134,7 +136,7 @@ def _families(plan: Plan) -> None:
     sums += [plan.computed] if plan.computed else []
     lines.append(("total", None, None, plan.calls, *sums, credits_text(plan.credits)))
     console.rows(
-        f"Plan: {_count(plan.chains, 'chain')}, {_count(plan.instants, 'instant')}",
+        f"Plan: {counted(len(plan.chains), 'chain')}, {counted(len(plan.instants), 'instant')}",
         ("family", "partitions", "complete", "calls", "answers archived", "answers shared", *engine, "credits"),
         lines,
     )
@@ -201,10 +203,6 @@ def _advice(advice: list[Advice]) -> None:
             f"- {one.what}{also}: saves {credits_text(one.saves)}. Lost: {one.loses}.{with_tables}",
             soft_wrap=True,
         )
-
-
-def _count(things: Sequence[object], name: str) -> str:
-    return f"{len(things):,} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _bytes(count: int) -> str:

@@ -20,6 +20,7 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.subgraphs import SUBGRAPHS
 from holderlake.settings import Settings
+from holderlake.units import counted
 
 _LOWEST_LIMIT: Final = 80
 
@@ -158,7 +159,7 @@ def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
         sets = {**offer.settings.address_sets, name: smaller}
         yield Advice(
             f"cut address_sets.{name}.addresses to {MAX_SUBGRAPH_ADDRESSES:,}: its {count:,} addresses need "
-            f"{len(covering_blocks(members.addresses))} calls",
+            f"{counted(len(covering_blocks(members.addresses)), 'call')}",
             {},
             None,
             offer.saved(offer.settings.model_copy(update={"address_sets": sets}), SUBGRAPHS),

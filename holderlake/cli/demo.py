@@ -15,6 +15,7 @@ from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.launch import dagster_instance, fill
 from holderlake.local.embedded import sample_period
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _INSTANTS: Final = 9
@@ -67,7 +68,7 @@ def run_demo(workspace: Workspace, as_json: bool) -> None:
         return
     _print(tables, answers)
     console.out.print(
-        f"{calls - calls_before:,} calls, {credits_text(spent - spent_before)} credits, {seconds:.1f} s. "
+        f"{counted(calls - calls_before, 'call')}, {credits_text(spent - spent_before)} credits, {seconds:.1f} s. "
         "Run it again: no request is sent or paid twice.\n"
     )
     _where_next(workspace)

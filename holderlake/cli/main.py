@@ -5,7 +5,6 @@ Each command is a function of one of the packages here. It parses options and ca
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
@@ -124,7 +123,6 @@ app = _make_app()
 
 def main() -> None:
     """Run a command. An expected error is printed as one sentence, without a traceback, and sets the exit code."""
-    logging.getLogger("stamina").addHandler(logging.NullHandler())  # successful retries are not worth a message
     console.prepare_streams()
     try:
         app(standalone_mode=True)

@@ -43,14 +43,10 @@ _open = ExitStack()
 
 
 def settings() -> Settings:
-    """Load the settings from file and environment. Raises ``SettingsError`` if ``HOLDERLAKE_HOME`` is not a folder."""
-    from holderlake.settings import SettingsError, load_settings
+    """Load the settings from file and environment. Raises ``SettingsError``."""
+    from holderlake.settings import load_settings
 
-    loaded = load_settings()
-    for path in (loaded.home, *loaded.home.absolute().parents):
-        if path.exists() and not path.is_dir():
-            raise SettingsError(f"HOLDERLAKE_HOME is {loaded.home}, but {path} is a file; set it to a folder")
-    return loaded
+    return load_settings()
 
 
 def workspace(chosen: Settings | None = None) -> Workspace:

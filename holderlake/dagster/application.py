@@ -6,6 +6,7 @@ and resources that it declares (``pipelines/definitions.py``).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -42,6 +43,9 @@ from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings, load_settings
 from holderlake.workspace import Workspace
+
+# the section python_logs of deploy/dagster, which each process of a run would call a beta feature
+warnings.filterwarnings("ignore", "Handling yaml-defined logging configuration")
 
 _PACKAGED: Final = "holderlake.dagster.definitions"
 _OF_CHECKOUT: Final = "pipelines.definitions"

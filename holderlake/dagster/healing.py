@@ -52,6 +52,7 @@ from holderlake.healing.missing import MissingDay, missing_days
 from holderlake.healing.parked import parked_schedule, waiting_schedule
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _JOBS: Final = (ALERTS, BACKFILL, CHECKS, FOLLOW, FRESHNESS, INGEST, PLAN, RETENTION, TRANSFERS, ASSET_JOB)
@@ -84,7 +85,7 @@ def _dead_runs_sensor() -> SensorDefinition:
         ended = [run for run in found if run in before and end_run(context.instance, home, run)]
         context.update_cursor(json.dumps([run for run in found if run not in before]))
         if ended:
-            return SkipReason(f"ended {len(ended)} runs without a process: {', '.join(ended)}")
+            return SkipReason(f"ended {counted(len(ended), 'run')} without a process: {', '.join(ended)}")
         return SkipReason("all started runs have a process")
 
     return dead_runs

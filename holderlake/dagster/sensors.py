@@ -1,7 +1,9 @@
 """The sensors: new chains of the provider, paused backfills that can resume, alerts, and the warehouse's automation.
 
-A sensor only looks and launches; the work is done by the job that it launches. Sensors that repair what failed are in
-``healing``.
+A sensor looks and launches; the work is done by the job that it launches. One call is an exception: while credits are
+exhausted, a tick of a schedule or sensor asks the provider for its chains (``backfill.paused.credits_again``), because
+a run that only finds out that there are still no credits would be one more failed run. The call costs at most 0.01
+credit, and nothing while there are none. Sensors that repair what failed are in ``healing``.
 """
 
 import hashlib
@@ -36,6 +38,7 @@ from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.chains import CHAINS, chain_ids
 from holderlake.settings import Settings
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _EVALUATE_EVERY: Final = timedelta(minutes=15)
@@ -95,7 +98,7 @@ def _chain_sensor() -> SensorDefinition:
             return SkipReason("no run has fetched the provider's chains today")
         if others := [chain for chain in chains if chain not in watched]:
             return SkipReason(f"not watched: {', '.join(others)}; name tokens of a chain in the watchlist to watch it")
-        return SkipReason(f"all {len(chains)} chains of the provider are watched")
+        return SkipReason(f"every chain of the provider is watched ({len(chains)})")
 
     return new_chains
 
@@ -150,7 +153,7 @@ def _options_of(paused: Parked) -> dict[str, object]:
 def _reason_to_wait(paused: Sequence[Parked]) -> str:
     if not paused:
         return "no backfill is paused"
-    return f"{len(paused)} backfills are paused; the first resumes on {paused[0].resume_on}"
+    return f"{counted(len(paused), 'backfill')} paused; the first resumes on {paused[0].resume_on}"
 
 
 def _alerts_sensor(settings: Settings) -> SensorDefinition:

@@ -21,6 +21,7 @@ from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
+from holderlake.units import counted
 from holderlake.warehouse.warehouse import LoadReport
 from holderlake.workspace import Workspace
 
@@ -100,13 +101,15 @@ def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
         from holderlake.iceberg.publish import publish  # noqa: PLC0415 - an extra
 
         found = publish(workspace.lake, workspace.settings.iceberg_folder, chosen.catalog)
-        say(f"iceberg: {sum(found.added.values()):,} files added, {sum(found.removed.values()):,} removed")
+        say(f"iceberg: {counted(sum(found.added.values()), 'file')} added, {sum(found.removed.values()):,} removed")
 
 
 def load_text(report: LoadReport) -> str:
     """Return a sentence about a load, and the first messages about damaged files and duplicate keys."""
     faults = [*report.damaged[:_LISTED], *report.duplicates[:_LISTED]]
-    loaded = f"warehouse: {report.partitions:,} partitions with {sum(report.rows.values()):,} rows loaded"
+    loaded = (
+        f"warehouse: {counted(report.partitions, 'partition')} with {counted(sum(report.rows.values()), 'row')} loaded"
+    )
     return "\n".join([f"{loaded} in {report.seconds:.1f} s", *faults])
 
 

@@ -7,7 +7,7 @@ import difflib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
@@ -19,7 +19,6 @@ from holderlake.alerts.delivery import webhook_of
 from holderlake.alerts.outbox import Outbox
 from holderlake.backfill.paused import COMMAND, parked_backfills
 from holderlake.contract.extra_models import MapRules
-from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import utc_now
 from holderlake.dagster.history_steps import history_steps
@@ -42,6 +41,7 @@ from holderlake.maintenance.upgrade import plan
 from holderlake.provider.errors import ProviderError
 from holderlake.settings import Settings, SettingsError, load_settings
 from holderlake.storage.sqlite import DatabaseError
+from holderlake.units import counted
 from holderlake.warehouse.warehouse import WarehouseError
 from holderlake.workspace import Workspace, state_of
 
@@ -50,7 +50,7 @@ _MIN_FREE = 1 << 30
 
 def examine(quiet: bool, as_json: bool) -> bool:
     """Run all checks, print the findings, and return whether there is no problem."""
-    findings = [_versions(), *_checks_with_settings()]
+    findings = _each_cause_once([_versions(), *_checks_with_settings()])
     shown = [finding for finding in findings if not (quiet and finding.fine)]
     if as_json:
         console.as_json([asdict(finding) for finding in shown])
@@ -59,6 +59,16 @@ def examine(quiet: bool, as_json: bool) -> bool:
         lines = ((marks[one.fine], one.what, one.found, one.advice) for one in shown)
         console.rows("", ("", "what", "found", "what to do"), lines)
     return all(finding.fine for finding in findings)
+
+
+def _each_cause_once(findings: Sequence[Finding]) -> list[Finding]:
+    """Leave out problems with the same cause as another one: the one with the most advice stays."""
+    stays: dict[str, Finding] = {}
+    for one in findings:
+        cause = one.found.partition("; ")[0]
+        if not one.fine and len(one.advice) > len(stays.setdefault(cause, one).advice):
+            stays[cause] = one
+    return [one for one in dict.fromkeys(findings) if one.fine or one in stays.values()]
 
 
 def _versions() -> Finding:
@@ -76,16 +86,13 @@ def _checks_with_settings() -> list[Finding]:
     except SettingsError as error:
         return [Finding("settings", False, str(error), "correct holderlake.toml or the environment")]
     workspace = make_workspace(settings)
-    watched = sum(map(len, workspace.settings.watchlist.values()))
-    found = f"home {settings.home.resolve()}, {watched} tokens on {len(workspace.settings.watchlist)} chains watched"
-    advice = "" if watched else "add tokens under [watchlist] in holderlake.toml"
     checks: list[Callable[[], Finding]] = [
-        lambda: Finding("settings", bool(watched), found, advice),
+        lambda: _settings(workspace.settings),
+        *(partial(_unscheduled_set, sentence) for sentence in workspace.settings.unscheduled_sets()),
         lambda: _disk(settings.home),
         lambda: _formats(workspace),
         lambda: _dagster(settings),
-        lambda: _provider(workspace),
-        lambda: _rules(workspace),
+        *_provider_checks(workspace),
         *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
         *([lambda: _parked_schedule(workspace)] if parked_schedule(workspace) else []),
@@ -98,11 +105,24 @@ def _checks_with_settings() -> list[Finding]:
     return [*(_safely(check) for check in checks), *check_files(workspace)]
 
 
+def _settings(settings: Settings) -> Finding:
+    watched, chains = sum(map(len, settings.watchlist.values())), len(settings.watchlist)
+    found = f"home {settings.home.resolve()}, {counted(watched, 'token')} on {counted(chains, 'chain')} watched"
+    return Finding(
+        "settings", bool(watched), found, "" if watched else "add tokens under [watchlist] in holderlake.toml"
+    )
+
+
+def _unscheduled_set(sentence: str) -> Finding:
+    found, _, advice = sentence.partition(": ")
+    return Finding("address sets", False, found, advice)
+
+
 def _formats(workspace: Workspace) -> Finding:
     try:
         steps = plan(workspace, lambda: history_steps(workspace.settings.dagster_home))
     except (DatabaseError, EngineError, LakeError, WarehouseError) as error:
-        return Finding("formats", False, str(error), "see the other lines too")
+        return Finding("formats", False, str(error))
     if steps:
         parts = ", ".join(step.part for step in steps)
         return Finding("formats", True, f"of an earlier version: {parts}", "'holderlake upgrade' updates them now")
@@ -144,14 +164,21 @@ def _dagster(settings: Settings) -> Finding:
     return Finding("dagster", True, f"state in {own_dagster_home(settings.dagster_home) or settings.dagster_home}")
 
 
-def _provider(workspace: Workspace) -> Finding:
+def _provider_checks(workspace: Workspace) -> list[Callable[[], Finding]]:
+    """Return the checks of provider and rules. If the provider cannot be used, they are one finding with the reason."""
     try:
-        known = asyncio.run(_fetch_chains(workspace))
-    except (ProviderError, SettingsError) as error:
-        return Finding(
-            "provider", False, str(error), "check [provider] and the API key; 'holderlake serve' runs your own"
-        )
-    found = f"{_name(workspace)} answers, {len(known)} chains{_direct(workspace)}"
+        workspace.check()
+        known, rules = asyncio.run(_fetch(workspace))
+    except Exception as error:  # also of a damaged file, which has its own line
+        reason = str(error)
+        advice = "check [provider] and the API key; 'holderlake serve' runs your own"
+        is_of_provider = isinstance(error, ProviderError | SettingsError)
+        return [lambda: Finding("provider", False, reason, advice if is_of_provider else "")]
+    return [lambda: _provider(workspace, known), lambda: _rules(workspace, rules)]
+
+
+def _provider(workspace: Workspace, known: list[str]) -> Finding:
+    found = f"{_name(workspace)} answers, {counted(len(known), 'chain')}{_direct(workspace)}"
     unlisted = sorted(set(workspace.settings.watchlist) - set(known))
     if unlisted:
         near = difflib.get_close_matches(unlisted[0], known, 1, 0.5)
@@ -170,21 +197,21 @@ def _direct(workspace: Workspace) -> str:
     return "; maps and holders come straight from its engine" if workspace.engine else ""
 
 
-async def _fetch_chains(workspace: Workspace) -> list[str]:
+async def _fetch(workspace: Workspace) -> tuple[list[str], str | None]:
+    """Return the provider's chains, which it must answer now, and its rules as JSON, None if it publishes none."""
     async with workspace.provider("doctor") as provider:
-        fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}")
-        return listed(fetched)
+        fetched = await provider.fetch(ChainsRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
+        return listed(fetched), await provider.rules()
 
 
-def _rules(workspace: Workspace) -> Finding:
+def _rules(workspace: Workspace, published: str | None) -> Finding:
     """Report the thresholds by which maps are computed: the engine store's, or those that the provider publishes."""
     settings = workspace.settings
     if settings.provider.url:
-        try:
-            rules = asyncio.run(_fetch_rules(workspace))
-        except (ProviderError, SettingsError):
+        if published is None:
             found = "the provider does not publish its rules (only Holderlake's own service does)"
             return Finding("rules", True, found)
+        rules = MapRules.model_validate_json(published).model_dump(include=set(MapRules.model_fields))
         return Finding("rules", True, listed_rules(rules))
     if settings.provider.local == "store":
         return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
@@ -210,7 +237,10 @@ def _parked_backfills(workspace: Workspace) -> Finding:
     parked = parked_backfills(workspace)
     since = min((one.since for one in parked if one.since), default=None)
     when = f"since {since:%Y-%m-%d %H:%M} UTC" if since else "for credits"
-    found = f"{len(parked)} wait {when}; the first of {len(parked[0].of.instants):,} instants: {parked[0].reason}"
+    found = (
+        f"{counted(len(parked), 'backfill')} parked {when}; the first of "
+        f"{counted(len(parked[0].of.instants), 'instant')}: {parked[0].reason}"
+    )
     return Finding("parked backfills", False, found, f"'{COMMAND}' asks for credits and resumes them")
 
 
@@ -229,7 +259,7 @@ def _store(settings: Settings) -> Finding:
     advice = "'holderlake store verify' compares the files with their checksums"
     if found.quarantined:
         advice += f"; {found.quarantined} files are in {root / QUARANTINE}, which 'holderlake store clean' empties"
-    return Finding("store", True, f"{found.files:,} files, {found.bytes / 1e6:,.1f} MB in {root}", advice)
+    return Finding("store", True, f"{counted(found.files, 'file')}, {found.bytes / 1e6:,.1f} MB in {root}", advice)
 
 
 def _negative_balances(settings: Settings) -> Finding:
@@ -238,9 +268,9 @@ def _negative_balances(settings: Settings) -> Finding:
         with open_own_store(settings) as store:
             counts = negative_counts(store, utc_now())
     except UnusableStore as error:
-        return Finding("negative balances", False, str(error), "see the line of the store")
+        return Finding("negative balances", False, str(error))
     tokens = len(counts)
-    shown = f"{sum(counts.values()):,} addresses of {tokens:,} tokens below zero" if tokens else "none"
+    shown = f"{counted(sum(counts.values()), 'address')} of {counted(tokens, 'token')} below zero" if tokens else "none"
     advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
     return Finding("negative balances", True, shown, advice)
 
@@ -256,13 +286,6 @@ def _plain(value: Any) -> str:
     return " ".join(value) or "none"
 
 
-async def _fetch_rules(workspace: Workspace) -> dict[str, Any]:
-    async with workspace.provider("doctor") as provider:
-        fetched = await provider.fetch(RulesRequest(), f"known {utc_now():%Y-%m-%d}", refresh=True)
-        rules: MapRules = fetched.answer
-        return rules.model_dump(include=set(MapRules.model_fields))
-
-
 def _alerts(settings: Settings) -> Finding:
     try:
         webhook = webhook_of(settings)
@@ -276,7 +299,7 @@ def _alerts(settings: Settings) -> Finding:
         return Finding("alerts", False, what, advice)
     deliveries = [one for each in book.values() for one in each]
     late = [one for one in deliveries if one.state not in ("sent", "given_up") and one.error]
-    found = f"{len(settings.alerts.in_force)} rules, delivered to {where}"
+    found = f"{counted(len(settings.alerts.in_force), 'rule')}, delivered to {where}"
     if late:
         return Finding(
             "alerts",

@@ -22,6 +22,7 @@ from holderlake.provider.ledger.statements import WRONG_SUM
 from holderlake.settings import Settings
 from holderlake.storage.atomic_files import set_aside
 from holderlake.storage.sqlite import DatabaseError, explained
+from holderlake.units import counted
 from holderlake.warehouse.derived import damaged, derived_files, remedy
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from holderlake.workspace import Workspace
@@ -62,7 +63,7 @@ def _lake(lake: Lake) -> Iterator[Finding]:
     if not found:
         how = "every file matches its manifest" if every_byte else "the sizes of all files match their manifests"
         advice = "" if every_byte else "'holderlake rebuild --damaged --dry-run' reads every byte"
-        yield Finding("lake", True, f"{len(manifests)} partitions in {lake.store.name}, {how}", advice)
+        yield Finding("lake", True, f"{counted(len(manifests), 'partition')} in {lake.store.name}, {how}", advice)
 
 
 def _archive(archive: AnswerArchive) -> Iterator[Finding]:
@@ -81,7 +82,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
         "journal", [f"{path} is damaged" for path in records], f"{_AWAY}; the lake keeps the rows of its partition"
     )
     if not found and not records:
-        yield Finding("archive", True, f"{archive.size().answers:,} answers in {archive.name}")
+        yield Finding("archive", True, f"{counted(archive.size().answers, 'answer')} in {archive.name}")
 
 
 def _lost(archive: AnswerArchive) -> list[str]:
@@ -178,7 +179,7 @@ def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
         what, _, advice = str(error).partition("; ")
         yield Finding("warehouse", False, what, advice)
         return
-    yield Finding("warehouse", True, f"{path}, {rows:,} rows of holders")
+    yield Finding("warehouse", True, f"{path}, {counted(rows, 'row')} of holders")
 
 
 def _each(what: str, found: Sequence[str], advice: str) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from holderlake import console
 from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
+from holderlake.units import counted
 from holderlake.warehouse.connections import explained, one_read
 from holderlake.warehouse.warehouse import Warehouse
 
@@ -198,7 +199,7 @@ def exported_report(exported: Exported, as_json: bool) -> None:
         console.as_json({**vars(exported), **own, "notes": dict(exported.notes)})
         return
     console.out.print(
-        f"{exported.path}: {exported.rows:,} rows, {exported.columns} columns, {decimal(exported.bytes)}, "
+        f"{exported.path}: {counted(exported.rows, 'row')}, {exported.columns} columns, {decimal(exported.bytes)}, "
         f"{exported.seconds:.1f} s.",
     )
     for name, sentence in _NOTES.items():

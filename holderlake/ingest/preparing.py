@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from typing import Final
 
 from holderlake.contract.times import partition_text
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
+
+_log = logging.getLogger(__name__)
 
 LEAST_FREE: Final = 200 << 20
 """Bytes that must be free on the disk for any run."""
@@ -34,11 +38,19 @@ def prepare_run(
     if workspace.prepared_run == run_id:
         return
     workspace.check()
+    for sentence in workspace.settings.unscheduled_sets():
+        _warn_once(sentence)
     check_free_space(workspace, streams * sum(map(len, instants.values())))
     if workspace.repair is not None:
         for chain, own in instants.items():
             workspace.repair([chain], {partition_text(when) for when in own}, every_byte=every_byte)
     workspace.prepared_run = run_id
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    """Log a warning once in a process, because one command may start several runs."""
+    _log.warning("%s", sentence)
 
 
 def check_free_space(workspace: Workspace, partitions: int) -> None:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Final
 
 import stamina
-import stamina.instrumentation
 
+from holderlake.http.retries import log_retries
 from holderlake.service.billing.keys import KeyStore
 from holderlake.service.database.errors import DatabaseUnavailable, KeysBusy
 from holderlake.settings import Settings
 
 SETTING: Final = "service.database, HOLDERLAKE_SERVICE__DATABASE"
 _WAIT_SECONDS: Final = 60
-# the first retry is reported by ``say``; structlog's default would print each to stdout
-stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
+
+log_retries()
 
 
 def open_keys(settings: Settings) -> KeyStore:

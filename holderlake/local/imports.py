@@ -25,6 +25,7 @@ from holderlake.errors import SomeFailed
 from holderlake.local.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
+from holderlake.units import counted
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("passed over", "rejected", "wrong checksums", "error")
@@ -200,7 +201,7 @@ def _raise_failed(errors: list[BadSource], files: int) -> None:
     if not errors:
         return
     if len(errors) == files:
-        more = f"; none of the {files:,} files could be imported" if files > 1 else ""
+        more = f"; none of the {counted(files, 'file')} could be imported" if files > 1 else ""
         raise BadSource(f"{errors[0]}{more}") from errors[0]
     raise SomeFailed(
         f"{len(errors):,} of {files:,} files were not imported, for example {errors[0]}; correct them and import them "

@@ -27,6 +27,7 @@ from holderlake.service.runtime.processes import follow_supervisor, serve_proces
 from holderlake.service.runtime.server import leave_threads, listen, serve_app
 from holderlake.settings import Settings, load_settings
 from holderlake.signals import until_stopped
+from holderlake.units import counted
 
 SAMPLE_VARIABLE: Final = "HOLDERLAKE_SERVE_SAMPLE"
 """Environment variable by which the service's processes get the folder of the sample world's store. It is not a
@@ -96,7 +97,7 @@ def _message(settings: Settings, store: Store) -> str:
     empty = f"{store.root} holds no transfers yet; import some, or serve the sample world with --sample. "
     return (
         f"{'' if tokens else empty}"
-        f"Serving {tokens} tokens at {section.public_url or f'http://{host}:{section.port}'}/v0 "
+        f"Serving {counted(tokens, 'token')} at {section.public_url or f'http://{host}:{section.port}'}/v0 "
         "(docs at /docs, health at /health and /ready, metrics at /metrics). "
         "Keys are made with 'holderlake keys create NAME'. Stop with Ctrl-C."
     )

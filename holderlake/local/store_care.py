@@ -12,6 +12,7 @@ from holderlake.engine.store.unlisted import QUARANTINE
 from holderlake.engine.store.verify import Verified, describe_quarantine, empty_quarantine, verify
 from holderlake.errors import SomeFailed
 from holderlake.settings import Settings, SettingsError
+from holderlake.units import counted
 
 
 def verify_store(settings: Settings, as_json: bool) -> None:
@@ -42,7 +43,8 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
     else:
         state = {"kept": "kept", "copy": "restored from its copy", "files": "rebuilt from the files"}[done.catalog]
         console.out.print(
-            f"The catalogue was {state}, {len(done.remade)} derived files were rebuilt, and {done.added:,} transfers "
+            f"The catalogue was {state}, {len(done.remade)} derived files were rebuilt, and "
+            f"{counted(done.added, 'transfer')} "
             f"of unlisted files were added; {len(done.set_aside)} files are in {root / QUARANTINE}. "
             "Restart services that use this store.",
             markup=False,
@@ -66,7 +68,7 @@ def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
     if as_json:
         console.as_json({"files": files, "bytes": size, "deleted": yes})
         return
-    what = f"{files} files ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
+    what = f"{counted(files, 'file')} ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
     text = f"Deleted {what}." if yes else f"{what}; add --yes to delete them."
     console.out.print(text, markup=False, soft_wrap=True)
 
@@ -79,7 +81,9 @@ def _existing(settings: Settings) -> Path:
 
 
 def _summary(root: Path, found: Verified) -> str:
-    parts = [f"Checked {found.files:,} files ({found.bytes / 1e6:,.1f} MB) of {root}: {len(found.damaged)} damaged"]
+    parts = [
+        f"Checked {counted(found.files, 'file')} ({found.bytes / 1e6:,.1f} MB) of {root}: {len(found.damaged)} damaged"
+    ]
     if found.unlisted:
         parts.append(f"{len(found.unlisted)} not listed in the catalogue")
     if found.quarantined:

@@ -18,6 +18,7 @@ from holderlake.archive.archive import AnswerArchive, StoredAnswer
 from holderlake.archive.provenance import Commit
 from holderlake.contract.times import utc_now
 from holderlake.lake.lake import FAILURES
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -109,7 +110,7 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
     columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
     console.rows("The archive of answers", columns, lines)
     console.out.print(
-        f"{size.answers:,} answers, {size.stored_bytes:,} bytes; {size.damaged:,} damaged ones were moved out."
+        f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {size.damaged:,} damaged ones were moved out."
     )
 
 
@@ -126,8 +127,10 @@ def prune_report(found: Prunable, removed: bool, as_json: bool) -> None:
         return
     did, can = ("Removed", "can't") if removed else ("Would remove", "could not")
     console.out.print(
-        f"{did} {len(found.answers):,} answers, {found.stored_bytes:,} bytes. Their rows stay in the lake, but "
-        f"{len(found.partitions):,} partitions {can} be rebuilt from the archive any more: 'holderlake rebuild' "
+        f"{did} {counted(len(found.answers), 'answer')}, {found.stored_bytes:,} bytes. Their rows "
+        f"stay in the lake, but "
+        f"{counted(len(found.partitions), 'partition')} {can} be rebuilt from the archive any more: "
+        f"'holderlake rebuild' "
         "copies them from the lake while it exists, and fetching them again would cost credits."
     )
 

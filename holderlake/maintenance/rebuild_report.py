@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from holderlake import console
+from holderlake.units import counted
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
     did = "Would rebuild" if dry_run else "Rebuilt"
     took = "" if dry_run else f", {report.seconds:.1f} s"
     console.out.print(
-        f"{did} {report.partitions:,} partitions from {report.commits:,} commits and {report.answers:,} answers: "
+        f"{did} {counted(report.partitions, 'partition')} from {counted(report.commits, 'commit')} "
+        f"and {counted(report.answers, 'answer')}: "
         f"no call, 0 credits{took}."
     )

@@ -21,6 +21,7 @@ from holderlake.maintenance.rebuild import Rebuild
 from holderlake.maintenance.rebuild_report import RebuildReport
 from holderlake.maintenance.swap import only_rebuild, remove_folder
 from holderlake.storage.atomic_files import set_aside
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -178,4 +179,4 @@ def report_repaired(report: Repaired, as_json: bool) -> None:
         console.err.print(f"Not repaired: {name}: {reason}", soft_wrap=True)
     for reason in report.incomplete:
         console.err.print(f"Repaired with missing rows, because the archive lacks an answer: {reason}", soft_wrap=True)
-    console.out.print(f"{len(report.repaired):,} partitions repaired from the archive: no call, 0 credits.")
+    console.out.print(f"{counted(len(report.repaired), 'partition')} repaired from the archive: no call, 0 credits.")

@@ -27,6 +27,7 @@ from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES
 from holderlake.maintenance.replay import replay
 from holderlake.provider.errors import TransientError
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _RUN: Final = "retry-failures"
@@ -139,8 +140,9 @@ def report_retried(report: Retried, as_json: bool) -> None:
     by_code = Counter(failure.code for failure in report.landed)
     codes = ", ".join(f"{count:,} {code}" for code, count in sorted(by_code.items())) or "none"
     console.out.print(
-        f"Retried {len(report.retried):,} failures: {len(report.landed):,} succeeded ({codes}), {len(report.failed):,} "
-        f"failed again. {report.reread:,} were decoded again from the archive; {report.calls:,} calls, "
+        f"Retried {counted(len(report.retried), 'failure')}: {len(report.landed):,} succeeded "
+        f"({codes}), {len(report.failed):,} "
+        f"failed again. {report.reread:,} were decoded again from the archive; {counted(report.calls, 'call')}, "
         f"{credits_text(report.credits)} credits."
     )
 

@@ -13,7 +13,7 @@ from holderlake.provider.client import ProviderClient
 from holderlake.provider.errors import ProviderError
 
 _SECONDS: Final = 10.0
-"""Seconds to wait for the rules at most: most providers publish none."""
+"""Seconds to wait for the rules at most."""
 _CHARACTERS: Final = 100_000
 """Most characters of rules that are kept, because each row of ``maps`` has a copy."""
 
@@ -24,7 +24,12 @@ def rules_text(rules: Mapping[str, Any]) -> str:
 
 
 async def fetch_rules(client: ProviderClient) -> str | None:
-    """Return the provider's rules as JSON, or None if it publishes none that can be read."""
+    """Return the provider's rules as JSON, or None if it publishes none that can be read.
+
+    A provider whose answers do not name its rules gets no request, because the path is not in the contract.
+    """
+    if not client.publishes_rules:
+        return None
     try:
         answer = await asyncio.wait_for(client.exchange(RulesRequest()), _SECONDS)
         rules = MapRules.model_validate_json(answer.raw)  # another provider may answer anything here

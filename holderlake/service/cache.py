@@ -20,6 +20,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.requests import Request, TokenRequest
 from holderlake.engine.store.store import Store
 from holderlake.service.output.formats import Format
@@ -52,6 +53,7 @@ class EncodedAnswer:
     def raw_headers(self) -> tuple[tuple[bytes, bytes], ...]:
         """The encoded headers that are the same for all callers, with names in lower case."""
         headers = [("etag", self.etag), ("cache-control", "private, no-cache"), *self.headers]
+        headers.append(("x-rules", RulesRequest.route))
         if self.dt_update is not None:
             headers.append(("x-dt-update", self.dt_update))
         return tuple((name.lower().encode(), value.encode("latin-1")) for name, value in headers)

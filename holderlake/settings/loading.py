@@ -2,12 +2,15 @@
 
 The file is ``holderlake.toml`` in the current directory, or the one that ``HOLDERLAKE_CONFIG`` names. Paths in it are
 relative to its folder; other paths are relative to the current directory. Two underscores in a variable separate
-section and key: ``HOLDERLAKE_PROVIDER__URL``. Secrets come from the environment, or from a file that it names, and
-never from ``holderlake.toml``, because people commit it.
+section and key: ``HOLDERLAKE_PROVIDER__URL``. A variable replaces the file's complete value, also a list or a table.
+
+Secrets come from the environment, or from a file that it names, and never from ``holderlake.toml``, because people
+commit it.
 """
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 import re
@@ -31,6 +34,8 @@ _ENVIRONMENT_ONLY: Final = (
     *("api_key", "api_key_file", "service.database", "service.secret", "state.url", "alerts.webhook", "alerts.secret"),
     "sources.rpc.*.endpoints",
 )
+_PSEUDO: Final = ("/proc", "/sys", "/dev")
+"""Folders of the kernel, which keep no files of users. ``/dev/shm`` is an exception: a disk in memory."""
 _PATHS: Final = {"home", "store", "webhook_file", "secret_file", "endpoints_file"}
 """Keys whose values are paths, in any section."""
 
@@ -51,13 +56,28 @@ def load_settings(path: Path | None = None) -> Settings:
         ) from error
     faults = _unknown_variables()
     try:
-        settings = Settings(**_merge(from_file, from_environment))
+        settings = Settings(**_merge(_without_replaced(from_file, from_environment), from_environment))
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False, include_context=False)
         faults += [_sentence(fault, path, from_environment) for fault in details]
     if faults:
         raise SettingsError("; ".join(faults)) from None
+    _check_home(settings.home)
     return settings
+
+
+def _check_home(home: Path) -> None:
+    """Raise ``SettingsError`` if the home cannot be a folder that keeps files."""
+    for path in (home, *home.absolute().parents):
+        if path.exists() and not path.is_dir():
+            raise SettingsError(f"HOLDERLAKE_HOME is {home}, but {path} is a file; set it to a folder")
+    place = home.resolve()
+    for pseudo in _PSEUDO:
+        if place.is_relative_to(pseudo) and not place.is_relative_to("/dev/shm"):  # noqa: S108 - no file is made here
+            raise SettingsError(
+                f"HOLDERLAKE_HOME is {home}, but {pseudo} is a file system of the kernel, which keeps no files; set it "
+                "to a folder on a disk"
+            )
 
 
 def _unknown_variables() -> list[str]:
@@ -114,6 +134,26 @@ def _resolve_paths(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         elif name in _PATHS and isinstance(value, str):
             resolved[name] = folder / Path(value).expanduser()
     return resolved
+
+
+def _without_replaced(from_file: Mapping[str, Any], from_environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the file's values without the tables that a variable sets as a whole, in JSON.
+
+    ``HOLDERLAKE_WATCHLIST`` replaces the file's table; ``HOLDERLAKE_WATCHLIST__ETH`` replaces one of its lists.
+    """
+    left = copy.deepcopy(dict(from_file))
+    prefix = str(Settings.model_config["env_prefix"])
+    for variable, text in os.environ.items():
+        if not variable.upper().startswith(prefix) or not text.lstrip().startswith("{"):
+            continue
+        *section, name = variable[len(prefix) :].lower().split(str(Settings.model_config["env_nested_delimiter"]))
+        if _is_in(from_environment, (*section, name)):
+            inner: Any = left
+            for part in section:
+                inner = inner.get(part) if isinstance(inner, dict) else None
+            if isinstance(inner, dict):
+                inner.pop(name, None)
+    return left
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

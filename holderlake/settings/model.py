@@ -164,6 +164,15 @@ class Settings(BaseSettings):
             return self.alerts.secret
         return _read(file, "the secret of alerts", lambda text: AlertSettings(secret=SecretStr(text)).secret)
 
+    def unscheduled_sets(self) -> list[str]:
+        """Return a sentence for each address set of a chain without watched tokens: no partition of it is scheduled."""
+        return [
+            f"address_sets.{name} is of chain {one.chain}, of which no token is watched, so scheduled runs leave it "
+            f"out: add a token of {one.chain} under [watchlist], or remove the set"
+            for name, one in sorted(self.address_sets.items())
+            if one.chain is not None and one.chain not in self.watchlist
+        ]
+
     def node(self, chain: str) -> NodeSettings:
         """Return the settings of a chain's nodes."""
         return self.sources.rpc.get(chain, NodeSettings())

@@ -24,6 +24,7 @@ from holderlake.lake import manifests
 from holderlake.lake.damage import damaged_files
 from holderlake.lake.lake import SIDE_TABLES, Lake, Manifest
 from holderlake.lake.manifests import NO_FILE, DamagedManifest
+from holderlake.units import counted
 from holderlake.warehouse import schema
 
 _BATCH_PARTITIONS: Final = 256
@@ -187,7 +188,7 @@ class Loading:
             return
         for chain, at, rows in connection.execute(_SHARED_KEYS.format(**named)).fetchall():
             self.duplicates.append(
-                f"{table} of {chain} at {partition_text(at)}: {rows} rows repeat the key of another row"
+                f"{table} of {chain} at {partition_text(at)}: {counted(rows, 'row')} with the key of another row"
             )
 
 

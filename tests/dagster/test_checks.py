@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,13 @@ from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import utc_now
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import RULES, files_with_wrong_counts, freshness_checks, rows_that_break
+from holderlake.dagster.checks.streams import lost_rows
 from holderlake.healing.expected import record_tick
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake.lake import SIDE_TABLES
+from holderlake.lake.lake import SIDE_TABLES, Lake
 from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
 from tests.lakes import failures
@@ -102,6 +104,22 @@ def test_a_file_with_other_rows_than_its_manifest_is_found(make_workspace: MakeW
     assert len(files_with_wrong_counts(workspace.lake, manifests, "holders")) == 1
 
 
+@pytest.mark.parametrize(("rows", "tokens", "faults"), [(9, 2, 1), (10, 2, 0), (9, 1, 0)])
+def test_a_partition_with_half_of_the_rows_of_before_is_named(
+    tmp_path: Path, rows: int, tokens: int, faults: int
+) -> None:
+    lake = Lake(tmp_path)
+    for day, count, covered in ((MAY, 20, 2), (JUNE, rows, tokens)):
+        table = build(TABLES["holders"], [COMMON | {"as_of": day} | _holder(n, 0.01) for n in range(count)], day)
+        names = {f"0xt{n}" for n in range(covered)}
+        lake.write(
+            "holders", "eth", day, {"holders": table}, provider="p", by="token", requested=names,
+            covered=dict.fromkeys(names, day),
+        )  # fmt: skip
+    found = lost_rows(lake, HOLDERS, list(lake.manifests("holders")), "holders")
+    assert found == [f"eth 2026-06-01T00:00:00Z: {rows} rows, and 20 at 2026-05-01T00:00:00Z"][:faults]
+
+
 def test_every_table_of_every_family_has_rules_or_counts() -> None:
     assert {table for family in STREAMS for table in family.tables} == set(TABLES) - set(SIDE_TABLES)
 
@@ -135,6 +153,15 @@ def test_a_backfill_of_an_old_day_does_not_make_a_table_fresh(make_workspace: Ma
     assert clock.check("is_fresh").passed
     fill(workspace, HOLDERS, "solana", JUNE)
     assert clock.check("is_fresh").passed
+
+
+def test_a_family_that_the_settings_leave_out_is_not_late(make_workspace: MakeWorkspace) -> None:
+    watched = {"solana": make_workspace().settings.watchlist["solana"][:1]}
+    workspace = make_workspace(watchlist=watched, schedule={"leave_out": ["holders"]})
+    record_tick(workspace, MAY, JUNE)
+    clock = _Clock(workspace, HOLDERS)
+    assert clock.check("is_fresh").metadata["schedule"].value == "schedule.leave_out names holders"
+    assert (clock.check("is_fresh").passed, clock.check("is_complete").passed) == (True, True)
 
 
 def test_a_chain_without_answers_is_not_fresh_because_another_is(make_workspace: MakeWorkspace) -> None:

@@ -301,6 +301,8 @@ class ForeignProvider:
     """The plain data of each document, by its question."""
     raw: dict[Question, bytes] = field(default_factory=dict)
     address: str = ""
+    unknown: list[str] = field(default_factory=list)
+    """The paths of requests that this provider does not know."""
 
     @contextmanager
     def serving(self) -> Iterator[ForeignProvider]:
@@ -397,6 +399,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: bytes) -> None:
         raw = self.provider.answer(self.path, body)
+        if raw is None:
+            self.provider.unknown.append(self.path)
         status, content = (404, b'{"detail": "Not Found"}') if raw is None else (200, raw)
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")

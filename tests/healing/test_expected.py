@@ -39,6 +39,12 @@ def test_a_tick_records_the_instants_since_the_last_one(home: Path) -> None:
     assert _recorded(workspace) == {"eth": ["05-31 12", "06-01 00", "06-01 12", "06-02 00"]}
 
 
+def test_no_day_before_the_start_is_expected(home: Path) -> None:
+    record_tick(_workspace(home, "eth"), TICK - 3 * DAY, TICK)
+    assert _recorded(_workspace(home, "eth")) == {"eth": ["05-30 00", "05-31 00", "06-01 00"]}
+    assert _recorded(_workspace(home, "eth", schedule={"start": "2026-05-31"})) == {"eth": ["05-31 00", "06-01 00"]}
+
+
 def test_ticks_that_were_missed_are_expected_too(home: Path) -> None:
     workspace = _workspace(home, "eth")
     record_tick(workspace, TICK - DAY, TICK)

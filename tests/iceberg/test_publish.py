@@ -344,5 +344,5 @@ def test_a_load_publishes_if_the_settings_say_so(make_workspace: MakeWorkspace, 
     write_holders(workspace.lake, "eth", DAYS[0], {TOKEN: {"0xc": 5}})
     said: list[str] = []
     publish_if_chosen(workspace, said.append)
-    assert said == (["iceberg: 1 files added, 0 removed"] if chosen else [])
+    assert said == (["iceberg: 1 file added, 0 removed"] if chosen else [])
     assert workspace.settings.iceberg_folder.exists() == chosen

@@ -61,7 +61,7 @@ def test_an_emptied_ledger_is_restored_from_the_archive(
     damage(workspace.settings.ledger, Random(1), kind)
     assert spent > 0
     assert again.ledger.totals().spent == spent
-    assert "2 calls were restored" in caplog.text
+    assert "list prices were restored (2 calls)" in caplog.text
     assert reopened(again).ledger.totals().spent == spent, "once is enough"
 
 
@@ -79,7 +79,7 @@ def test_a_lost_shared_ledger_is_restored_from_the_archive(
     postgres_server.execute("DROP SCHEMA holderlake CASCADE", url)
     again = Workspace(workspace.settings, workspace._endpoint)
     assert again.ledger.totals().spent == spent
-    assert "1 calls were restored" in caplog.text
+    assert "list prices were restored (1 call)" in caplog.text
     again.close()
 
 

@@ -220,6 +220,22 @@ def test_the_schedule_requests_todays_partition_of_every_chain(
     assert keys == {f"{chain}|2026-06-01" for chain in workspace.settings.watchlist}
 
 
+@pytest.mark.parametrize(("start", "days"), [("2026-06-02", ["2026-06-02"]), ("2026-06-03", [])])
+def test_the_schedule_requests_no_day_before_its_start(
+    make_workspace: MakeWorkspace, instance: DagsterInstance, start: str, days: list[str]
+) -> None:
+    workspace = _small(make_workspace, schedule={"offsets": ["00:00", "12:00"], "start": start})
+    defs = build_defs(workspace)
+    with build_schedule_context(
+        instance=instance,
+        scheduled_execution_time=datetime(2026, 6, 2, 0, 5),
+        repository_def=defs.get_repository_def(),
+        resources={"workspace": workspace},
+    ) as context:
+        data = defs.resolve_schedule_def("daily").evaluate_tick(context)
+    assert [request.partition_key for request in data.run_requests or []] == [f"solana|{day}" for day in days]
+
+
 @pytest.mark.parametrize(
     ("cron", "offsets", "tick", "days"),
     [

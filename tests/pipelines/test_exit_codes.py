@@ -85,7 +85,7 @@ def test_a_backfill_that_lands_everything_exits_0(make_workspace: MakeWorkspace)
 def test_a_backfill_with_a_failed_token_exits_3_with_a_count(make_workspace: MakeWorkspace) -> None:
     tokens = make_workspace().settings.watchlist[CHAIN][:1]
     workspace = make_workspace(watchlist={CHAIN: [*tokens, "0x" + "9" * 40]})
-    with pytest.raises(SomeFailed, match=r"1 requests failed; .*FROM failures.*retry-failures"):
+    with pytest.raises(SomeFailed, match=r"1 request failed; .*FROM failures.*retry-failures"):
         run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
 
 

@@ -135,7 +135,7 @@ def test_usage_by_key_endpoint_and_day_with_totals(environment):
     (day,) = _json("usage", "--by", "day")["lines"]
     assert (day["requests"], day["credits_hundredths"]) == (4, 125_01)
     output = _invoke("usage", "--key", second.split("_")[1]).stdout
-    assert "Total: 1 requests, 75.00 credits." in output
+    assert "Total: 1 request, 75.00 credits." in output
     assert "one" not in output
 
 

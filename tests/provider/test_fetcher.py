@@ -58,6 +58,7 @@ AS_OF = datetime(2026, 11, 20)
 T = TypeVar("T")
 QUICK = CallOptions(rate_window=0.1)
 MAP = answer(token_map())
+OUR_MAP = answer(token_map(), headers={"X-Rules": "/v0/x/rules"})
 PER_MINUTE = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
 BILLED = answer(token_map(), headers={"X-Credits-Cost": "20.00", "X-Credits-Remaining": "975.00"})
 
@@ -760,13 +761,23 @@ def test_details_are_read(tmp_path: Path) -> None:
 )
 def test_invalid_rules_are_ignored(tmp_path: Path, other: Step) -> None:
     async def work(stage: Stage) -> tuple[str | None, bool]:
-        return await stage.provider.rules(), bool((await stage.provider.fetch(a_map(), AS_OF)).raw)
+        await stage.provider.fetch(a_map(), AS_OF)
+        return await stage.provider.rules(), bool((await stage.provider.fetch(a_map(2), AS_OF)).raw)
 
-    assert play(tmp_path, [other, MAP], work) == (None, True)
+    assert play(tmp_path, [OUR_MAP, other, MAP], work) == (None, True)
 
 
 def test_published_rules_are_stored(tmp_path: Path) -> None:
     async def work(stage: Stage) -> str | None:
+        await stage.provider.fetch(a_map(), AS_OF)
         return await stage.provider.rules()
 
-    assert json.loads(play(tmp_path, [answer(rules_in_force(Rules()))], work) or "") == rules_in_force(Rules())
+    assert json.loads(play(tmp_path, [OUR_MAP, answer(rules_in_force(Rules()))], work) or "") == rules_in_force(Rules())
+
+
+def test_a_provider_that_names_no_rules_is_not_asked_for_them(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> tuple[str | None, int]:
+        await stage.provider.fetch(a_map(), AS_OF)
+        return await stage.provider.rules(), stage.calls
+
+    assert play(tmp_path, [MAP], work) == (None, 1)

@@ -438,3 +438,39 @@ def test_an_error_about_a_form_has_no_regular_expression(monkeypatch: pytest.Mon
     with pytest.raises(SettingsError, match="s3://bucket/lake") as raised:
         load_settings()
     assert "^" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        ("WATCHLIST", f'{{"bsc": ["{TOKEN}"]}}', {"bsc": [TOKEN]}),
+        ("WATCHLIST__ETH", f'["{TOKEN}"]', {"eth": [TOKEN], "base": ["native"]}),
+        ("WATCHLIST__BSC", f'["{TOKEN}"]', {"eth": ["native"], "base": ["native"], "bsc": [TOKEN]}),
+    ],
+)
+def test_a_variable_replaces_a_complete_table_or_list_of_the_file(
+    toml: Write, monkeypatch: pytest.MonkeyPatch, variable: str, text: str, expected: dict[str, list[str]]
+) -> None:
+    toml('[watchlist]\neth = ["native"]\nbase = ["native"]')
+    monkeypatch.setenv(f"HOLDERLAKE_{variable}", text)
+    assert load_settings().watchlist == expected
+
+
+@pytest.mark.parametrize("home", ["/proc/x", "/sys/x", "/dev/x"])
+def test_a_home_on_a_file_system_of_the_kernel_is_refused(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    monkeypatch.setenv("HOLDERLAKE_HOME", home)
+    assert f"HOLDERLAKE_HOME is {home}, but {home[:-2]} is a file system of the kernel" in error()
+
+
+def test_a_home_that_is_a_file_is_refused(monkeypatch: pytest.MonkeyPatch, empty_folder: Path) -> None:
+    (empty_folder / "home").write_text("")
+    monkeypatch.setenv("HOLDERLAKE_HOME", "home")
+    assert error() == f"HOLDERLAKE_HOME is home, but {Path('home')} is a file; set it to a folder"
+
+
+def test_an_address_set_of_an_unwatched_chain_is_named() -> None:
+    members = ["0x" + "1" * 40, "0x" + "2" * 40]
+    sets = {"a": {"addresses": members, "chain": "bsc"}, "b": {"addresses": members}}
+    (sentence,) = Settings(watchlist={"eth": [TOKEN]}, address_sets=sets).unscheduled_sets()
+    assert sentence.startswith("address_sets.a is of chain bsc, of which no token is watched")
+    assert Settings(watchlist={"bsc": [TOKEN]}, address_sets=sets).unscheduled_sets() == []

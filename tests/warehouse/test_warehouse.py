@@ -207,7 +207,7 @@ def test_rows_that_share_a_key_are_reported_and_loaded(lake: Lake, warehouse: Wa
     write(lake, "holders", "eth", DAY, {"holders": pa.concat_tables([twice, twice.slice(0, 1)])}, {"0xa"})
     write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 1}})
     report = warehouse.load(lake)
-    assert report.duplicates == ("holders of eth at 20261101T000000Z: 1 rows repeat the key of another row",)
+    assert report.duplicates == ("holders of eth at 20261101T000000Z: 1 row with the key of another row",)
     assert count(warehouse, "holders") == 4
 
 
@@ -221,7 +221,7 @@ def test_duplicates_are_found_in_every_batch_size(
         write(lake, "maps", "eth", day, {"grouped_transfers": twice}, {"0xa"})
     report = warehouse.load(lake)
     assert report.duplicates == tuple(
-        f"grouped_transfers of eth at 202611{day:02}T000000Z: 1 rows repeat the key of another row" for day in (2, 4, 6)
+        f"grouped_transfers of eth at 202611{day:02}T000000Z: 1 row with the key of another row" for day in (2, 4, 6)
     )
     assert query(warehouse, "SELECT day(timestamp), count(*) FROM grouped_transfers GROUP BY ALL ORDER BY ALL") == [
         (day, 3 + (day % 2 == 0)) for day in range(1, 7)

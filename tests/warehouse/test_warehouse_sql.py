@@ -626,6 +626,24 @@ def test_data_quality_lists_each_kind_of_problem(lake: Lake, warehouse: Warehous
     ]
 
 
+def test_lost_and_missing_content_is_named_by_token(lake: Lake, warehouse: Warehouse) -> None:
+    lists = {"0xlost": (20, 9), "0xhalf": (20, 10), "0xsmall": (19, 1), "0xgone": (20, 0)}
+    for place, day in enumerate(DAYS[:2]):
+        held = {token: {f"0x{n}": 1 for n in range(counts[place])} for token, counts in lists.items()}
+        lack = {"endpoint": "holders", "subject": "0xgone", "code": "missing_content", "reason": "the list is empty"}
+        failed = rows("failures", "eth", day, [lack | {"place": "$"}] if place else [])
+        write(lake, "holders", "eth", day, {"holders": holders("eth", day, held)}, set(lists), failed)
+    warehouse.load(lake)
+    found = (
+        "SELECT issue, severity, day(timestamp), subject, found FROM data_quality WHERE issue IN (?, ?) ORDER BY ALL"
+    )
+    assert query(warehouse, found, "content_lost", "missing_content") == [
+        ("content_lost", "warning", 2, "0xgone", 0),
+        ("content_lost", "warning", 2, "0xlost", 9),
+        ("missing_content", "warning", 2, "0xgone", None),
+    ]
+
+
 def test_a_gap_is_a_token_that_was_requested_and_not_one_that_a_run_left_out(lake: Lake, warehouse: Warehouse) -> None:
     def listed(day: int, *tokens: str, unsent: Collection[str] = ()) -> None:
         table = holders("eth", DAYS[day], {token: {"0x1": 1} for token in tokens})

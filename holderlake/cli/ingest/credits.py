@@ -11,6 +11,7 @@ from holderlake.contract.prices import credits_text
 from holderlake.provider.broken_answers import BREAKAGES
 from holderlake.provider.ledger.entries import IMPLAUSIBLE
 from holderlake.provider.ledger.reports import Problem
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 Grouping = Literal["endpoint", "day", "run", "token"]
@@ -92,7 +93,8 @@ def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
     if broken:
         credits = sum(one.spent + one.reserved for one in broken)
         console.out.print(
-            f"Possibly wasted: {credits_text(credits)} credits in {sum(one.calls for one in broken):,} calls whose "
+            f"Possibly wasted: {credits_text(credits)} credits in "
+            f"{counted(sum(one.calls for one in broken), 'call')} whose "
             "answers did not arrive in full or were not answers of the API."
         )
 

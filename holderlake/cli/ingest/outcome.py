@@ -18,6 +18,7 @@ from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -80,7 +81,7 @@ def report_stored(
         console.as_json(plain | {"credits_spent_hundredths": spent})
         return
     console.rows(
-        f"In the lake: {len(chains)} chains, {len(instants)} instants",
+        f"In the lake: {counted(len(chains), 'chain')}, {counted(len(instants), 'instant')}",
         ("table", "rows", "a row is"),
         ((name, count, TABLES[name].row) for name, count in found.rows.items()),
     )
@@ -146,7 +147,7 @@ class Outcome:
         if not sum(found.rows.values()):
             raise RunFailed(f"no rows were committed: {_reasons(found, self.skipped) or 'no answer has rows'}")
         if failed:
-            raise SomeFailed(f"{failed:,} requests failed; {where}")
+            raise SomeFailed(f"{counted(failed, 'request')} failed; {where}")
 
 
 def _reasons(found: Stored, skipped: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json
 from holderlake.contract.times import parse_when, utc_now
+from holderlake.units import counted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -121,7 +122,7 @@ def _report_found(settings: Settings, found: list[Alert], since: datetime, as_js
             for alert in found
         ],
     )
-    console.out.print(f"{len(found)} alerts; --json adds their evidence.")
+    console.out.print(f"{counted(len(found), 'alert')}; --json adds their evidence.")
 
 
 def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:

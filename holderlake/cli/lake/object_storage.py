@@ -10,6 +10,7 @@ from holderlake.lake.lake import Lake
 from holderlake.lake.object_store import BucketStore, open_bucket
 from holderlake.lake.sync import Keep, Moved, Progress, pull, push
 from holderlake.settings import Settings, SettingsError
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _CACHE_BYTES = 64_000_000
@@ -92,7 +93,7 @@ def _report(did: str, where: str, moved: Moved, as_json: bool) -> bool:
         console.err.print(f"Skipped: {reason}", soft_wrap=True)
     resolved = f"{len(moved.resolved):,} conflicts were resolved; " if moved.resolved else ""
     console.out.print(
-        f"{did} {moved.partitions:,} partitions, {moved.bytes / 1e6:,.1f} MB; {resolved}"
+        f"{did} {counted(moved.partitions, 'partition')}, {moved.bytes / 1e6:,.1f} MB; {resolved}"
         f"{moved.alike:,} were in {where} already."
     )
     return moved.is_complete

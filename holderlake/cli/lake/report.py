@@ -13,6 +13,7 @@ from holderlake.cli import shared
 from holderlake.cli.shared import Json
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.contract.times import parse_when, utc_now
+from holderlake.units import counted
 
 
 def report(
@@ -55,6 +56,7 @@ def report(
         console.as_json(vars(written))
     else:
         console.out.print(
-            f"{written.path}: {written.instants:,} instants from {written.first:%Y-%m-%d} to {written.last:%Y-%m-%d}, "
+            f"{written.path}: {counted(written.instants, 'instant')} from {written.first:%Y-%m-%d} to "
+            f"{written.last:%Y-%m-%d}, "
             f"{written.bytes / 1e6:.1f} MB. Open it in a browser.",
         )

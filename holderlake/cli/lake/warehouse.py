@@ -10,6 +10,7 @@ import typer
 from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import Json
+from holderlake.units import counted
 
 if TYPE_CHECKING:
     from holderlake.workspace import Workspace
@@ -32,7 +33,10 @@ def sql(
         return
     console.arrow("", answer.slice(0, most))
     if most and answer.num_rows > most:
-        hint = f"These are the first {most:,} rows. --limit 0 prints all; 'holderlake export' writes them to a file."
+        hint = (
+            f"These are the first {counted(most, 'row')}. --limit 0 prints all; 'holderlake export' "
+            f"writes them to a file."
+        )
         console.err.print(hint, soft_wrap=True)
 
 

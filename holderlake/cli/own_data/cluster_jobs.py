@@ -34,6 +34,7 @@ from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.provider.rules import rules_text
 from holderlake.settings import Settings, SettingsError
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _FAMILIES: Final = {
@@ -87,7 +88,9 @@ def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) ->
     if as_json:
         console.as_json({"location": built.location, "files": built.files, "seconds": seconds})
     else:
-        console.out.print(f"Built {', '.join(BUILD)} of {built.files:,} files in {seconds:.1f} s: {built.location}")
+        console.out.print(
+            f"Built {', '.join(BUILD)} of {counted(built.files, 'file')} in {seconds:.1f} s: {built.location}"
+        )
 
 
 def raw_files(store: Store) -> list[str]:
@@ -157,7 +160,8 @@ def fill_on_cluster(
         console.as_json(vars(done))
     else:
         console.out.print(
-            f"Filled {done.partitions:,} partitions in {done.seconds:.1f} s; {done.already:,} were complete already."
+            f"Filled {counted(done.partitions, 'partition')} in {done.seconds:.1f} s; "
+            f"{done.already:,} were complete already."
         )
 
 

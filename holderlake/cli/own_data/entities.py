@@ -10,6 +10,7 @@ import typer
 
 from holderlake.cli import shared
 from holderlake.cli.shared import Json
+from holderlake.units import counted
 
 
 def entities(
@@ -82,7 +83,8 @@ def entities(
         return
     console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in found.links.items()])
     console.out.print(
-        f"Entities: {found.entities:,}, with {found.joined:,} wallets (preset {preset}), from {found.transfers:,} "
-        f"transfers between {found.wallets:,} addresses. The results are in {folder}.",
+        f"Entities: {found.entities:,}, with {counted(found.joined, 'wallet')} (preset {preset}), "
+        f"from {found.transfers:,} "
+        f"transfers between {counted(found.wallets, 'address')}. The results are in {folder}.",
         soft_wrap=True,
     )

@@ -14,7 +14,7 @@ from holderlake.cli import shared
 from holderlake.cli.shared import Json
 from holderlake.contract.prices import credits_text, parse_credits
 from holderlake.contract.times import parse_when, utc_now
-from holderlake.units import parse_duration
+from holderlake.units import counted, parse_duration
 
 if TYPE_CHECKING:
     from holderlake.service.billing.keys import Key, KeyStore, Usage
@@ -179,4 +179,4 @@ def _report_usage(charged: Sequence[Usage], by: Literal["key", "endpoint", "day"
         return
     columns = (by, *(("name",) if by == "key" else ()), "requests", "credits")
     console.rows(f"Usage by {by}", columns, ((*line.values(), credits_text(spent[str(line[by])])) for line in lines))
-    console.out.print(f"Total: {requests.total():,} requests, {credits_text(spent.total())} credits.")
+    console.out.print(f"Total: {counted(requests.total(), 'request')}, {credits_text(spent.total())} credits.")

@@ -18,6 +18,7 @@ from dagster import (
     multi_asset_check,
 )
 
+from holderlake.backfill.scope import left_out_by_settings
 from holderlake.contract.chains import from_first_day
 from holderlake.dagster.attempts import attempts_of, last_results
 from holderlake.dagster.checks.streams import days_of_run, selected
@@ -85,6 +86,8 @@ def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime 
 
 
 def _freshness(workspace: Workspace, stream: Stream, oldest: datetime, key_prefix: Sequence[str]) -> AssetCheckResult:
+    if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
+        return _result(FRESH, stream, key_prefix, passed=True, metadata={"schedule": reason})
     found = {
         chain: when
         for chain, when in newest_instants(workspace, stream).items()

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from dagster import (
     AssetCheckExecutionContext,
     AssetCheckResult,
     AssetChecksDefinition,
+    AssetCheckSeverity,
     AssetCheckSpec,
     MetadataValue,
     OpExecutionContext,
@@ -32,6 +34,7 @@ from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import FAILURES, Lake, Manifest
+from holderlake.units import counted
 from holderlake.warehouse.schema import files_sql
 from holderlake.workspace import Workspace
 
@@ -39,6 +42,9 @@ REQUESTS: Final = "requests_succeeded"
 FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
 """Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
 _COUNTS: Final = "rows_are_those_of_the_manifest"
+_VOLUME: Final = "rows_are_not_half_of_before"
+_FEW_ROWS: Final = 20
+"""Rows from which the number of rows of an instant is compared with that of the next."""
 _LISTED: Final = 10
 _MEMORY: Final = "256MB"
 _VIEW: Final = """
@@ -130,7 +136,13 @@ def evaluate(
     intact = [one for one in manifests if not any(one.commit in wrong for wrong in wrong_counts.values())]
     tables = {name: _files(lake, intact, name) for name in stream.tables}
 
-    def outcome(check: str, table: str, looked_at: Sequence[Manifest], faults: Sequence[str]) -> AssetCheckEvaluation:
+    def outcome(
+        check: str,
+        table: str,
+        looked_at: Sequence[Manifest],
+        faults: Sequence[str],
+        severity: AssetCheckSeverity = AssetCheckSeverity.ERROR,
+    ) -> AssetCheckEvaluation:
         metadata: dict[str, Any] = {"partitions": len(looked_at), "faults": len(faults)}
         if looked_at:
             first, last = min(one.as_of for one in looked_at), max(one.as_of for one in looked_at)
@@ -138,7 +150,11 @@ def evaluate(
         if faults:
             metadata["first faults"] = MetadataValue.json(list(faults[:_LISTED]))
         return AssetCheckEvaluation(
-            passed=not faults, check_name=check, asset_key=asset_key(table, key_prefix), metadata=metadata
+            passed=not faults,
+            check_name=check,
+            asset_key=asset_key(table, key_prefix),
+            severity=severity,
+            metadata=metadata,
         )
 
     for rule, broken in rows_that_break(_rules(stream), tables):
@@ -147,6 +163,8 @@ def evaluate(
     yield outcome(REQUESTS, stream.tables[0], manifests, failed)
     for table, wrong in wrong_counts.items():
         yield outcome(_COUNTS, table, manifests, list(wrong.values()))
+        lost = lost_rows(lake, stream, manifests, table)
+        yield outcome(_VOLUME, table, manifests, lost, AssetCheckSeverity.WARN)
 
 
 def rows_that_break(
@@ -180,6 +198,23 @@ def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: st
             place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
             actual = "the file is missing" if rows is None else f"the file has {rows}"
             found[manifest.commit] = f"{place}: the manifest says {expected} rows, {actual}"
+    return found
+
+
+def lost_rows(lake: Lake, stream: Stream, manifests: Collection[Manifest], table: str) -> list[str]:
+    """Return a sentence about each partition with less than half of the rows by subject of its chain's instant before.
+
+    The view ``data_quality`` names the tokens (issue content_lost).
+    """
+    of_run = {one.commit for one in manifests}
+    found = []
+    in_order = sorted(lake.manifests(stream.name), key=lambda one: (one.chain, one.as_of)) if of_run else []
+    for before, after in pairwise(in_order):
+        rows, earlier = after.tables[table].rows, before.tables[table].rows
+        is_compared = after.commit in of_run and before.chain == after.chain and earlier >= _FEW_ROWS
+        if is_compared and 2 * rows * len(before.covered) < earlier * len(after.covered):
+            place = f"{after.chain} {after.as_of.isoformat()}Z"
+            found.append(f"{place}: {counted(rows, 'row')}, and {earlier:,} at {before.as_of.isoformat()}Z")
     return found
 
 
@@ -236,7 +271,15 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
         )
         for table in stream.tables
     ]
-    return [requests, *rules, *counts]
+    volumes = [
+        AssetCheckSpec(
+            _VOLUME,
+            asset=asset_key(table, key_prefix),
+            description="No partition has less than half of the rows by subject of its chain's instant before.",
+        )
+        for table in stream.tables
+    ]
+    return [requests, *rules, *counts, *volumes]
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[tuple[str, Path]]:

@@ -13,6 +13,7 @@ from holderlake.contract.text import printable
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, TITLES, plot
 from holderlake.export.text_format import percent
 from holderlake.export.token_report.content import Content
+from holderlake.units import counted
 
 _log = logging.getLogger(__name__)
 _MAP_WIDTH = 600
@@ -50,7 +51,7 @@ def maps_of(content: Content) -> dict[datetime, Picture]:
         )
         nodes, clusters = tables["map_nodes"].to_pylist(), tables["clusters"].num_rows
         shown = sum(1 for node in nodes if node["kind"] == "top_holder" and node["is_shown_on_map"])
-        alt = f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {shown} holders, {clusters} clusters."
+        alt = f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {counted(shown, 'holder')}, {counted(clusters, 'cluster')}."
         with _left_out_on_failure(f"map at {at:%Y-%m-%d %H:%M}"):
             light, dark = (
                 _data_url(draw_map(tables, title, width=_MAP_WIDTH, theme=theme, form="svg"))

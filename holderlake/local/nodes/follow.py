@@ -31,6 +31,7 @@ from holderlake.local.nodes.followers import Follower, read_state, state_file, w
 from holderlake.local.store import open_own_store, own_store_id
 from holderlake.signals import until_stopped
 from holderlake.storage.locks import locked
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _LOOK_SECONDS: Final = 0.5
@@ -79,7 +80,7 @@ def follow_nodes(workspace: Workspace, urls: Sequence[str], asked: ImportOptions
             console.as_json(report.plain(), one_line=True)
         elif report.added or report.removed:
             undone = f", {report.removed:,} undone by a reorganisation" if report.removed else ""
-            console.out.print(f"block {report.last_block:,}: {report.added:,} rows{undone}")
+            console.out.print(f"block {report.last_block:,}: {counted(report.added, 'row')}{undone}")
 
     def on_failure(error: Exception, pause: float | None) -> None:
         what = "alerts are evaluated again at the next block" if pause is None else f"trying again in {pause:.0f} s"

@@ -18,6 +18,7 @@ from holderlake.errors import SomeFailed
 from holderlake.local.nodes.connection import ImportOptions, connected
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
+from holderlake.units import counted
 
 
 def verify_with_nodes(
@@ -121,7 +122,7 @@ def _print_verified(found: Verified) -> None:
             soft_wrap=True,
         )
     console.out.print(
-        f"Compared {found.events:,} events of {len(found.tokens):,} tokens, {found.blocks:,} of "
+        f"Compared {counted(found.events, 'event')} of {counted(len(found.tokens), 'token')}, {found.blocks:,} of "
         f"the blocks {found.first:,} to {found.last:,}: "
         + ("all are stored. " if found.is_complete else "not all are stored as they are. ")
         + f"Compared {found.sampled:,} balances with the contracts.",

@@ -23,6 +23,7 @@ from holderlake.maintenance.backup.home import copy_home
 from holderlake.maintenance.swap import only_rebuild, recover
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.locks import locked
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _PARTIAL: Final = ".partial"
@@ -130,7 +131,7 @@ def backup_report(report: BackupReport, as_json: bool) -> None:
     for part in report.elsewhere:
         console.err.print(f"Not in this backup: {part}", soft_wrap=True)
     console.out.print(
-        f"{report.folder}: {report.files:,} files, {report.bytes / 1e6:,.1f} MB, of which "
+        f"{report.folder}: {counted(report.files, 'file')}, {report.bytes / 1e6:,.1f} MB, of which "
         f"{report.copied_bytes / 1e6:,.1f} MB are new since the backup before, in {report.seconds} s",
         soft_wrap=True,
     )

@@ -21,6 +21,7 @@ from holderlake.maintenance.backup.elsewhere import missing_elsewhere
 from holderlake.maintenance.backup.files import HOME, LIST, STORE, Entry, copied, read_listing
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.locks import locked
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _COPYING: Final = ".restoring"
@@ -155,7 +156,7 @@ def restore_report(report: RestoreReport, as_json: bool) -> None:
     for part in report.missing:
         console.err.print(f"Missing: {part}", soft_wrap=True)
     console.out.print(
-        f"{report.home}: {report.files:,} files, {report.bytes / 1e6:,.1f} MB as of {report.taken_at} UTC, in "
+        f"{report.home}: {counted(report.files, 'file')}, {report.bytes / 1e6:,.1f} MB as of {report.taken_at} UTC, in "
         f"{report.seconds} s. Every file matches its checksum.",
         soft_wrap=True,
     )

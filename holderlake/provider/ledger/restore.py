@@ -14,6 +14,7 @@ from holderlake.archive.paid_requests import request_of
 from holderlake.contract.prices import credits_text
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.reports import Restored
+from holderlake.units import counted
 
 _log = logging.getLogger(__name__)
 RESTORED_RUN: Final = "restored from the archive"
@@ -45,10 +46,10 @@ def _restore_answers(ledger: CreditLedger, archive: AnswerArchive, known: str | 
     ]
     if ledger.restore(RESTORED_RUN, entries, known):
         _log.warning(
-            "%s lacked calls whose answers are archived: %d calls were restored with their list prices%s. If "
+            "%s lacked calls whose answers are archived: their list prices were restored (%s)%s. If "
             "budget.per_month is your allowance, the provider's next balance shows what failed calls cost",
             ledger,
-            len(entries),
+            counted(len(entries), "call"),
             f", {len(stored) - len(found)} calls were not, because this version does not know their requests"
             if len(found) < len(stored)
             else "",

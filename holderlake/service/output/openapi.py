@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel
 
 from holderlake.contract.errors import ERROR_KINDS, ErrorKind
+from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.models import ErrorBody, ValidationItem
 from holderlake.service.output.formats import Format
 
@@ -37,6 +38,10 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "ETag": ("Identifies this answer, for `If-None-Match`.", {"type": "string", "pattern": '^"[0-9a-f]+"$'}),
     "X-Credits-Cost": ("Credits charged for this answer.", _CREDITS),
     "X-Credits-Remaining": ("Credits left until the renewal date.", _CREDITS),
+    "X-Rules": (
+        "Path of the rules by which this service makes maps; other providers have no such path.",
+        {"type": "string", "enum": [RulesRequest.route]},
+    ),
     "X-Dt-Update": ("Time of computation: ISO 8601, UTC, without zone.", {"type": "string"}),
     "X-Next-Cursor": ("The answer's `next_cursor`, for Arrow and Parquet.", {"type": "string"}),
     "WWW-Authenticate": ("The authentication scheme.", {"type": "string", "enum": ["ApiKey"]}),
@@ -127,7 +132,7 @@ def headers(*names: str) -> dict[str, Any]:
 def _headers_of(endpoint: str, metered: bool) -> dict[str, Any]:
     names = ["X-Request-Id"]
     if metered:
-        names += ["ETag", "X-Credits-Cost", "X-Credits-Remaining"]
+        names += ["ETag", "X-Credits-Cost", "X-Credits-Remaining", "X-Rules"]
     if endpoint in _WITH_DT_UPDATE:
         names.append("X-Dt-Update")
     if endpoint == "x_holders":

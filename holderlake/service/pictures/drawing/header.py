@@ -9,8 +9,9 @@ from typing import Final
 from holderlake.contract.chains import KNOWN_CHAINS
 from holderlake.service.pictures.drawing.sheet import Sheet
 from holderlake.service.pictures.drawing.text import printable, shortened, width
-from holderlake.service.pictures.drawing.text_format import count, instant, percent
+from holderlake.service.pictures.drawing.text_format import instant, percent
 from holderlake.service.pictures.scene import Scene
+from holderlake.units import counted
 
 FINEST: Final = 0.0001
 """Smallest share (0 to 1) that is written as a number. A smaller one is written as ``<0.01%``."""
@@ -91,7 +92,7 @@ def _drawn(scene: Scene) -> str:
     """Return a line such as ``60 of the 80 largest holders drawn, with 45% of supply``."""
     shares = [node.share for node in scene.nodes if node.share is not None]
     if not shares:
-        return f"None of {count(scene.listed, 'holder')} drawn"
+        return f"None of {counted(scene.listed, 'holder')} drawn"
     all_drawn = len(shares) == scene.listed
-    holders = count(len(shares), "holder") if all_drawn else f"{len(shares)} of the {scene.listed} largest holders"
+    holders = counted(len(shares), "holder") if all_drawn else f"{len(shares)} of the {scene.listed} largest holders"
     return f"{holders} drawn, with {percent(min(1.0, sum(shares)))} of supply"

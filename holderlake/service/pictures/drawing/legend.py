@@ -11,9 +11,10 @@ from holderlake.service.pictures.drawing.canvas import Point
 from holderlake.service.pictures.drawing.header import FINEST
 from holderlake.service.pictures.drawing.sheet import Sheet
 from holderlake.service.pictures.drawing.text import broken, shortened, width
-from holderlake.service.pictures.drawing.text_format import count, display_name, percent
+from holderlake.service.pictures.drawing.text_format import display_name, percent
 from holderlake.service.pictures.layout.bubbles import Layout
 from holderlake.service.pictures.layout.page import Area
+from holderlake.units import counted
 
 _MOST_HOLDERS: Final = 10
 
@@ -107,11 +108,11 @@ def _clusters(sheet: Sheet) -> list[_Part]:
     total = f"{len(clusters)}, {percent(sum(each.share for each in clusters))} of supply"
     named, rest = clusters[: len(colours.clusters)], clusters[len(colours.clusters) :]
     rows = [
-        _row(sheet, colours.of_cluster(each.number), percent(each.share), count(each.holders, "holder"), bold=True)
+        _row(sheet, colours.of_cluster(each.number), percent(each.share), counted(each.holders, "holder"), bold=True)
         for each in named
     ]
     if rest:
-        held, holders = percent(sum(each.share for each in rest)), count(sum(each.holders for each in rest), "holder")
+        held, holders = percent(sum(each.share for each in rest)), counted(sum(each.holders for each in rest), "holder")
         rows.append(_row(sheet, colours.other, held, holders, f"+{len(rest)} more", bold=True))
     return [_heading(sheet, area, "Clusters", total), *rows]
 

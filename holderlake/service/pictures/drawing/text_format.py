@@ -33,11 +33,6 @@ def percent(share: float, finest: float = 0.0) -> str:
     return f"{digit}\u00d710{str(int(power)).translate(_RAISED)}%"
 
 
-def count(number: int, thing: str) -> str:
-    """Return a count with its noun: ``1 holder``, ``2 holders``."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
 def instant(when: datetime) -> str:
     """Return an instant (UTC, without zone) to the minute."""
     return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M} UTC"
