@@ -120,7 +120,9 @@ class ImportReport:
 
     ``rows`` were read and ``added`` were stored. ``duplicates`` were skipped, because they are stored already or
     repeated. ``conflicts`` have the key of a stored row but other content; the stored row is kept. ``tokens`` has the
-    imported tokens as texts ``chain/address``.
+    imported tokens as texts ``chain/address``. ``replaced`` are stored rows that new rows with a log index or a
+    transaction replaced. ``undecided`` has a sentence for each group of equal rows of which it is not clear how many
+    transfers they are.
     """
 
     source: str
@@ -129,6 +131,8 @@ class ImportReport:
     duplicates: int
     conflicts: int
     tokens: tuple[str, ...]
+    replaced: int = 0
+    undecided: tuple[str, ...] = ()
 
     @property
     def keys(self) -> list[tuple[str, str]]:

@@ -192,7 +192,7 @@ async def fetch_partition(
 
 def _add_invalid_addresses(stream: Stream, subjects: Sequence[str], batch: Batch) -> frozenset[str]:
     """Return the addresses among ``subjects`` that no request can name. Add a failure of each to the batch."""
-    if stream.by != "address":
+    if stream.by not in {"address", "token"}:
         return frozenset()
     invalid = [subject for subject in subjects if not is_address(subject)]
     for subject in invalid:

@@ -28,7 +28,7 @@ from holderlake.settings import Settings
 from holderlake.units import counted
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
-_OPTIONAL_COLUMNS = ("passed over", "rejected", "wrong checksums", "error")
+_OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "error")
 """Columns of the report that are shown only if a file has a value for them."""
 
 _NO_INDEX = (
@@ -97,7 +97,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
-        notices = notices_of(found.transfers)
+        notices = [*notices_of(found.transfers), *report.undecided]
         said.extend(notice for notice in notices if notice not in said)
         negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
         counts = {
@@ -235,6 +235,7 @@ def _transfers_line(report: ImportReport, negative: Sequence[dict[str, Any]]) ->
         "added": report.added,
         "duplicates": report.duplicates,
         "conflicts": report.conflicts,
+        "replaced": report.replaced,
         "negative balances": len(negative),
         "negative addresses": negative,
     }

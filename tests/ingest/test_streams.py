@@ -138,6 +138,16 @@ def test_an_address_that_cannot_be_requested_does_not_stop_the_others(make_works
         assert workspace.lake.read("failures", "eth", MAY).num_rows == len(failures)
 
 
+def test_a_token_that_cannot_be_requested_is_named_and_not_requested(make_workspace: MakeWorkspace) -> None:
+    with scripted(error(500)) as server:
+        workspace = make_workspace(watchlist={"osmosis": ["ibc/27394FB0"]}, base_url=server.address)
+        for stream in (TOKENS, HOLDERS, MAPS):
+            fill(workspace, stream, "osmosis", MAY)
+        assert not any("ibc" in one.target or b"ibc" in one.body for one in server.received)
+    failures = workspace.lake.read("failures", "osmosis", MAY).to_pylist()
+    assert [(row["subject"], row["code"]) for row in failures] == [("ibc/27394FB0", "invalid_address")] * 3
+
+
 def test_a_403_stops_only_its_endpoint(make_workspace: MakeWorkspace) -> None:
     token = "0x" + "5" * 40
     with scripted(error(403), answer([holder("0x" + "7" * 40, 1)])) as server:

@@ -25,6 +25,7 @@ from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.deduplicate import Counts, Deduplicator
 from holderlake.engine.importing.keys import SortedKeys
+from holderlake.engine.importing.overlaps import overlap_of
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
@@ -80,7 +81,9 @@ class Change:
         self._opened = OpenFiles(folder.root, checks)
         self._numbers = dict(self.manifest.numbers)
         self._parts = {number: list(parts) for number, parts in self.manifest.parts.items()}
+        self._connect = connect
         self._entries = EntryBuffer(self._spool, self._budget)
+        self._removed = EntryBuffer(self._spool, self._budget)
         self._coding = Coding()
         self._addresses = AddressIds(
             self.manifest.volumes, self._opened, self.manifest.sums, self._budget, self._import.new_name
@@ -102,13 +105,41 @@ class Change:
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
             number = self._number((incoming.chain, incoming.address))
             stored = [part for part in self._parts.get(number, ()) if part.kind != OPENING]
+            overlap = overlap_of(
+                self._connect, self._coding, self._budget.batch, incoming, list(map(self._stored, stored))
+            )
+            counts.undecided.extend(overlap.undecided)
             known = [self._keys(part) for part in stored]
             added = self._deduplicator.new_rows(incoming, known, map(self._stored, stored), counts)
+            if len(overlap.superseded):
+                added = self._without(added, overlap.superseded, counts) if added is not None else None
+                stored = self._remove_rows(stored, overlap.superseded, counts)
             if added is not None:
                 counts.first_times.append(self._add(number, added, stored).first_time)
                 self._refuse_overlap((incoming.chain, incoming.address), number)
             assume_token(incoming)
         return counts
+
+    @staticmethod
+    def _without(added: TokenRows, superseded: Array, counts: Counts) -> TokenRows | None:
+        """Return the new rows whose keys are not in ``superseded``. The others count as duplicates."""
+        left = added.without(superseded)
+        repeated = added.rows - (left.rows if left is not None else 0)
+        counts.new -= repeated
+        counts.duplicate += repeated
+        return left
+
+    def _remove_rows(self, stored: list[PartFile], superseded: Array, counts: Counts) -> list[PartFile]:
+        """Remove the stored rows whose keys are in ``superseded``. Return the parts that are unchanged."""
+        unchanged = []
+        for part in stored:
+            if np.isin(self._keys(part), superseded).any():
+                period = self._cut(part, lambda rows: np.isin(self._coding.keys(rows), superseded))
+                counts.replaced += period.rows
+                counts.first_times.append(period.first_time)
+            else:
+                unchanged.append(part)
+        return unchanged
 
     def _add(self, number: int, added: TokenRows, stored: list[PartFile]) -> Period:
         """Write the new rows of a token, merged with the parts of ``stored`` that ``_to_merge`` selects. Return the new
@@ -226,39 +257,37 @@ class Change:
 
         Return the number of removed rows, and the earliest of their unix seconds (None if no row was removed).
         """
-        rows, first_times, removed = 0, [], EntryBuffer(self._spool, self._budget)
+        rows, first_times = 0, []
         for key, number in sorted(self._numbers.items()):
             for part in list(self._parts.get(number, ())) if key[0] == chain else []:
                 if part.last_block > after_block:
-                    period = self._cut(part, after_block, removed)
+                    period = self._cut(part, lambda rows: rows["block_number"].to_numpy() > after_block)
                     rows += period.rows
                     first_times.append(period.first_time)
-        if removed.count:
-            self._remove_entries(removed)
         return rows, min(first_times, default=None)
 
-    def _cut(self, part: PartFile, after_block: int, removed: EntryBuffer) -> Period:
-        """Remove a part's rows of blocks after ``after_block``, and add the entries of these rows to ``removed``.
+    def _cut(self, part: PartFile, is_removed: Callable[[pa.Table], Array]) -> Period:
+        """Remove rows of a part, and note the removal of their entries. ``is_removed`` returns a mask of these rows.
 
         Return the period of the removed rows.
         """
         path = self._stored(part)
-        later = (rows.filter(_after(rows, after_block)) for rows in read_rows(path, self._budget.batch))
-        summary = RowSummary(part.token, self._spool, removed if part.kind != OPENING else None)
-        summary.read(self._addresses.numbered(rows) for rows in later if rows.num_rows)
+        removed = (rows.filter(pa.array(is_removed(rows))) for rows in read_rows(path, self._budget.batch))
+        summary = RowSummary(part.token, self._spool, self._removed if part.kind != OPENING else None)
+        summary.read(self._addresses.numbered(rows) for rows in removed if rows.num_rows)
         period = joined_period(summary.periods)
         if period.rows == part.transfers:
             self._replace(part.token, [part], None)
         else:
-            self._write_rest(part, path, after_block)
+            self._write_rest(part, path, is_removed)
         return period
 
-    def _write_rest(self, part: PartFile, path: Path, after_block: int) -> None:
-        """Write a part again without the rows after ``after_block``. ``path`` is the file of its rows."""
+    def _write_rest(self, part: PartFile, path: Path, is_removed: Callable[[pa.Table], Array]) -> None:
+        """Write a part again without the removed rows. ``path`` is the file of its rows."""
         kept, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         name = self._import.new_name()
-        earlier = (rows.filter(_after(rows, after_block, False)) for rows in read_rows(path, self._budget.batch))
-        rows = kept.observe(self._keyed((rows for rows in earlier if rows.num_rows), keys))
+        rest = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
+        rows = kept.observe(self._keyed((rows for rows in rest if rows.num_rows), keys))
         write_rows(self._path(path.parent.name, name), map(self._plain, rows))
         self._write_part(name, kept.moves, [np.empty(0, np.uint64) if part.kind == OPENING else keys.array()])
         self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(kept.periods), []))
@@ -287,7 +316,11 @@ class Change:
 
     def finish(self) -> None:
         """Write the adjacency and the new addresses, and list all new files in the catalogue."""
-        if self._entries.count:
+        if self._removed.count:
+            self._remove_entries(self._removed)
+            if self._entries.count:  # no merge, which would leave a file of this import unlisted
+                self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
+        elif self._entries.count:
             self._add_run()
         self._addresses.save(self._catalog)
         self.record_files()
@@ -397,10 +430,6 @@ class RowSummary:
         arrays = read_arrays(path)
         path.unlink()  # the mapping keeps the data
         return Moves(*(arrays[name] for name in names))
-
-
-def _after(rows: pa.Table, block: int, is_after: bool = True) -> pa.Array:
-    return pa.array((rows["block_number"].to_numpy() > block) == is_after)
 
 
 def _to_merge(stored: list[PartFile], added: int) -> list[PartFile]:

@@ -57,6 +57,8 @@ class Counts:
     """Numbers of an import's rows: ``rows`` is the number of all of them.
 
     ``new`` are stored, ``duplicate`` are already known, and ``conflict`` have a known key but other content.
+    ``replaced`` are earlier rows that new rows with more columns replaced. ``undecided`` are sentences about rows that
+    may repeat others.
     ``touched`` lists the tokens with new rows as texts ``chain/address``. ``first_times`` has, for each of these
     tokens, the unix second of its first new row.
     """
@@ -65,6 +67,8 @@ class Counts:
     new: int = 0
     duplicate: int = 0
     conflict: int = 0
+    replaced: int = 0
+    undecided: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     first_times: list[int] = field(default_factory=list)
 

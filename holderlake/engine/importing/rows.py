@@ -109,6 +109,10 @@ class Coding:
         """Return the token standard of rows with this number in the column ``kind``."""
         return self._kinds.texts(kind)[KIND_COLUMNS.index("token_standard")]
 
+    def log_index_kind(self, kind: int) -> str:
+        """Return the ``log_index_kind`` of rows with this number in the column ``kind``."""
+        return self._kinds.texts(kind)[KIND_COLUMNS.index("log_index_kind")]
+
     def encoded(self, table: pa.Table) -> pa.Table:
         """Return rows of ``TRANSFERS`` as encoded rows."""
         codes = {"token": self.tokens.encode(table), "kind": self._kinds.encode(table), "key": self.keys(table)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -44,6 +44,12 @@ class TokenRows(Protocol):
     def standard(self) -> str:
         """Token standard of the first row."""
 
+    def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield columns of the encoded rows in batches, in any order."""
+
+    def without(self, keys: Array) -> TokenRows | None:
+        """Return the rows whose hash is not in ``keys``; None if there are none. Only the result can be used then."""
+
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows, sorted by block, in batches."""
 
@@ -62,6 +68,15 @@ class RowsInMemory:
     def rows(self) -> int:
         """Number of rows."""
         return int(self.table.num_rows)
+
+    def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield columns of all encoded rows as one batch."""
+        yield self.table.select(list(names))
+
+    def without(self, keys: Array) -> RowsInMemory | None:
+        """Return the rows whose hash is not in ``keys``; None if there are none."""
+        kept = ~np.isin(self.table["key"].to_numpy(), keys)
+        return self.only(kept) if kept.any() else None
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield all rows as one batch."""
@@ -110,6 +125,18 @@ class RowsOnDisk:
     def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
         """Return a ``RowsOnDisk`` of the same token, with the rows in bucket number ``bucket`` of ``buckets``."""
         return RowsOnDisk(buckets, bucket, self._sorting)
+
+    def columns(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield columns of the encoded rows in batches, in the order in which they were added."""
+        yield from self.buckets.blocks_of(self.bucket, names)
+
+    def without(self, keys: Array) -> RowsOnDisk | None:
+        """Return the rows whose hash is not in ``keys``; None if there are none. Only the result can be used then."""
+        others = TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
+        for rows in self.buckets.blocks(self.bucket):
+            others.add(0, rows.filter(pa.array(~np.isin(rows["key"].to_numpy(), keys))))
+        self.buckets.drop(self.bucket)
+        return self.instead(others, 0) if others.rows_of(0) else None
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows, sorted by block, in batches. A second call is not possible."""

@@ -134,7 +134,14 @@ class Store(Metadata):
                 change.finish()
                 note_change(catalog, min([*first_times, *counts.first_times]))
         return ImportReport(
-            source, counts.rows, counts.new, counts.duplicate, counts.conflict, tuple(sorted(counts.touched))
+            source,
+            counts.rows,
+            counts.new,
+            counts.duplicate,
+            counts.conflict,
+            tuple(sorted(counts.touched)),
+            counts.replaced,
+            tuple(counts.undecided),
         )
 
     def add_opening_balances(self, balances: pa.Table, source: str = "opening balances") -> ImportReport:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.engine.numeric.hashing import digests
+from holderlake.engine.content_indexes import content_indexes
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.rows.raw import RawTable
 
-_HASH_BITS: Final = 40
-_REPEATS: Final = 1 << 12
-"""Number of indexes after each hash for equal transfers of a transaction."""
 TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
 _NO_TIMES: Final = (
     "there is no time column, and a transfer needs a time; map one (--map block_time=COLUMN), or add a file of blocks "
@@ -97,40 +92,3 @@ def block_times(raw: RawTable) -> pa.Array:
     if name is None:
         raise raw.bad(_NO_TIMES)
     return columns.times(raw, name)
-
-
-def content_indexes(given: Mapping[str, pa.Array]) -> pa.Array:
-    """Return a computed ``log_index`` for each row of a file without log indexes, from the row's content.
-
-    ``given`` has the columns of ``TRANSFERS``. A transfer has the same index in each file, wherever it is in the file,
-    so files may overlap and split a block. The index is a hash of the addresses and the value, plus the number of equal
-    rows above it in the same transaction. A transaction of one file may thus repeat a transfer. The index is below
-    2^53, so that every program reads it exactly.
-
-    Items of ERC-721 have their position among the transfers of the item in the block, because their order gives the
-    owner.
-    """
-    ends = [pc.fill_null(given[name], "") for name in ("from_address", "to_address", "value")]
-    hashes = digests(pc.binary_join_element_wise(*ends, "/")) >> np.uint64(64 - _HASH_BITS)
-    is_item = pc.fill_null(pc.equal(given["token_standard"], "erc721"), False)
-    kinds = pa.array(np.where(is_item.to_numpy(zero_copy_only=False), 0, hashes.astype(np.int64)))
-    same = [given[name] for name in ("chain", "token_address", "token_id", "block_number")]
-    transaction = pc.if_else(is_item, pa.scalar(None, pa.string()), given["tx_hash"])
-    sender, receiver = (pc.if_else(is_item, pa.scalar(None, pa.string()), end) for end in ends[:2])
-    places = places_among_equals([*same, transaction, sender, receiver, kinds])
-    return pc.add(pc.multiply(kinds, _REPEATS), places)
-
-
-def places_among_equals(columns_: Sequence[pa.Array]) -> pa.Array:
-    """Return the position of each row, from 0, among the rows that are equal in all columns, in the file's order."""
-    group = np.zeros(len(columns_[0]), np.int64)
-    for column in columns_:
-        codes = pc.fill_null(column.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-        group = np.unique(group * (codes.max(initial=0) + 2) + codes + 1, return_inverse=True)[1]
-    order = np.argsort(group, kind="stable")
-    ordered = group[order]
-    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(order) else np.zeros(0, bool)
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order)) - first
-    return pa.array(places)
