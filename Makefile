@@ -66,7 +66,8 @@ lint: $(TOOLS) ## format, lint and types
 
 lock: $(TOOLS) ## makes the locks again from pyproject.toml
 	@$(LOCK) --group installer --output-file requirements-uv.lock
-	@$(LOCK) --group run pyproject.toml --output-file requirements.lock
+	@$(LOCK) --group run --extra sample --extra plots --extra postgres pyproject.toml \
+		--output-file requirements.lock
 	@$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	@$(LOCK) --group extras --constraint requirements.lock --constraint requirements-dev.lock \
 		--output-file requirements-extras.lock

@@ -7,9 +7,6 @@ Base classes: ``SettingsError`` (a setting is wrong), ``ProviderError`` (a call 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from holderlake.engine.errors import BadSource, EngineError, UnusableStore
 from holderlake.lake.manifests import LakeError
 from holderlake.provider.errors import (
@@ -60,18 +57,3 @@ class RunCancelled(RunFailed):
 
 class SomeFailed(RunFailed):
     """A command did only part of its work. The message has the number of failures and the command that shows them."""
-
-
-@contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Turn a failed import in the ``with`` block into ``SettingsError``.
-
-    ``name`` is the optional extra of Holderlake that installs the package; the message gives the pip command.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"the package {error.name} is not installed; "
-            f"run pip install 'holderlake[{name}]', or in a checkout make extras"
-        ) from error

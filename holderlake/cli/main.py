@@ -28,6 +28,7 @@ from holderlake.cli.own_data.index import index
 from holderlake.cli.own_data.negatives import negative_balances
 from holderlake.cli.own_data.verify import verify
 from holderlake.cli.shared import Json
+from holderlake.extras import advice
 
 _HELP = (
     "A time-travelling warehouse of token holders, the transfers between them, their clusters and labels. "
@@ -127,7 +128,7 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except Exception as error:
-        if not isinstance(error, _expected_errors()):
+        if not isinstance(error, _expected_errors()) and not (isinstance(error, ImportError) and advice(error)):
             raise
         console.err.print(f"holderlake: {_sentence(error)}", style="red", soft_wrap=True)
         sys.exit(exit_code(error))
@@ -140,7 +141,7 @@ def _sentence(error: Exception) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+    return (isinstance(error, ImportError) and advice(error)) or str(error)
 
 
 def exit_code(error: Exception) -> ExitCode:

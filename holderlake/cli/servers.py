@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from holderlake import console
+from holderlake import console, extras
 from holderlake.cli import shared
 
 
@@ -76,8 +75,8 @@ def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machin
     from holderlake.signals import run_until_stopped
 
     prepare_dagster_home(shared.settings().dagster_home)
-    if find_spec("dagster_webserver") is None:
-        raise ValueError("Dagster's page needs the extra 'ui': pip install 'holderlake[ui]'")
+    if not extras.is_installed("dagster_webserver"):
+        raise extras.missing("dagster_webserver")
     root = checkout()
     source = ["--workspace", str(root / "workspace.yaml")] if root else ["--module-name", definitions_module()]
     dagster = str(Path(sys.executable).with_name("dagster"))
@@ -95,10 +94,9 @@ def mcp(
     ] = False,
 ) -> None:
     """Serve the warehouse to assistants (Model Context Protocol), read-only. With --http, a token is printed."""
-    try:
-        from holderlake.mcp.serve import serve as serve_mcp
-    except ModuleNotFoundError as error:
-        raise ValueError("the server needs the extra 'mcp': pip install 'holderlake[mcp]'") from error
+    if not extras.is_installed("mcp"):
+        raise extras.missing("mcp")
+    from holderlake.mcp.serve import serve as serve_mcp
 
     workspace = shared.reading()
     serve_mcp(workspace.warehouse, http, port, allow_spending, partial(console.err.print, soft_wrap=True))

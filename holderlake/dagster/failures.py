@@ -17,6 +17,7 @@ from dagster import (
 )
 
 from holderlake.contract.times import InstantAhead
+from holderlake.extras import advice
 from holderlake.healing.attempts import MAYBE_CHARGED
 from holderlake.lake.lake import LakeError
 from holderlake.provider.errors import Cancelled, PermanentError, ProviderError, TransientError
@@ -55,6 +56,8 @@ def step_errors(
         _interrupt(context, error)
     except Exception as error:
         tags = {ERROR_TAG: _code(error)} | _endpoint(error)
+        if isinstance(error, ImportError) and (sentence := advice(error)):
+            raise Failure(sentence, allow_retries=False) from error
         is_permanent = isinstance(error, _PERMANENT) and not isinstance(error, Unreachable)
         if is_permanent or (isinstance(error, TransientError) and error.maybe_charged):
             context.instance.add_run_tags(context.run_id, tags | {"dagster/max_retries": "0"})

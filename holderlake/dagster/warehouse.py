@@ -21,6 +21,7 @@ from holderlake.dagster.failures import step_errors
 from holderlake.dagster.metadata.tables import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
+from holderlake.extras import is_installed
 from holderlake.units import counted
 from holderlake.warehouse.warehouse import LoadReport
 from holderlake.workspace import Workspace
@@ -127,6 +128,8 @@ def history_plots(workspace: Workspace, chain: str, day: str, tokens: int = _PLO
 
     ``day`` is a text (YYYY-MM-DD), ``tokens`` the most tokens to plot.
     """
+    if not is_installed("matplotlib"):
+        return {}
     from holderlake.export.history_plots import history_markdown  # noqa: PLC0415 - imports matplotlib: half a second
 
     until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)

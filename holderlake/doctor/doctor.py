@@ -25,18 +25,12 @@ from holderlake.dagster.history_steps import history_steps
 from holderlake.dagster.launch import own_dagster_home, prepare_dagster_home
 from holderlake.doctor.file_checks import check_files
 from holderlake.doctor.finding import Finding
-from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.errors import EngineError, UnusableStore
-from holderlake.engine.queries.negative_balances import negative_counts
-from holderlake.engine.store.unlisted import QUARANTINE
-from holderlake.engine.store.verify import verify
 from holderlake.healing.parked import parked_schedule
 from holderlake.ingest.streams.chains import listed
 from holderlake.lake.lake import LakeError
 from holderlake.local.embedded import make_workspace, sample_rules
 from holderlake.local.nodes.followers import followers
-from holderlake.local.nodes.imports import newest_block
-from holderlake.local.store import engine_rules, open_own_store
 from holderlake.maintenance.upgrade import plan
 from holderlake.provider.errors import ProviderError
 from holderlake.settings import Settings, SettingsError, load_settings
@@ -213,6 +207,9 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
             return Finding("rules", True, found)
         rules = MapRules.model_validate_json(published).model_dump(include=set(MapRules.model_fields))
         return Finding("rules", True, listed_rules(rules))
+    from holderlake.engine.catalog.rules import rules_in_force
+    from holderlake.local.store import engine_rules
+
     if settings.provider.local == "store":
         return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
     ignored = settings.engine.thresholds.chosen()
@@ -249,6 +246,9 @@ def _store(settings: Settings) -> Finding:
 
     ``holderlake store verify`` compares the checksums.
     """
+    from holderlake.engine.store.unlisted import QUARANTINE
+    from holderlake.engine.store.verify import verify
+
     root = settings.engine_store
     found = verify(root, reads=False)
     if found.damaged:
@@ -264,6 +264,9 @@ def _store(settings: Settings) -> Finding:
 
 def _negative_balances(settings: Settings) -> Finding:
     """Count the addresses in the engine's store with a balance below zero."""
+    from holderlake.engine.queries.negative_balances import negative_counts
+    from holderlake.local.store import open_own_store
+
     try:
         with open_own_store(settings) as store:
             counts = negative_counts(store, utc_now())
@@ -319,6 +322,8 @@ def _followers(settings: Settings) -> Finding:
 
 
 def _node(settings: Settings, chain: str) -> Finding:
+    from holderlake.local.nodes.imports import newest_block
+
     try:
         block = asyncio.run(newest_block(settings, chain))
     except (EngineError, SettingsError, ValueError) as error:

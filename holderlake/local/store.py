@@ -84,12 +84,12 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
 
     A store that can't be read is reported in the log, and the result is None.
     """
+    if not root.exists():
+        return None
     from holderlake.engine.errors import EngineError
     from holderlake.engine.files.manifest import OPENING
     from holderlake.engine.store.store import Store
 
-    if not root.exists():
-        return None
     try:
         with Store(root) as store:
             generation, manifest = store.generation(), store.view().manifest

@@ -17,9 +17,6 @@ from uuid import uuid4
 
 from holderlake import console
 from holderlake.archive.segments import FORMAT as ARCHIVE_FORMAT
-from holderlake.engine.catalog.catalog import is_current
-from holderlake.engine.catalog.catalog_copy import CATALOG
-from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake, LakeError, Manifest
 from holderlake.lake.manifests import FORMAT as LAKE_FORMAT
 from holderlake.lake.manifests import NO_FILE, table_file
@@ -166,6 +163,12 @@ def _write_again(lake: Lake, manifest: Manifest) -> None:
 
 def _store(workspace: Workspace) -> Iterator[Step]:
     root = workspace.settings.engine_store
+    if not root.exists():
+        return
+    from holderlake.engine.catalog.catalog import is_current
+    from holderlake.engine.catalog.catalog_copy import CATALOG
+    from holderlake.engine.store.store import Store
+
     if not (root / CATALOG).exists() or is_current(root):
         return
     files = [path for path in root.rglob("*") if path.is_file()]

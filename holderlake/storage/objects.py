@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from holderlake import extras
 from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.locks import locked
 
@@ -109,10 +110,7 @@ def open_objects(url: str, endpoint: str | None = None, region: str | None = Non
     try:
         from obstore.store import from_url  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise ObjectsError(
-            f"{url} needs the package {error.name}, which is not installed; "
-            "run pip install 'holderlake[object-storage]', or in a checkout make extras"
-        ) from error
+        raise ObjectsError(f"{url} cannot be opened: {extras.advice(error)}") from error
 
     config: dict[str, Any] = dict(secrets)
     if url.startswith("s3") and endpoint:

@@ -12,12 +12,10 @@ from holderlake.workspace import Workspace
 def publish_lake(workspace: Workspace, clean: bool, as_json: bool) -> bool:
     """Publish all committed partitions, and print a report. Return whether all files could be read.
 
-    ``clean`` also drops earlier snapshots. Raises ``ValueError`` if pyiceberg is not installed.
+    ``clean`` also drops earlier snapshots.
     """
-    try:
-        from holderlake.iceberg.publish import clean_up, publish
-    except ModuleNotFoundError as error:
-        raise ValueError("Iceberg tables need the extra 'iceberg': pip install 'holderlake[iceberg]'") from error
+    from holderlake.iceberg.publish import clean_up, publish
+
     chosen, folder = workspace.settings.lake.iceberg, workspace.settings.iceberg_folder
     with console.progress("publishing", len(TABLES)) as bar:
         found = publish(workspace.lake, folder, chosen.catalog, lambda _: bar.advance(bar.task_ids[0]))

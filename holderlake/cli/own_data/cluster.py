@@ -26,10 +26,7 @@ def cluster_build(
     json: Json = False,
 ) -> None:
     """Build the derived tables (balance intervals, daily edges, …) that 'cluster fill' reads."""
-    from holderlake.errors import extra
-
-    with extra("cluster"):
-        from holderlake.cli.own_data.cluster_jobs import build_on_cluster
+    from holderlake.cli.own_data.cluster_jobs import build_on_cluster
 
     build_on_cluster(shared.settings(), files or [], json)
 
@@ -46,10 +43,7 @@ def cluster_fill(
 ) -> None:
     """Compute maps and holders at many instants into lake and warehouse. It sends no request and costs nothing."""
     from holderlake.backfill.instants import chosen_instants
-    from holderlake.errors import extra
-
-    with extra("cluster"):
-        from holderlake.cli.own_data.cluster_jobs import fill_on_cluster
+    from holderlake.cli.own_data.cluster_jobs import fill_on_cluster
 
     workspace = shared.reading()
     chosen = chosen_instants(start, end, every, instants)

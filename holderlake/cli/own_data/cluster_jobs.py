@@ -26,7 +26,7 @@ from holderlake.contract.times import check_passed, utc_now
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.store.store import Store
-from holderlake.errors import RunFailed, extra
+from holderlake.errors import RunFailed
 from holderlake.ingest.options import options_of
 from holderlake.ingest.partition import with_option_columns
 from holderlake.ingest.streams.holders import HOLDERS
@@ -55,11 +55,11 @@ def opened_engine(settings: Settings) -> Iterator[Engine]:
 
             yield stack.enter_context(DuckDbEngine(settings.engine.memory_limit))
             return
-        with extra("cluster"):
-            from py4j.protocol import Py4JError
-            from pyspark.errors import PySparkException
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
-            from holderlake.cluster.spark_engine import SparkEngine, session
+        from holderlake.cluster.spark_engine import SparkEngine, session
+
         try:
             opened = stack.enter_context(session(settings.cluster.master, settings.cluster.options))
             yield stack.enter_context(SparkEngine(opened, settings.cluster_folder))

@@ -48,15 +48,13 @@ def entities(
     from holderlake.entities.links import find_entities, find_on
     from holderlake.entities.presets import PRESETS
     from holderlake.entities.sources import file_marks, store_files, store_marks
-    from holderlake.errors import extra
     from holderlake.local.store import open_own_store
 
     chosen, instants = PRESETS[preset], {to_unix(parse_when(one)) for one in at or ()}
     if labels and not files:
         raise typer.BadParameter("your store has its own labels: 'holderlake labels' adds some", param_hint="--labels")
     if cluster:
-        with extra("cluster"):
-            from holderlake.cli.own_data.cluster_jobs import opened_engine as cluster_engine
+        from holderlake.cli.own_data.cluster_jobs import opened_engine as cluster_engine
     with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(chosen.kinds) + 1)) as bar:
 
         def advance(note: str) -> None:

@@ -17,6 +17,7 @@ from holderlake.contract.chains import KNOWN_CHAINS
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.partitions import partition_key
+from holderlake.extras import is_installed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.workspace import Workspace
 
@@ -64,7 +65,7 @@ def table_metadata(
         newest = max(results, key=lambda result: result.as_of)
         if len(results) > 1 or newest.as_of.time().isoformat() != "00:00:00":
             metadata["newest instant"] = f"{newest.as_of.isoformat()}Z"
-        if with_plots:
+        if with_plots and is_installed("matplotlib"):
             from holderlake.dagster.metadata.plots import plots  # noqa: PLC0415 - matplotlib takes most of a second
 
             metadata |= plots(table, workspace.lake, newest.chain, newest.as_of)
