@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 import uvicorn
+from starlette.applications import Starlette
 
 from holderlake.explorer.app import Links, create_app
 from holderlake.service.runtime.protocol import limited_protocol
@@ -34,16 +35,20 @@ def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callab
     say(f"The explorer is at {address} (read-only; stop with Ctrl-C)")
     if opening:
         webbrowser.open(address)
-    config = uvicorn.Config(
-        create_app(warehouse, [host], links),
-        http=limited_protocol(_HEADER_BYTES, _HEADER_SECONDS, _CONNECTIONS),
+    with until_stopped():
+        uvicorn.Server(config_of(create_app(warehouse, [host], links))).run([listening])
+
+
+def config_of(app: Starlette, header_seconds: float = _HEADER_SECONDS) -> uvicorn.Config:
+    """Return the configuration of the server. A connection without a complete request is closed after that time."""
+    return uvicorn.Config(
+        app,
+        http=limited_protocol(_HEADER_BYTES, header_seconds, _CONNECTIONS),
         ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
     )
-    with until_stopped():
-        uvicorn.Server(config).run([listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -36,6 +36,7 @@ from holderlake.lake.manifests import (
     manifest_path,
     place_of,
     read_manifest,
+    sealed,
     table_path,
 )
 from holderlake.storage import locks
@@ -84,7 +85,7 @@ def commit(root: Path, manifest: Manifest, files: Mapping[str, bytes]) -> None:
     _sweep(root, manifest)
     _write_synced({_temporary(file_of(root, manifest, table), manifest): data for table, data in files.items()})
     staged = _temporary(path, manifest)
-    _write_synced({staged: msgspec.json.encode(manifest, order="sorted")})
+    _write_synced({staged: msgspec.json.encode(sealed(manifest), order="sorted")})
     os.replace(staged, _journal(path))  # noqa: PTH105 - tests stop a commit at its renames
     finish(root, path)
 

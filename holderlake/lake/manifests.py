@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -81,6 +81,8 @@ class Manifest:
     """Format of the partition; 1 in manifests without it."""
     unanswered: frozenset[str] = frozenset()
     """Subjects that were to be requested and have no answer: the request failed, or the run stopped before it."""
+    checksum: str = field(default="", compare=False)
+    """SHA-256 of the manifest without this field, see ``sealed``; empty in manifests of earlier versions."""
 
     @property
     def place(self) -> Place:
@@ -110,6 +112,12 @@ class Manifest:
     def revisions(self) -> int:
         """The number of rows of the table ``revisions``: changes found when the same instant was fetched again."""
         return self.tables.get(REVISIONS, NO_FILE).rows
+
+
+def sealed(manifest: Manifest) -> Manifest:
+    """Return the manifest with its checksum, as it is written."""
+    plain = msgspec.json.encode(replace(manifest, checksum=""), order="sorted")
+    return replace(manifest, checksum=hashlib.sha256(plain).hexdigest())
 
 
 def content(manifest: Manifest) -> tuple[object, ...]:
@@ -187,7 +195,7 @@ def _format_of(data: bytes) -> int:
 
 
 def _check_names(manifest: Manifest, path: PurePath) -> None:
-    """Raise ``BadName`` if a name in a manifest differs from its path, or is not in the contract."""
+    """Raise ``BadName`` if a manifest was changed, or a name in it differs from its path or is not in the contract."""
     named = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
     if (*named, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
         raise BadName(
@@ -205,6 +213,8 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
             raise BadName(
                 f"the manifest lists {file.rows} rows and {file.bytes} bytes of {name}: neither number can be negative"
             )
+    if manifest.checksum and manifest.checksum != sealed(manifest).checksum:
+        raise BadName("its content does not match its checksum")
 
 
 def file_of(root: Path, manifest: Manifest, table: str) -> Path:

@@ -46,6 +46,7 @@ from holderlake.lake.manifests import (
     manifest_path,
     parsed_manifest,
     place_of,
+    sealed,
 )
 from holderlake.lake.stores import PROVIDER, Latest
 from holderlake.storage.objects import Folder, Objects, TooLarge, Version, each, open_objects
@@ -368,4 +369,6 @@ def objects_of(manifest: Manifest) -> list[str]:
 
 def _with_records(manifest: Manifest, records: Sequence[bytes]) -> bytes:
     """Encode a manifest together with the records of its commits."""
-    return msgspec.json.encode({**msgspec.to_builtins(manifest, order="sorted"), "records": records}, order="sorted")
+    return msgspec.json.encode(
+        {**msgspec.to_builtins(sealed(manifest), order="sorted"), "records": records}, order="sorted"
+    )

@@ -30,7 +30,9 @@ _DESCRIPTION: Final = """
 Holders, grouped transfers, clusters and labels of tokens, computed from raw transfers, as of any second.
 
 Every request carries an API key in `X-ApiKey`. Answers with a 2xx status are charged credits; their headers show the
-cost and the remaining credits. Routes under `/v0/x/` are this service's own, beyond the contract.
+cost and the remaining credits. A caller that hangs up before the answer arrives is charged too, because the answer is
+computed. An answer that the service cannot send, because of an error or a crash, is not charged. Routes under `/v0/x/`
+are this service's own, beyond the contract.
 
 Errors are `{"detail": ..., "code": "..."}`; the detail of a 422 lists each fault with its place. `GET /chains` and
 `GET /maps/...` of earlier versions answer 410.

@@ -19,7 +19,7 @@ _BUSY_SECONDS: Final = 30.0
 _LOST: Final = "malformed"
 """Word by which SQLite reports an invalid schema, under a general error code."""
 
-_MODE: Final = 0o660
+FILE_MODE: Final = 0o660
 """Permissions of a new file, below those of the umask. Other users cannot read what was bought, or keys' hashes."""
 
 
@@ -54,7 +54,7 @@ class Database:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
-                path.touch(_MODE)
+                path.touch(FILE_MODE)
         except OSError as error:
             raise explained(path, error, remedy) from error
         with self._explained():

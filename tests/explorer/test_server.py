@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,12 +12,16 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
+from holderlake.explorer.app import create_app
+from holderlake.explorer.server import config_of
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
 from tests.commands import holderlake
 from tests.explorer.serving import exploring
 from tests.lakes import DAYS, failures, holders, rows, write, write_holders, write_maps
+from tests.processes import PATIENCE
 
 TOKEN, ONE, TWO, THREE = ("0x" + digit * 40 for digit in "a123")
 HUGE = 2**255 + 1
@@ -157,3 +163,23 @@ def test_command_without_a_warehouse_names_the_remedy(tmp_path: Path) -> None:
     done = holderlake("explore", "--port", "0", env={"HOLDERLAKE_HOME": str(tmp_path), "PATH": ""})
     assert done.returncode == 1
     assert "'holderlake demo'" in done.stderr.replace("\n", " ")
+
+
+# Connections
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
+def test_a_half_open_connection_is_closed(home: Path, sent: bytes) -> None:
+    app = create_app(Warehouse(home / "warehouse.duckdb"))
+    server = uvicorn.Server(config_of(app, header_seconds=0.05))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        serving.start()
+        try:
+            with socket.create_connection(listening.getsockname(), timeout=PATIENCE) as peer:
+                peer.sendall(sent)
+                answer = b"".join(iter(lambda: peer.recv(4_096), b""))
+        finally:
+            server.should_exit = True
+            serving.join()
+    assert answer.startswith(b"HTTP/1.1 408 ") or not sent

@@ -18,6 +18,7 @@ import pytest
 
 from holderlake.contract.tables import FAMILY_TABLES, TABLES, build
 from holderlake.lake.lake import Lake, LakeError, Manifest
+from holderlake.lake.manifests import DamagedManifest, parsed_manifest
 from holderlake.lake.rows import empty
 from tests.lakes import DAYS, FETCHED_AT, MAP_TABLES, failures, holders, map_tables, write, write_holders, write_maps
 from tests.processes import run
@@ -276,7 +277,7 @@ def test_a_partition_of_a_version_without_revisions_can_be_read_and_written(lake
     manifest = write_history(lake, {"0xa": []})
     path = next(lake.manifest_paths())
     older = msgspec.json.decode(path.read_bytes())
-    del older["tables"]["revisions"]
+    del older["tables"]["revisions"], older["checksum"]
     path.write_bytes(msgspec.json.encode(older))
     assert lake.read("revisions").num_rows == 0
     assert write_history(lake, {"0xa": []}).commit == manifest.commit
@@ -409,6 +410,18 @@ def test_a_damaged_partition_is_reported_and_written_again(lake: Lake, damage: s
     manifest = write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
     assert manifest.covered == {"0xa"}
     assert addresses(lake) == [("0xa", "0x1")]
+
+
+@pytest.mark.parametrize(("before", "after"), [('"rows":1', '"rows":2'), ('"0xa"', '"0xb"')])
+def test_a_changed_manifest_is_damaged(lake: Lake, before: str, after: str) -> None:
+    write_holders(lake, "eth", DAY, {"0xa": {"0x1": 1}})
+    path = next(lake.manifest_paths())
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    with pytest.raises(DamagedManifest, match="its content does not match its checksum"):
+        parsed_manifest(path.read_bytes(), path)
+    assert lake.manifest("holders", "eth", DAY) is None
 
 
 def test_an_unreadable_manifest_is_ignored(lake: Lake) -> None:

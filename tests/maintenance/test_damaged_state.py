@@ -205,6 +205,17 @@ def test_a_damaged_dagster_history_is_one_sentence_or_replaced(
         assert "'holderlake rebuild --damaged' moves that folder away" in str(error)
 
 
+def test_a_full_disk_is_no_reason_to_move_the_history_away(
+    empty_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    home = shutil.copytree(empty_history, tmp_path / "dagster")
+    with pytest.raises(DatabaseError) as caught, dagster_instance(home), closing(sqlite3.connect(":memory:")) as full:
+        full.execute("PRAGMA max_page_count = 1")
+        full.execute("CREATE TABLE rows (content TEXT)")
+    assert str(caught.value).endswith("can't be used (database or disk is full); free some space")
+
+
 def test_a_home_that_is_a_file_is_an_error_of_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").write_text("")
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path / "home" / "below"))

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from holderlake.contract import requests
 from holderlake.contract.times import dt_update_text, utc_now
 from holderlake.engine.records import Label
 from holderlake.engine.store.store import Store
+from holderlake.service.api.backend import Backend
+from holderlake.service.api.metering import _ChargedResponse
+from holderlake.service.billing.charges import ChargeRequest
+from holderlake.service.billing.keys import KeyStore
 from holderlake.service.cache import AnswerCache, EncodedAnswer, lifetime_of
 from holderlake.settings.sections.service import ServiceSettings
 from tests.processes import wait_until
@@ -175,6 +182,28 @@ def test_caller_that_hangs_up_pays_for_the_answer(caller, own_world):
     with socket.create_connection((address.hostname, address.port)) as connection:
         connection.sendall(head.encode())
     wait_until(lambda: caller.spent > 0)
+
+
+@pytest.mark.parametrize(("is_sent", "spent"), [(True, 2_000), (False, 0)])
+def test_answer_is_charged_only_if_it_was_sent(own_world, tmp_path, is_sent, spent):
+    async def answer(backend, key):
+        charge = await backend.billing.reserve(ChargeRequest(key.id, "map", 2_000))
+        request = requests.MapRequest(chain="eth", token_address="native")
+        response = _ChargedResponse(backend, _written(10, own_world), request, charge)
+
+        async def send(_):
+            if not is_sent:
+                raise OSError("the service has no socket")
+
+        with suppress(OSError):
+            await response({"type": "http"}, None, send)
+        await backend.close()
+
+    with KeyStore(tmp_path / "keys.sqlite") as keys:
+        key = keys.find(keys.create("caller", 10_000))
+        asyncio.run(answer(Backend(own_world.store, keys, ServiceSettings()), key))
+        balance = keys.balance(key.id)
+    assert (balance.spent, balance.reserved) == (spent, 0)
 
 
 def test_formats_are_cached_separately(caller, own_world):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ from types import FrameType
 import pytest
 
 import holderlake.service
+from holderlake.engine.store.store import Store
+from holderlake.service.api.backend import Backend
 from holderlake.service.billing.keys import KeyStore
+from holderlake.settings.sections.service import ServiceSettings
 from tests.service.conftest import World
 
 MAX_MODULES = 13
@@ -46,3 +50,15 @@ def test_map_request_passes_at_most_thirteen_modules(start, world: World, tmp_pa
         assert caller.spent > 0
         assert "/runtime/protocol.py" in modules
         assert len(modules) <= MAX_MODULES, "\n".join(sorted(modules))
+
+
+def test_parsed_requests_with_junk_parameters_take_bounded_memory(tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store, KeyStore(tmp_path / "keys.sqlite") as keys:
+        backend = Backend(store, keys, ServiceSettings())
+        for number in range(25_000):
+            backend.keep_parsed(("GET", "/v0/chains", b"junk=%d" % number), ())
+        backend.keep_parsed(("GET", "/v0/chains", b"junk=" + b"x" * 500), ())
+        asyncio.run(backend.close())
+    targets = list(backend.parsed_requests)
+    assert len(targets) == 20_000
+    assert max(sum(map(len, target)) for target in targets) <= 500

@@ -40,6 +40,7 @@ def test_a_manifest_names_its_format_and_without_one_it_has_the_first(tmp_path: 
     path = next(lake.manifest_paths())
     content = json.loads(path.read_bytes())
     assert content.pop("format") == FORMAT
+    del content["checksum"]
     path.write_text(json.dumps(content))
     assert [(one.format, one.rows) for one in lake.manifests()] == [(1, 1)]
 

@@ -6,14 +6,14 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
 from holderlake.service.database.errors import DatabaseUnavailable, KeysBusy
-from holderlake.storage.sqlite import use_write_ahead_log
+from holderlake.storage.sqlite import FILE_MODE, use_write_ahead_log
 
 T = TypeVar("T")
 
@@ -193,6 +193,9 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 def make_sqlite_file(path: Path, busy_seconds: float) -> None:
     """Make a SQLite file with a write-ahead log, if it is missing. ``busy_seconds`` limits the wait for locks."""
+    if not path.exists():
+        with suppress(OSError):  # the connection explains it
+            path.touch(FILE_MODE)
     with closing(sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)) as connection:
         use_write_ahead_log(connection, busy_seconds)
 
