@@ -184,6 +184,7 @@ def test_odd_metadata_of_contracts_is_read(kind: str, described: tuple[str, str,
 
 @pytest.mark.parametrize("kind", ["huge", "empty"])
 def test_assumed_decimals_are_read_again_at_the_next_import(kind: str, tmp_path: Path) -> None:
-    run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    said = run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    assert "No source gave the decimals of 1 token" in said[1]
     run(tmp_path, "meta:nulls", "import-rpc", "--to-block", "200")
     assert stored_token(tmp_path)[2] == 8

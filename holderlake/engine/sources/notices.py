@@ -1,11 +1,14 @@
-"""Notices about imported transfers whose values are probably not amounts: approvals, and numbers of items."""
+"""Notices about imported transfers whose values are probably not amounts, and about assumed decimals."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import duckdb
 import pyarrow as pa
+
+from holderlake.engine.records import TokenInfo
 
 _APPROVAL: Final = str(2**256 - 2**160)
 """The least value that is taken for an unlimited approval, of which a part may be spent."""
@@ -66,3 +69,16 @@ def notices_of(transfers: pa.Table) -> list[str]:
         for chain, token, count, digits, *_ in items
         if (chain, token) not in of_approvals
     ]
+
+
+def assumed_decimals(tokens: Iterable[TokenInfo]) -> str | None:
+    """Return a sentence about the tokens whose decimals come from no source; None if there is none."""
+    assumed = [token for token in tokens if token.has_assumed_decimals]
+    if not assumed:
+        return None
+    first = min(assumed, key=lambda token: (token.chain, token.address))
+    return (
+        f"No source gave the decimals of {len(assumed):,} {'token' if len(assumed) == 1 else 'tokens'}, so "
+        f"{first.decimals} are assumed and amounts in token units may be wrong, for example of {first.address} on "
+        f"{first.chain}. Import a token list, or read the token with import-rpc"
+    )
