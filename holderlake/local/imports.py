@@ -17,7 +17,7 @@ from holderlake.engine.records import ImportReport
 from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.notices import assumed_decimals, notices_of
+from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.engine.sources.rows.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
@@ -96,7 +96,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
-        notices = [*notices_of(found.transfers), *report.undecided]
+        notices = [*notices_of(found.transfers), *report.undecided, *partly_indexed(found.partly_indexed)]
         said.extend(notice for notice in notices if notice not in said)
         negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
         counts = {

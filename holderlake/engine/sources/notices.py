@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import duckdb
@@ -82,3 +82,18 @@ def assumed_decimals(tokens: Iterable[TokenInfo]) -> str | None:
         f"{first.decimals} are assumed and amounts in token units may be wrong, for example of {first.address} on "
         f"{first.chain}. Import a token list, or read the token with import-rpc"
     )
+
+
+def partly_indexed(events: Mapping[str, int]) -> list[str]:
+    """Return a sentence about Transfer events with one indexed address; the list is empty if there are none.
+
+    ``events`` has the number of these events by token.
+    """
+    if not events:
+        return []
+    first = min(events)
+    return [
+        f"{sum(events.values()):,} Transfer events of {len(events):,} {'token' if len(events) == 1 else 'tokens'}, for "
+        f"example {first}, have only one of their addresses indexed. They do not show which one is the sender, so they "
+        "were not read, and balances are not exact. Import the token's transfers from decoded columns (--map)"
+    ]

@@ -65,12 +65,14 @@ class FileTransfers:
 
     ``passed_over`` is the number of rows that are not transfers. ``wrong_checksums`` is the number of distinct
     addresses with a wrong checksum in their upper and lower case letters (EIP-55). They are read in lower case.
+    ``partly_indexed`` has the number of Transfer events with one indexed address by token; they are passed over.
     """
 
     transfers: pa.Table
     rejected: Rejected | None
     passed_over: int
     wrong_checksums: int
+    partly_indexed: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
@@ -91,7 +93,9 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
     if absent:
         raise raw.bad("; ".join(absent))
     transfers = layout.read(raw, options.chain)
-    return FileTransfers(transfers, rejected_rows(raw), raw.passed_over, raw.problems.wrong_checksums)
+    return FileTransfers(
+        transfers, rejected_rows(raw), raw.passed_over, raw.problems.wrong_checksums, raw.partly_indexed
+    )
 
 
 def read_transfers(

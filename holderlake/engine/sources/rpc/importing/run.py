@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
@@ -21,7 +22,7 @@ from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT
 from holderlake.engine.queries.balances import largest_balances
 from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.notices import assumed_decimals
+from holderlake.engine.sources.notices import assumed_decimals, partly_indexed
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
@@ -186,6 +187,7 @@ class ChainImport:
         self._on_progress = on_progress
         self._checkpoints = Checkpoints(store.root, chain)
         self._report = NodeReport(chain, first_block=selection.first)
+        self._partly_indexed: Counter[str] = Counter()
         self._began = time.monotonic()
         self._total = 0
 
@@ -318,6 +320,7 @@ class ChainImport:
         report.blocks += piece.last - piece.first + 1
         report.logs += piece.logs
         report.passed_over += piece.passed_over
+        self._partly_indexed += piece.partly_indexed
         report.rows += piece.rows.num_rows
         self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
 
@@ -376,7 +379,7 @@ class ChainImport:
         self._checkpoints.keep_asked("token", new)
         await self._ask_decimals([token for token in tokens if token.address not in set(new)])
         notice = assumed_decimals(self._tokens_in_store())
-        self._report.notices += [notice] if notice else []
+        self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
         if self._selection.tokens is not None:
             await self._find_contracts(tokens)
