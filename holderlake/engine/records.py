@@ -60,7 +60,7 @@ class TokenInfo:
     img_url: str | None = None
     unsupported: str | None = None
     is_assumed: bool = field(default=False, compare=False)
-    """True if name and decimals come from no source, but were assumed when transfers were imported."""
+    """True if the decimals come from no source, but were assumed when transfers were imported."""
 
     @property
     def has_assumed_decimals(self) -> bool:

@@ -17,7 +17,7 @@ from holderlake.engine.records import ImportReport
 from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.notices import notices_of
+from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.engine.sources.rows.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
@@ -97,7 +97,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
-        notices = [*notices_of(found.transfers), *report.undecided]
+        notices = [*notices_of(found.transfers), *report.undecided, *partly_indexed(found.partly_indexed)]
         said.extend(notice for notice in notices if notice not in said)
         negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
         counts = {
@@ -110,7 +110,8 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         return _transfers_line(report, below) | counts
 
     lines, errors = _each_file(settings, paths, imported)
-    passing = _add_passing(settings, lines, sorted(tokens))
+    passing, assumed = _add_facts_of_tokens(settings, lines, sorted(tokens))
+    said.extend(assumed)
     _report(lines, (*_COLUMNS, "negative balances"), as_json)
     for notice in (*said, *left_out):
         console.err.print(notice, soft_wrap=True)
@@ -137,20 +138,26 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         raise SomeFailed(f"{'; '.join(parts)}. Correct them in the original files, and import these again")
 
 
-def _add_passing(
+def _add_facts_of_tokens(
     settings: Settings, lines: list[dict[str, Any]], keys: Sequence[tuple[str, str]]
-) -> list[dict[str, Any]]:
-    """Return the times below zero that are over of the imported tokens ``keys``, and add them to the report's lines.
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the times below zero that are over, and a notice about assumed decimals, of the imported tokens ``keys``.
+    Add them to the report's lines.
 
-    They are computed once after all files, because they need the whole history of a token.
+    They are computed once after all files, because they need all that is known of a token.
     """
     with open_own_store(settings) as store:
         passing: list[dict[str, Any]] = passing_of_tokens(store, keys, utc_now()).to_pylist()
+        tokens = store.tokens(keys)
     for line in lines:
         if "keys" in line:
             of_file = line.pop("keys")
             line["negative for a time"] = [row for row in passing if (row["chain"], row["token_address"]) in of_file]
-    return passing
+            line["assumed decimals"] = sorted(
+                f"{chain}/{address}" for chain, address in of_file if tokens[chain, address].has_assumed_decimals
+            )
+    notice = assumed_decimals(tokens.values())
+    return passing, [notice] if notice else []
 
 
 def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> None:

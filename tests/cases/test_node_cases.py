@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,9 +36,14 @@ def modes(case: str, file: str = "modes.txt") -> list[str]:
     return (HERE / case / file).read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def run(home: Path, mode: str, command: str, *options: str, log: Path | None = None) -> tuple[int, str]:
-    """Run a command of nodes with the made-up node in this mode. Return its exit code and its output."""
-    arguments = () if log is None else ("--log", str(log))
+def run(
+    home: Path, mode: str, command: str, *options: str, log: Path | None = None, faults: Sequence[str] = ()
+) -> tuple[int, str]:
+    """Run a command of nodes with the made-up node in this mode. Return its exit code and its output.
+
+    ``faults`` are further options of the node.
+    """
+    arguments = (*faults, *(() if log is None else ("--log", str(log))))
     with made_up_node(mode, *arguments) as url:
         chosen = ("--chain", "eth", "--token", TOKEN, *options, url)
         ended = holderlake(command, *chosen, env={"HOLDERLAKE_HOME": str(home)})
@@ -126,6 +131,33 @@ def test_an_event_that_a_node_omits_is_found_by_receipts(tmp_path: Path) -> None
     assert (code, balances(tmp_path)) == (0, ALL)
 
 
+@pytest.mark.parametrize(
+    "lacks", [["eth_getBlockReceipts"], ["eth_getBlockReceipts", "eth_getTransactionReceipt"]], ids=str
+)
+def test_receipts_of_transactions_show_an_omitted_event(lacks: list[str], tmp_path: Path) -> None:
+    faults = [part for method in lacks for part in ("--lacks", method)]
+    run(tmp_path, "omit:20000", "import-rpc")
+    code, output = run(tmp_path, "omit:20000", "verify", faults=faults)
+    assert code == 3
+    assert ("omits 1 events" in output) == (len(lacks) == 1)
+
+
+def test_an_omitted_deposit_of_a_wrapped_coin_is_found(tmp_path: Path) -> None:
+    (mode,) = modes("43-rpc-weth9")
+    run(tmp_path, mode, "import-rpc", faults=["--omit", "20050"])
+    code, output = run(tmp_path, mode, "verify", faults=["--omit", "20050"])
+    assert code == 3
+    assert "From block 20,050 on: the node's eth_getLogs omits 1 events" in " ".join(output.split())
+
+
+def test_a_node_without_state_is_named_as_the_reason(tmp_path: Path) -> None:
+    run(tmp_path, "ok", "import-rpc")
+    code, output = run(tmp_path, "ok", "verify", faults=["--lacks", "state"])
+    assert "the node keeps no state at block 29,988; use an archive node" in " ".join(output.split())
+    assert "--against" in output
+    assert code == 0
+
+
 def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> None:
     run(tmp_path, "omit:20000", "import-rpc")
     with made_up_node("ok") as other:
@@ -184,6 +216,7 @@ def test_odd_metadata_of_contracts_is_read(kind: str, described: tuple[str, str,
 
 @pytest.mark.parametrize("kind", ["huge", "empty"])
 def test_assumed_decimals_are_read_again_at_the_next_import(kind: str, tmp_path: Path) -> None:
-    run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    said = run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    assert "No source gave the decimals of 1 token" in said[1]
     run(tmp_path, "meta:nulls", "import-rpc", "--to-block", "200")
     assert stored_token(tmp_path)[2] == 8

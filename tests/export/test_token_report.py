@@ -22,14 +22,20 @@ from typer.testing import CliRunner
 from holderlake.cli.main import app
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.warehouse import warehouse_asset
+from holderlake.engine.records import TRANSFERS
+from holderlake.engine.store.store import Store
+from holderlake.explorer.answers import history
+from holderlake.explorer.published import Published
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, followed, plot
 from holderlake.export.token_report.page import write_report
 from holderlake.lake.lake import Lake
+from holderlake.local.store import stored_transfers
 from holderlake.settings import Settings
 from holderlake.warehouse.token_history import Period, token_history
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Endpoint, Workspace
 from tests.browser import chromium
+from tests.engine.world import transfer
 from tests.lakes import DAYS, failures, map_tables, rows, write
 
 TOKEN = "0x000000000000000000000000000000000000000a"
@@ -179,6 +185,23 @@ def test_a_report_says_where_the_data_end(tmp_path: Path) -> None:
     assert "2 of 4 maps and lists of this report are as of later times" in text
     write_report(warehouse, period(until=DAYS[5]), page, MADE)
     assert "The data end" not in page.read_text()
+
+
+def test_report_and_explorer_say_that_decimals_are_assumed(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "engine"))
+    fill(lake, 0)
+    known = rows("tokens", "eth", DAYS[0], [{"token_address": TOKEN}])
+    write(lake, "tokens", "eth", DAYS[0], {"tokens": known}, {TOKEN})
+    page = tmp_path / "report.html"
+    minted = pa.Table.from_pylist([transfer("mint -> a", 1, 1_700_000_000, token=("eth", TOKEN))], TRANSFERS)
+    with Store(tmp_path / "engine") as store:
+        store.add_transfers(minted, "test")
+    warehouse.load(lake)
+    write_report(warehouse, period(), page, MADE)
+    assert "so amounts with 18 decimals may be wrong" in page.read_text()
+    with Published(warehouse).reader() as reader:
+        assert history(reader, "eth", TOKEN)["token"]["assumed_decimals"] == [18]
 
 
 def test_same_warehouse_gives_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:

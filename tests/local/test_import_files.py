@@ -96,6 +96,25 @@ def test_imported_transfers_are_in_the_warehouse_at_once(run: Run) -> None:
     assert found["last"] == max(HASHES)
 
 
+def test_an_import_names_events_with_one_indexed_address(run: Run) -> None:
+    odd = {**RPC_LOGS[0], "topics": RPC_LOGS[0]["topics"][:2], "logIndex": "0xfe"}
+    odd["data"] = RPC_LOGS[0]["topics"][2] + RPC_LOGS[0]["data"][2:]
+    Path("logs.json").write_bytes(as_json([*RPC_LOGS, odd]))
+    ended = run("import", "logs.json", "--chain", "eth", "--json")
+    assert ended.code == 0
+    assert any("have only one of their addresses indexed" in notice for notice in ended.lines[0]["notices"])
+
+
+def test_an_import_names_tokens_whose_decimals_are_assumed(run: Run) -> None:
+    Path("some.csv").write_bytes(as_csv(ETL))
+    ended = run("import", "some.csv", "--chain", "eth", "--json")
+    assert ended.lines[0]["assumed decimals"] == [f"eth/{TOKEN}"]
+    assert "No source gave the decimals of 1 token, so 18 are assumed" in ended.stderr
+    listed = [{"chainId": 1, "address": TOKEN, "name": "A", "symbol": "A", "decimals": 6}]
+    Path("list.json").write_text(json.dumps({"tokens": listed}))
+    assert "assumed" not in run("import", "list.json", "some.csv", "--chain", "eth").stderr
+
+
 def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
     bad = {**ETL[1], "to_address": "vitalik.eth", "value": "12345678901234567890"}
     Path("some.csv").write_bytes(as_csv([ETL[0], bad, ETL[1]]))

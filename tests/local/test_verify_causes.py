@@ -98,6 +98,9 @@ def test_events_that_cannot_be_read_are_named(anvil: Anvil, tmp_path: Path) -> N
     anvil.mine([call("HalfIndexedCoin", token, "mint", A, 50)])
     code, report = compared(anvil, tmp_path, token)
     assert (code, kinds(report)) == (3, ["unreadable_events"])
+    again = ("import-rpc", anvil.url, "--chain", "other", "--confirmations", "0", "--token", token)
+    said = holderlake(*again, env={"HOLDERLAKE_HOME": str(tmp_path / "other")}).stderr
+    assert f"1 Transfer events of 1 token, for example {token}, have only one of their addresses indexed" in said
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ function App() {
         <section class="stage" aria-labelledby="title">
           <Heading />
           <AfterData />
+          <AssumedDecimals />
           <BubbleMap />
           <Legend />
           <TimeBar />
@@ -116,6 +117,17 @@ function AfterData() {
     <p class="after-data" role="note">
       The source’s data of this token end on {date(end)}, {count(days)} {days === 1 ? "day" : "days"} before this date: the map shows
       the holders of that day. A token that is no longer used looks the same.
+    </p>
+  );
+}
+
+/** A note on amounts whose decimals no source gave. */
+function AssumedDecimals() {
+  const decimals = history.value?.assumedDecimals;
+  if (decimals === null || decimals === undefined) return null;
+  return (
+    <p class="after-data" role="note">
+      No source gave the decimals of this token: {count(decimals)} are assumed, so amounts may be wrong. Shares are right.
     </p>
   );
 }

@@ -84,7 +84,7 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
     If ``tokens`` has a token more than once, its last entry is stored. Return True if stored data changed.
     """
     last = {(token.chain, token.address): token for token in tokens}
-    changed = execute_all(catalog, _SAVE, [_row(token, assumed=False) for token in last.values()])
+    changed = execute_all(catalog, _SAVE, [_row(token) for token in last.values()])
     if changed:
         save_words(catalog, [(*key, token.name) for key, token in last.items()])
     marked = [key for key, token in last.items() if token.is_indexed]
@@ -97,7 +97,7 @@ def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard
     Metadata that was assumed earlier for another token standard is replaced. Return True if stored data changed.
     """
     token = _assumed(chain, address, standard)
-    is_new = execute_all(catalog, _ASSUME, [_row(token, assumed=True)])
+    is_new = execute_all(catalog, _ASSUME, [_row(token)])
     if is_new:
         save_words(catalog, [(chain, address, token.name)])
         indexed_tokens.refresh_new(catalog, chain, address)
@@ -111,13 +111,13 @@ def _assumed(chain: str, address: str, standard: str) -> TokenInfo:
     if address == NATIVE:
         name = known.name if known else chain
         symbol, decimals = (known.native_symbol, known.native_decimals) if known else (chain.upper(), 18)
-    return TokenInfo(chain, address, name, symbol, decimals, standard)
+    return TokenInfo(chain, address, name, symbol, decimals, standard, is_assumed=True)
 
 
-def _row(token: TokenInfo, assumed: bool) -> tuple[Any, ...]:
+def _row(token: TokenInfo) -> tuple[Any, ...]:
     is_indexed = False  # the marks of indexed tokens decide
     info = (token.chain, token.address, token.name, token.symbol, token.decimals, token.standard, is_indexed)
-    return (*info, token.img_url, token.unsupported, assumed, folded(token.symbol), folded(token.name))
+    return (*info, token.img_url, token.unsupported, token.is_assumed, folded(token.symbol), folded(token.name))
 
 
 def save_words(catalog: sqlite3.Connection, names: Collection[tuple[str, str, str]]) -> None:

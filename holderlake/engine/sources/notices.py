@@ -1,11 +1,14 @@
-"""Notices about imported transfers whose values are probably not amounts: approvals, and numbers of items."""
+"""Notices about imported transfers whose values are probably not amounts, and about assumed decimals."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import duckdb
 import pyarrow as pa
+
+from holderlake.engine.records import TokenInfo
 
 _APPROVAL: Final = str(2**256 - 2**160)
 """The least value that is taken for an unlimited approval, of which a part may be spent."""
@@ -65,4 +68,32 @@ def notices_of(transfers: pa.Table) -> list[str]:
         "a new home with --map token_id=value --set value=1 --set token_standard=erc721"
         for chain, token, count, digits, *_ in items
         if (chain, token) not in of_approvals
+    ]
+
+
+def assumed_decimals(tokens: Iterable[TokenInfo]) -> str | None:
+    """Return a sentence about the tokens whose decimals come from no source; None if there is none."""
+    assumed = [token for token in tokens if token.has_assumed_decimals]
+    if not assumed:
+        return None
+    first = min(assumed, key=lambda token: (token.chain, token.address))
+    return (
+        f"No source gave the decimals of {len(assumed):,} {'token' if len(assumed) == 1 else 'tokens'}, so "
+        f"{first.decimals} are assumed and amounts in token units may be wrong, for example of {first.address} on "
+        f"{first.chain}. Import a token list, or read the token with import-rpc"
+    )
+
+
+def partly_indexed(events: Mapping[str, int]) -> list[str]:
+    """Return a sentence about Transfer events with one indexed address; the list is empty if there are none.
+
+    ``events`` has the number of these events by token.
+    """
+    if not events:
+        return []
+    first = min(events)
+    return [
+        f"{sum(events.values()):,} Transfer events of {len(events):,} {'token' if len(events) == 1 else 'tokens'}, for "
+        f"example {first}, have only one of their addresses indexed. They do not show which one is the sender, so they "
+        "were not read, and balances are not exact. Import the token's transfers from decoded columns (--map)"
     ]

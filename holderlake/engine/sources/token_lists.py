@@ -33,6 +33,9 @@ class TokenList:
     left_out: list[str]
 
 
+_REPEATED: Final = object()
+
+
 def read_tokens(path: Path) -> TokenList:
     """Return the tokens of a token list or of a contract map.
 
@@ -43,7 +46,7 @@ def read_tokens(path: Path) -> TokenList:
     """
     text = read_text(path)
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_with_repeated)
     except (ValueError, RecursionError) as error:
         raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from error
     tokens: dict[tuple[str, str], TokenInfo] = {}
@@ -59,6 +62,15 @@ def read_tokens(path: Path) -> TokenList:
     if left_out and not tokens:
         raise left_out[0]
     return TokenList(list(tokens.values()), list(map(str, left_out)))
+
+
+def _with_repeated(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
+    """Return a JSON object as a dictionary. One with a repeated key also has this key under ``_REPEATED``."""
+    result: dict[Any, Any] = dict(pairs)
+    if len(result) < len(pairs) and "address" in result:
+        names = [name for name, _ in pairs]
+        result[_REPEATED] = next(name for name in names if names.count(name) > 1)
+    return result
 
 
 def is_token_list(path: Path) -> bool:
@@ -103,6 +115,10 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
     """Return a token of the list, or None if its chain is unknown. Raises ``BadSource`` if it cannot be read."""
     if not isinstance(token, dict):
         raise bad_source(path, f"{shown(token)} is not a token; write an object, or remove it", row=number)
+    if _REPEATED in token:
+        raise bad_source(
+            path, f"the key {token[_REPEATED]!r} is repeated; remove the repetition, or the token", row=number
+        )
     chain_id = _whole(token.get("chainId"))
     if chain_id is None:
         reason = f"chainId is {shown(token.get('chainId'))}; write the number of the chain, or remove the token"

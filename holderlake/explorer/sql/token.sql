@@ -1,5 +1,5 @@
--- What the newest row about a token says, the second (unix) at which the source's data end if maps are later, and the
--- result of the last comparison of its transfers with a node.
+-- What the newest row about a token says, the second (unix) at which the source's data end if maps are later, the
+-- decimals of the own store if they are assumed, and the result of the last comparison of its transfers with a node.
 SELECT
     chain,
     token_address,
@@ -10,6 +10,11 @@ SELECT
         FROM after_source_end
         WHERE chain = $chain AND token_address = $token
     ) AS data_end,
+    (
+        SELECT max(decimals)
+        FROM stored_tokens
+        WHERE has_assumed_decimals AND chain = $chain AND token_address = $token
+    ) AS assumed_decimals,
     verified.is_complete AS verified,
     verified.last_block AS verified_block,
     CAST(epoch(verified.as_of) AS BIGINT) AS verified_as_of

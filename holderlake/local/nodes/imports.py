@@ -115,6 +115,8 @@ def _print_report(report: NodeReport) -> None:
         console.err.print(f"{report.conflicts:,} rows differ from stored rows with the same key; those were kept.")
     if report.passed_over:
         console.err.print(f"{report.passed_over:,} events resemble transfers but are none; they were skipped.")
+    for notice in report.notices:
+        console.err.print(notice, soft_wrap=True)
     for reason in report.rejected:
         console.err.print(f"An endpoint was not used: {reason}")
     if report.values_from == "receipts":

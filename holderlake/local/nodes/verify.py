@@ -90,7 +90,7 @@ def _together(checks: Sequence[Verified]) -> Verified:
         found.blocks += one.blocks
         found.events += one.events
         found.sampled += one.sampled
-        for name in ("unread", "differences", "drifts", "equal", "unasked"):
+        for name in ("unread", "differences", "drifts", "equal", "unasked", "without_state"):
             getattr(found, name).extend(getattr(one, name))
     return found
 
@@ -117,8 +117,13 @@ def _print_verified(found: Verified) -> None:
             console.err.print(f"  {place}{cause.words}{others}.", soft_wrap=True)
     for token in found.unasked:
         console.err.print(
-            f"The balances of {token} were not compared: the node keeps no state of block {found.last:,}, or the "
-            "contract has no such function.",
+            f"The balances of {token} were not compared: its contract answers neither balanceOf nor totalSupply.",
+            soft_wrap=True,
+        )
+    for token in found.without_state:
+        console.err.print(
+            f"The balances of {token} were not compared: the node keeps no state at block {found.last:,}; use an "
+            "archive node, or compare the events with those of another node (--against URL).",
             soft_wrap=True,
         )
     console.out.print(

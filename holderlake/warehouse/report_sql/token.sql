@@ -1,4 +1,4 @@
--- The token's newest name and symbol, and its first and last instant.
+-- The token's newest name and symbol, the decimals of the own store if they are assumed, and its first and last instant.
 WITH known AS (
     SELECT timestamp, 'maps' AS kind FROM maps WHERE chain = $chain AND token_address = $token
     UNION ALL
@@ -14,6 +14,11 @@ named AS (
 )
 SELECT
     named.*,
+    (
+        SELECT max(decimals)
+        FROM stored_tokens
+        WHERE has_assumed_decimals AND chain = $chain AND token_address = $token
+    ) AS assumed_decimals,
     min(known.timestamp) AS known_from,
     max(known.timestamp) AS known_to,
     min(known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS first_instant,

@@ -2,10 +2,12 @@
 # ruff: noqa: B019, PLR0911, PTH123, T201
 """A made-up EVM node on 127.0.0.1 with faults on demand. It needs only the standard library.
 
-    fakenode.py MODE [--port PORT] [--head BLOCK] [--chain-id ID] [--log FILE]
+    fakenode.py MODE [--port PORT] [--head BLOCK] [--chain-id ID] [--log FILE] [--omit BLOCK] [--lacks METHOD]
 
 It prints its address, then serves until it is ended. Port 0, the default, takes a free port. --log writes a line for
-each call: the method, and for eth_getLogs the first and the last block.
+each call: the method, and for eth_getLogs the first and the last block. --omit leaves out the events of a block from
+eth_getLogs, in any mode. --lacks names a method that the node does not have, or "state": then it refuses calls as of
+any numbered block.
 
 The chain has an ERC-20 token 0x7070...70. Block b, if b is a multiple of 50, mints b raw units to one of ten holders,
 number b / 50 % 10 + 1 (0x00...01 to 0x00...0a). Block b has the time 1700000000 + 12 b. Calls of the contract answer as
@@ -58,9 +60,10 @@ def abi_text(raw):
 class Node:
     """The chain and its faults. ``events`` is the truth, ``get_logs`` is what the node says of it."""
 
-    def __init__(self, mode, head=30_000, chain_id=1):
+    def __init__(self, mode, head=30_000, chain_id=1, lacks=(), omitted=None):
         self.mode, *self.args = mode.split(":", 4 if mode.startswith("http") else 3)
         self.head, self.chain_id = head, chain_id
+        self.lacks, self.omitted = frozenset(lacks), omitted
 
     def block_hash(self, block):
         return "0x" + hashlib.sha256(f"{self.chain_id}/{block}".encode()).hexdigest()
@@ -127,6 +130,7 @@ class Node:
         out = [log for log in out if not wanted or log["topics"][0] in wanted]
         if self.mode == "omit":
             out = [log for log in out if int(log["blockNumber"], 16) != int(self.args[0])]
+        out = [log for log in out if int(log["blockNumber"], 16) != self.omitted]
         if self.mode == "cap":
             out = out[: int(self.args[0])]
         return [log for log in out for _ in range(2)] if self.mode == "dup" else out
@@ -139,7 +143,7 @@ class Node:
             "hash": self.block_hash(number),
             "parentHash": self.block_hash(number - 1),
             "timestamp": hex(FIRST_TIME + SECONDS * number),
-            "transactions": [],
+            "transactions": [word(number)] if self.events(number) else [],
             "logsBloom": bloom_of(self.events(number)),
         }
 
@@ -170,6 +174,10 @@ class Node:
         return self.head if name in ("latest", "finalized", "safe", "pending", None) else int(name, 16)
 
     def answer(self, method, params):
+        if method in self.lacks:
+            raise Fault(-32601, f"the method {method} does not exist/is not available")
+        if "state" in self.lacks and method in ("eth_call", "eth_getCode") and str(params[-1]).startswith("0x"):
+            raise Fault(-32000, "state of this block is pruned; use an archive node")
         if method == "eth_chainId":
             return hex(self.chain_id)
         if method == "eth_blockNumber":
@@ -181,6 +189,9 @@ class Node:
             logs = self.events(block)
             receipt = {"transactionHash": word(block), "status": "0x1", "contractAddress": None, "logs": logs}
             return [receipt] if logs else []
+        if method == "eth_getTransactionReceipt":
+            logs = self.events(int(params[0], 16))
+            return {"transactionHash": params[0], "status": "0x1", "contractAddress": None, "logs": logs}
         if method == "eth_getLogs":
             wanted = (params[0].get("topics") or [None])[0]
             wanted = [wanted] if isinstance(wanted, str) else wanted
@@ -294,8 +305,10 @@ def main(kind=Node, text=__doc__):
     parser.add_argument("--head", type=int, default=30_000)
     parser.add_argument("--chain-id", type=int, default=1)
     parser.add_argument("--log")
+    parser.add_argument("--omit", type=int)
+    parser.add_argument("--lacks", action="append", default=[])
     given = parser.parse_args()
-    serve(kind(given.mode, given.head, given.chain_id), given.port, given.log)
+    serve(kind(given.mode, given.head, given.chain_id, given.lacks, given.omit), given.port, given.log)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 
 from holderlake.engine.errors import BadSource
 from holderlake.engine.sources.files.mapping import parse_map, read_block_times, read_map
-from holderlake.engine.sources.files.transfers import detect_format, read_transfers
+from holderlake.engine.sources.files.transfers import FileOptions, detect_format, read_file, read_transfers
 from holderlake.engine.store.store import Store
 from tests.engine.sources.conftest import CRYO_ROW, ETL_ROW, HASH, RECEIVER, SENDER
 
@@ -131,6 +131,27 @@ def test_a_map_to_missing_columns_is_refused(csv_file: Write) -> None:
         odd(csv_file(ODD_ROW), constants=())
 
 
+BARE = {"src": "0x" + "1" * 40, "dst": "0x" + "2" * 40, "raw": "5", "height": "7"}
+
+
+@pytest.mark.parametrize(
+    ("row", "pairs"),
+    [
+        (BARE, ("from_address=src", "to_address=dst", "value=raw", "block_number=height")),
+        (BARE, ("from_address=src", "to_address=dst", "value=raw", "block_number=height", "token_address=src")),
+        ({"from": "0x1", "to": "0x2", "tokenDecimal": "6", "value": "1", "hash": "0x3"}, ("from_address=from",)),
+    ],
+)
+def test_all_that_a_file_lacks_is_named_at_once(row: dict[str, str], pairs: tuple[str, ...], csv_file: Write) -> None:
+    column_map = parse_map(pairs, ())
+    with pytest.raises(BadSource) as raised:
+        read_file(csv_file(row), FileOptions(column_map=column_map))
+    assert "--chain" in str(raised.value)
+    if "value=raw" in pairs:
+        assert "there is no time column" in str(raised.value)
+        assert ("token_address is missing" in str(raised.value)) == (len(pairs) == 4)
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -164,6 +185,10 @@ def test_numbers_in_json_lines_are_exact(tmp_path: Path) -> None:
         ("[1]", "line 2: not a JSON object"),
         (json.dumps({**ODD_ROW, "raw": [1]}), "row 2, column value: .* is not a whole number"),
         (json.dumps({**ODD_ROW, "raw": 1.5}), "row 2, column value: '1.5' is not a whole number"),
+        ('{"src": "a", "raw": 1, "raw": 2}', "line 2: the key 'raw' is repeated in a JSON object"),
+        ('{"a": {"b": 1}, "a.b": 2}', "line 2: the key 'a.b' is repeated in a JSON object"),
+        (r'{"src\ud800": "a"}', r"the key src\\ud800 has half of a surrogate pair"),
+        (r'{"src": "\udfff"}', "row 2, column src: half of a surrogate pair"),
         (json.dumps({"src": "a"}), "row 2, column from_address: .* is not an address"),
     ],
 )

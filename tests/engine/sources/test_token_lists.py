@@ -76,6 +76,14 @@ def test_one_odd_token_is_left_out_with_its_reason(tmp_path: Path) -> None:
     assert "row 2: decimals is None" in read.left_out[0]
 
 
+def test_a_token_with_a_repeated_key_is_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, {"tokens": [TOKEN, {**TOKEN, "address": "0x" + "9" * 40, "decimals": 7}]})
+    path.write_text(path.read_text().replace('"decimals": 7', '"decimals": 7, "decimals": 8'))
+    read = read_tokens(path)
+    assert [token.address for token in read.tokens] == [TOKEN["address"].lower()]
+    assert "row 2: the key 'decimals' is repeated" in read.left_out[0]
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

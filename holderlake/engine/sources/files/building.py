@@ -13,7 +13,7 @@ from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.rows.raw import RawTable
 
 TIME_COLUMNS: Final = ("block_timestamp", "block_time", "timestamp", "blockTimestamp", "timeStamp")
-_NO_TIMES: Final = (
+NO_TIMES: Final = (
     "there is no time column, and a transfer needs a time; map one (--map block_time=COLUMN), or add a file of blocks "
     "with their times (--blocks FILE; ethereum-etl: export_blocks_and_transactions; cryo: cryo blocks)"
 )
@@ -90,5 +90,5 @@ def block_times(raw: RawTable) -> pa.Array:
     """Return unix seconds from the file's first time column. Raises ``BadSource`` if it has none."""
     name = raw.first_of(*TIME_COLUMNS)
     if name is None:
-        raise raw.bad(_NO_TIMES)
+        raise raw.bad(NO_TIMES)
     return columns.times(raw, name)

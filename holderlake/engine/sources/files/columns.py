@@ -199,6 +199,10 @@ def times(raw: RawTable, name: str) -> pa.Array:
     return _mapped(raw, name, parse_time, pa.int64(), missing=NO_TIME, quick=_unix_seconds)
 
 
+CHAIN_COLUMNS: Final = ("chain", "chain_id", "chainId", "blockchain")
+NO_CHAIN: Final = "the file has no column with the chain; set it, for example --chain eth"
+
+
 def chains(raw: RawTable, chain: str | None) -> pa.Array:
     """Return the chain of each row, from the file's column or from the argument ``chain``.
 
@@ -206,10 +210,10 @@ def chains(raw: RawTable, chain: str | None) -> pa.Array:
     given, they must agree.
     """
     rows = raw.table.num_rows
-    name = raw.first_of("chain", "chain_id", "chainId", "blockchain")
+    name = raw.first_of(*CHAIN_COLUMNS)
     if name is None:
         if chain is None:
-            raise raw.bad("the file has no column with the chain; set it, for example --chain eth")
+            raise raw.bad(NO_CHAIN)
         return pa.repeat(pa.scalar(chain, pa.string()), rows)
     return _mapped(raw, name, lambda value: _chain(value, name, chain), pa.string())
 

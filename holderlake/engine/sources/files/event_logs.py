@@ -36,6 +36,7 @@ def decoded_logs(raw: RawTable) -> RawTable:
     """Return the transfers among the logs as rows of our own layout. A ``TransferBatch`` has a row for each of its
     items."""
     topics, data = _indexed(_topics(raw), _hexadecimal(raw, "data"))
+    tokens = _prefixed(_digits(_whole(raw.table["address"]))).filter(_partly_indexed(topics, data))
     is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
     kinds = _kinds(topics, data)
     if "removed" in raw.columns:
@@ -52,7 +53,15 @@ def decoded_logs(raw: RawTable) -> RawTable:
     for name in decoded.column_names[1:]:
         table = table.append_column(name, decoded[name])
     passed_over = raw.table.num_rows - len(rows.unique())
-    return RawTable(raw.path, table, numbers=rows, passed_over=passed_over)
+    partly = {one["values"]: one["counts"] for one in tokens.value_counts().to_pylist()}
+    return RawTable(raw.path, table, numbers=rows, passed_over=passed_over, partly_indexed=partly)
+
+
+def _partly_indexed(topics: list[pa.Array], data: pa.Array) -> pa.Array:
+    """Return a mask of the ``Transfer`` events with one address in a topic and one in the data."""
+    is_one = pc.and_(pc.fill_null(pc.match_substring_regex(topics[1], _PADDED), False), pc.is_null(topics[2]))
+    words = pc.fill_null(pc.match_substring_regex(data, "^0{24}[0-9a-f]{104}$"), False)
+    return pc.and_(_is(topics[0], TRANSFER), pc.and_(is_one, words))
 
 
 def _indexed(topics: list[pa.Array], data: pa.Array) -> tuple[list[pa.Array], pa.Array]:

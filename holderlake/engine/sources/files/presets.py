@@ -46,7 +46,7 @@ class Preset:
 
         ``chosen`` is the user's column map, which takes precedence over the preset.
         """
-        found, missing = self._found(names, chosen)
+        found, missing = self.found(names, chosen)
         return None if missing else chosen.over(ColumnMap(found, self.constants))
 
     def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
@@ -55,10 +55,10 @@ class Preset:
         ``names`` are the file's columns, ``chosen`` is the user's column map. The result is empty if the file has too
         few of the preset's columns.
         """
-        found, missing = self._found(names, chosen)
+        found, missing = self.found(names, chosen)
         return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
 
-    def _found(self, names: Iterable[str], chosen: ColumnMap) -> tuple[dict[str, str], list[str]]:
+    def found(self, names: Iterable[str], chosen: ColumnMap) -> tuple[dict[str, str], list[str]]:
         """Return a dictionary from our column names to the file's columns, and a list of missing columns.
 
         The list has the needed columns that neither the file nor the user's map has.
@@ -101,14 +101,16 @@ def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> t
     return None
 
 
-def missing_options(names: Iterable[str], chosen: ColumnMap, format: str | None) -> str:
-    """Return a sentence with the options that the user must add so that a preset fits; empty if no options suffice."""
+def missing_options(names: Iterable[str], chosen: ColumnMap, format: str | None) -> tuple[str, set[str]]:
+    """Return a sentence with the options that the user must add so that a preset fits, and our columns that the file
+    then has. The sentence is empty if no options suffice."""
     listed = list(names)
     for preset in PRESETS:
         missing = preset.missing(listed, chosen) if format in (None, preset.format) else []
         if missing:
-            return f"it looks like {preset.title}; {' and '.join(_REMEDIES[name] for name in missing)}"
-    return ""
+            text = f"it looks like {preset.title}; {' and '.join(_REMEDIES[name] for name in missing)}"
+            return text, {*preset.found(listed, chosen)[0], *preset.constants, *chosen.columns, *chosen.constants}
+    return "", set()
 
 
 _REMEDIES: Final = {

@@ -5,7 +5,7 @@ The layouts are in ``layouts`` and ``presets``, column maps in ``mapping``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.files.building import NO_TIMES, TIME_COLUMNS
+from holderlake.engine.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
 from holderlake.engine.sources.files.layouts import LAYOUTS, Layout, read_holderlake
 from holderlake.engine.sources.files.mapping import (
     ColumnMap,
@@ -63,12 +65,14 @@ class FileTransfers:
 
     ``passed_over`` is the number of rows that are not transfers. ``wrong_checksums`` is the number of distinct
     addresses with a wrong checksum in their upper and lower case letters (EIP-55). They are read in lower case.
+    ``partly_indexed`` has the number of Transfer events with one indexed address by token; they are passed over.
     """
 
     transfers: pa.Table
     rejected: Rejected | None
     passed_over: int
     wrong_checksums: int
+    partly_indexed: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
@@ -85,8 +89,13 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
     raw = _adjusted(raw, options)
     if options.block_times:
         raw = with_times(raw, options.block_times)
+    absent = _absent(raw.columns, replace(options, block_times={}))
+    if absent:
+        raise raw.bad("; ".join(absent))
     transfers = layout.read(raw, options.chain)
-    return FileTransfers(transfers, rejected_rows(raw), raw.passed_over, raw.problems.wrong_checksums)
+    return FileTransfers(
+        transfers, rejected_rows(raw), raw.passed_over, raw.problems.wrong_checksums, raw.partly_indexed
+    )
 
 
 def read_transfers(
@@ -143,7 +152,7 @@ def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
         raw = _with_coin(raw, preset.native)
     missing = missing_columns(raw.columns, ColumnMap())
     if missing:
-        raise raw.bad(missing_text(raw.columns, missing))
+        raise raw.bad("; ".join([missing_text(raw.columns, missing), *_absent(raw.columns, options)]))
     return raw, _MAPPED
 
 
@@ -169,7 +178,7 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
     preset = preset_for(names, chosen, format)
     if preset is not None:
         return _Found(preset[0].format, None, preset[1], preset[0])
-    if chosen and (not missing_columns(names, chosen) or not missing_options(names, chosen, format)):
+    if chosen and (not missing_columns(names, chosen) or not missing_options(names, chosen, format)[0]):
         return _Found(_MAPPED.format, None, chosen)
     raise _unknown(raw, options)
 
@@ -216,11 +225,19 @@ def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
 _NUMBERS: Final = frozenset({"value", "amount", "token_id", "block_number", "log_index"})
 
 
+def _absent(names: Collection[str], options: FileOptions) -> list[str]:
+    """Return a sentence if neither the columns ``names`` nor the options give the chain, and one for the times."""
+    has_chain = options.chain is not None or not set(CHAIN_COLUMNS).isdisjoint(names)
+    has_times = bool(options.block_times) or not set(TIME_COLUMNS).isdisjoint(names)
+    return [*([] if has_chain else [NO_CHAIN]), *([] if has_times else [NO_TIMES])]
+
+
 def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     names, format = raw.columns, options.format
-    nearly = missing_options(names, options.column_map, format)
+    nearly, given = missing_options(names, options.column_map, format)
     if nearly:
-        return raw.bad(f"{nearly}. Columns seen: {', '.join(names)}")
+        sentences = "; ".join([nearly, *_absent([*names, *given], options)])
+        return raw.bad(f"{sentences}. Columns seen: {', '.join(names)}")
     nested = _nested(raw)
     if nested:
         return raw.bad(f"column {nested} has lists of objects; if they are the rows, add --rows {nested}")
@@ -230,6 +247,8 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
     nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
     by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
+    if NO_CHAIN in _absent([*names, *options.column_map.columns, *options.column_map.constants], options):
+        by_names += " --chain CHAIN"
     return raw.bad(
         f"unknown layout. Columns seen: {', '.join(names)}. Map them, for example with {by_names} "
         f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(known))}. The nearest is "

@@ -43,6 +43,11 @@ def read_json(path: Path, stream: TextIO, rows_at: str | None = None) -> pa.Tabl
         for values in columns.values():
             if len(values) == count:
                 values.append(None)
+    for name in columns:
+        if not _is_text(name):
+            raise bad_source(
+                path, f"the key {printable(name)} has half of a surrogate pair, which is no character; correct the key"
+            )
     return pa.table({name: _array(path, name, values) for name, values in columns.items()})
 
 
@@ -64,7 +69,11 @@ def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str,
     steps = tuple(rows_at.split(".")) if rows_at else ()
     for line, document, is_alone in _documents(path, stream):
         for record in _records(path, line, document, steps, is_alone):
-            yield dict(_flat("", record))
+            pairs = list(_flat("", record))
+            row = dict(pairs)
+            if len(row) < len(pairs):
+                raise bad_source(path, f"{_repeated(pairs)}; remove the repetition", line=line)
+            yield row
 
 
 def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
@@ -129,10 +138,15 @@ def _parsed(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise _Repeated(f"the key {repeated!r} is repeated in a JSON object")
+        raise _Repeated(_repeated(pairs))
     return result
+
+
+def _repeated(pairs: list[tuple[str, Any]]) -> str:
+    """Return the sentence about the first key that occurs more than once."""
+    names = [name for name, _ in pairs]
+    repeated = next(name for name in names if names.count(name) > 1)
+    return f"the key {repeated!r} is repeated in a JSON object"
 
 
 def _records(
@@ -148,7 +162,7 @@ def _records(
     while rest and isinstance(found, dict) and (is_alone or rest[0].lower() in _WRAPPERS):
         step = rest.pop(0)
         if step not in found:
-            seen = ", ".join(found) or "nothing"
+            seen = printable(", ".join(found)) or "nothing"
             raise bad_source(
                 path, f"the key {step} of --rows {'.'.join(steps)} is missing; the keys are {seen}", line=line
             )
@@ -192,7 +206,7 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
     filled = {steps for steps, rows in lists if rows}
     found = [steps for steps in found if steps in filled] or found[:1]
     if len(found) > 1:
-        choices = " or ".join(f"--rows {'.'.join(steps)}" for steps in found)
+        choices = " or ".join(f"--rows {printable('.'.join(steps))}" for steps in found)
         raise bad_source(path, f"the file has more than one list of rows; choose one with {choices}")
     if not found and "jsonrpc" in document and isinstance(document.get("result"), dict):
         return ("result",)

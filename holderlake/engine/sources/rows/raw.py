@@ -12,7 +12,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,6 +77,8 @@ class RawTable:
     """The position of each row in the file, from 0; None if the table has all rows of the file."""
     passed_over: int = 0
     """Number of rows of the file that are not transfers and were left out."""
+    partly_indexed: Mapping[str, int] = field(default_factory=dict)
+    """Number of Transfer events with one indexed address, which can't be read, by token."""
     is_evm: bool = False
     """True if only EVM chains have files of this kind. Addresses of unknown chains are then read as EVM addresses."""
 

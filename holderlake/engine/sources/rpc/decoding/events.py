@@ -113,6 +113,16 @@ def moves_of(log: Log) -> list[Move] | None:
     return [("erc1155", sender, receiver, str(value), str(item)) for item, value in items.items()]
 
 
+def is_partly_indexed(log: Log) -> bool:
+    """Return whether a Transfer event has one address in a topic and one in its data.
+
+    Such an event does not show which of the two is the sender.
+    """
+    words = log.data[2:]
+    is_partly = len(log.topics) == 2 and log.topics[0] == TRANSFER and len(words) == 2 * _WORD
+    return is_partly and _address(log.topics[1]) is not None and _address(f"0x{words[:_WORD]}") is not None
+
+
 def wrapping(log: Log) -> tuple[str, int] | None:
     """Return the holder and the change of its balance in a Deposit or Withdrawal event; None for other events."""
     data = log.data[2:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,8 +27,9 @@ from holderlake.engine.sources.rpc.client.messages import (
     transaction_hashes,
 )
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.decoding.events import EVENTS, TRANSFER, add_transfers, moves_of
+from holderlake.engine.sources.rpc.decoding.events import EVENTS, TRANSFER, add_transfers, moves_of, wrapping
 from holderlake.engine.sources.rpc.decoding.rows import Rows
+from holderlake.engine.sources.rpc.importing.reading import is_minting
 from holderlake.engine.store.store import Store
 
 _TOTAL_SUPPLY, _BALANCE_OF = "0x18160ddd", "0x70a08231"
@@ -109,10 +110,14 @@ class Drift:
 
 @dataclass(frozen=True)
 class Compared:
-    """Result for a token: the number of compared balances, and the differences, None if there are none."""
+    """Result for a token: the number of compared balances, and the differences, None if there are none.
+
+    No balance is compared if ``has_state`` is False: the node keeps no state of the block.
+    """
 
     sampled: int
     drift: Drift | None
+    has_state: bool = True
 
 
 def sampled_holders(balances: Balances) -> list[tuple[str, int]]:
@@ -135,9 +140,9 @@ async def compared(
     try:
         supply, *held = await contract.state([None, *(address for address, _ in sample)], block)
     except _FAILURES:
-        return None
+        held = [None]
     if None in held:
-        return None
+        return None if await contract.keeps_state(block) else Compared(0, None, has_state=False)
     wrong = [address for (address, own), answer in zip(sample, held, strict=True) if own != answer]
     if not wrong and supply in (None, balances.supply):
         return Compared(len(sample), None)
@@ -180,7 +185,7 @@ async def _causes_in(
     """Return the causes of the differences that begin in a block."""
     stored = contract.rows_in(block)
     emitted = await contract.events_in(block)
-    transfers = _transfers(emitted)
+    transfers = _transfers(emitted, await contract.wrapped_by(emitted))
     readable = Counter(transfers)
     lacking = readable - Counter((row[2], row[3], row[4], row[5]) for row in stored)
     if lacking:
@@ -269,10 +274,13 @@ def _is_ratio(pairs: Sequence[tuple[int, int]]) -> bool:
     return all(abs(other * most - its * own) <= 2 * (most + abs(its)) for own, other in numbers)
 
 
-def _transfers(events: Sequence[Log]) -> list[tuple[str, str, str, str]]:
-    """Return the readable transfers among events: transaction, sender, receiver and value."""
+def _transfers(events: Sequence[Log], wrapped: Collection[str]) -> list[tuple[str, str, str, str]]:
+    """Return the readable transfers among events: transaction, sender, receiver and value.
+
+    Deposits and withdrawals of the tokens ``wrapped`` mint and burn.
+    """
     rows = Rows("", "", "")
-    add_transfers(rows, events, defaultdict(int))
+    add_transfers(rows, events, defaultdict(int), wrapped)
     columns = ("tx_hash", "from_address", "to_address", "value")
     return list(zip(*(rows.table()[name].to_pylist() for name in columns), strict=True))
 
@@ -351,6 +359,21 @@ class _Contract:
             receipts = await self._receipts_by_transaction(block)
         events = [log for receipt in receipts if receipt is not None for log in receipt.logs]
         return [log for log in events if log.address.lower() == self._token]
+
+    async def wrapped_by(self, events: Sequence[Log]) -> frozenset[str]:
+        """Return the token, as a set, if a Deposit or Withdrawal among these events mints or burns; else no token."""
+        for log in events:
+            if wrapping(log) is not None and await is_minting(self._node, log, events):
+                return frozenset({self._token})
+        return frozenset()
+
+    async def keeps_state(self, block: int) -> bool:
+        """Return whether the node has the contract's code at a block, so that it keeps the state of it."""
+        try:
+            (answer,) = await self._node.ask([code_at(self._token, block)], list)
+        except _FAILURES:
+            return False
+        return answer is not None
 
     async def _receipts_by_transaction(self, block: int) -> list[Any]:
         try:

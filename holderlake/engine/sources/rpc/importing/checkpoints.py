@@ -227,7 +227,7 @@ class Checkpoints:
     def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
         """Return the addresses for which the data ``what`` were not yet requested from the node.
 
-        ``what`` is ``token`` (metadata), ``code`` (contract code) or ``no_decimals`` (decimals, without an answer).
+        ``what`` is ``token`` (metadata) or ``code`` (contract code).
         """
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
         with self._database as database:
@@ -237,18 +237,10 @@ class Checkpoints:
     def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
         """Record that the data ``what`` of the addresses were requested from the node.
 
-        ``what`` is ``token`` (metadata), ``code`` (contract code) or ``no_decimals`` (decimals, without an answer).
+        ``what`` is ``token`` (metadata) or ``code`` (contract code).
         """
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
-                [(self._chain, address, what) for address in addresses],
-            )
-
-    def forget_asked(self, what: str, addresses: Iterable[str]) -> None:
-        """Delete the record that the data ``what`` of the addresses were requested from the node."""
-        with self._database as database:
-            database.executemany(
-                "DELETE FROM asked WHERE chain = ? AND address = ? AND what = ?",
                 [(self._chain, address, what) for address in addresses],
             )

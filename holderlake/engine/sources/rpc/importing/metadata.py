@@ -65,6 +65,7 @@ def _described(token: TokenInfo, name: str | None, symbol: str | None, decimals:
         name=own_name or own_symbol or token.name,
         symbol=own_symbol or own_name or token.symbol,
         decimals=token.decimals if places is None else places,
+        is_assumed=token.is_assumed and places is None,
     )
 
 

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import threading
 from abc import ABC, abstractmethod
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,15 @@ from holderlake.engine.sources.rpc.client.errors import (
 )
 from holderlake.engine.sources.rpc.client.messages import Block, Call, Header, Log, number
 from holderlake.engine.sources.rpc.client.node import Node, checked_header
-from holderlake.engine.sources.rpc.decoding.events import EVENTS, TOPICS, TRANSFER, add_transfers, moves_of, wrapping
+from holderlake.engine.sources.rpc.decoding.events import (
+    EVENTS,
+    TOPICS,
+    TRANSFER,
+    add_transfers,
+    is_partly_indexed,
+    moves_of,
+    wrapping,
+)
 from holderlake.engine.sources.rpc.decoding.rows import Rows
 from holderlake.engine.sources.rpc.importing.native import Moved, add_values, of_call_frames, of_receipts, of_traces
 from holderlake.engine.sources.rpc.importing.width import Width
@@ -56,6 +64,7 @@ class Piece:
 
     ``parent`` is the hash of the block before ``first``. ``hashes`` has hashes by block number. ``logs`` is the number
     of events or transactions that were read, ``passed_over`` the number of events that are not transfers.
+    ``partly_indexed`` has the number of Transfer events with one indexed address by token.
     """
 
     first: int
@@ -65,6 +74,7 @@ class Piece:
     hashes: dict[int, str] = field(default_factory=dict)
     logs: int = 0
     passed_over: int = 0
+    partly_indexed: Counter[str] = field(default_factory=Counter)
 
 
 class Reader(Protocol):
@@ -164,7 +174,8 @@ class EventReader(_HalvingReader):
         times = {block: number(own.timestamp) for block, own in headers.items()}
         passed_over = add_transfers(rows, logs, times, wrapped)
         hashes = {block: headers[block].hash for block in wanted}
-        return Piece(first, last, headers[first].parent_hash, rows.table(), hashes, len(logs), passed_over)
+        partly = Counter(log.address.lower() for log in logs if is_partly_indexed(log))
+        return Piece(first, last, headers[first].parent_hash, rows.table(), hashes, len(logs), passed_over, partly)
 
     async def _wrapped_among(self, logs: Sequence[Log]) -> set[str]:
         """Return the tokens among the events whose Deposit and Withdrawal events mint and burn."""

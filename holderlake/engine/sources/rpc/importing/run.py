@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
@@ -21,6 +22,7 @@ from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT
 from holderlake.engine.queries.balances import largest_balances
 from holderlake.engine.records import TokenInfo
+from holderlake.engine.sources.notices import assumed_decimals, partly_indexed
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
@@ -43,7 +45,6 @@ from holderlake.engine.sources.rpc.importing.undone import record_undone
 from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
-_NO_DECIMALS: Final = "no_decimals"
 _TURNS: Final = 20
 """The most reorganisations during one import. Then the import fails."""
 _FLUSH_SECONDS: Final = 20.0
@@ -109,7 +110,8 @@ class NodeReport:
     ``blocks`` is the number of blocks that were read. A block counts twice if events and values were read separately.
     ``logs`` counts events and transactions, ``passed_over`` events that are not transfers, and ``removed`` rows that
     reorganisations removed; ``undone_after`` is the last block before these. ``values_from`` is the source of the
-    native coin's amounts. ``rejected`` has the errors of endpoints that were not used.
+    native coin's amounts. ``rejected`` has the errors of endpoints that were not used, ``notices``
+    sentences about assumed decimals and about rows that may repeat rows of files.
     """
 
     chain: str
@@ -131,6 +133,7 @@ class NodeReport:
     seconds: float = 0.0
     values_from: str | None = None
     rejected: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -184,6 +187,7 @@ class ChainImport:
         self._on_progress = on_progress
         self._checkpoints = Checkpoints(store.root, chain)
         self._report = NodeReport(chain, first_block=selection.first)
+        self._partly_indexed: Counter[str] = Counter()
         self._began = time.monotonic()
         self._total = 0
 
@@ -316,6 +320,7 @@ class ChainImport:
         report.blocks += piece.last - piece.first + 1
         report.logs += piece.logs
         report.passed_over += piece.passed_over
+        self._partly_indexed += piece.partly_indexed
         report.rows += piece.rows.num_rows
         self._on_progress(Progress(report.blocks, self._total, report.logs, time.monotonic() - self._began))
 
@@ -330,6 +335,7 @@ class ChainImport:
             self._report.added += stored.added
             self._report.duplicates += stored.duplicates
             self._report.conflicts += stored.conflicts
+            self._report.notices += stored.undecided
         self._checkpoints.cover(part.scopes, pending.pieces[0].first, pending.pieces[-1].last)
 
     # ------------------------------------------------------------------ reorganisations
@@ -369,29 +375,22 @@ class ChainImport:
         new = self._checkpoints.not_asked("token", (token.address for token in tokens if token.address != NATIVE))
         assumed = [token for token in tokens if token.address in set(new) and token.name == token.address]
         new_tokens = await described(self._node, assumed)
-        changed = (token for token, before in zip(new_tokens, assumed, strict=True) if token != before)
-        self._store.add_tokens(replace(token, is_indexed=False) for token in changed)  # other tokens stay indexed
+        self._store.add_tokens(replace(token, is_indexed=False) for token in new_tokens)  # others stay indexed
         self._checkpoints.keep_asked("token", new)
-        await self._ask_decimals(
-            [token for token in tokens if token.address != NATIVE], {one.address for one in assumed}
-        )
+        await self._ask_decimals([token for token in tokens if token.address not in set(new)])
+        notice = assumed_decimals(self._tokens_in_store())
+        self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
         if self._selection.tokens is not None:
             await self._find_contracts(tokens)
 
-    async def _ask_decimals(self, tokens: Sequence[TokenInfo], described_now: set[str]) -> None:
-        """Ask again for the decimals of tokens whose contracts did not report them, and note which these are."""
-        answered = set(self._checkpoints.not_asked(_NO_DECIMALS, (token.address for token in tokens)))
-        due = [token for token in tokens if token.address in described_now or token.address not in answered]
-        places = dict(zip((token.address for token in due), await decimals(self._node, due), strict=True))
+    async def _ask_decimals(self, tokens: Sequence[TokenInfo]) -> None:
+        """Ask for the decimals of tokens whose contracts did not report them before."""
+        due = [token for token in tokens if token.has_assumed_decimals]
         self._store.add_tokens(
-            replace(token, decimals=places[token.address] or 0, is_indexed=False)
-            for token in due
-            if token.address not in described_now and places[token.address] not in (None, token.decimals)
-        )
-        self._checkpoints.keep_asked(_NO_DECIMALS, [address for address, value in places.items() if value is None])
-        self._checkpoints.forget_asked(
-            _NO_DECIMALS, [address for address, value in places.items() if value is not None]
+            replace(token, decimals=places, is_assumed=False, is_indexed=False)
+            for token, places in zip(due, await decimals(self._node, due), strict=True)
+            if places is not None
         )
 
     def _tokens_in_store(self) -> list[TokenInfo]:

@@ -104,8 +104,8 @@ class Verified:
 
     ``as_of`` is the time (UTC) of the last block, ``source`` the hosts of the nodes. ``unread`` are blocks between the
     first and the last one that the store lacks. ``equal`` are tokens whose supply and balances are those of their
-    contracts. ``sampled`` is the number of compared balances. ``unasked`` are tokens whose contract did not answer at
-    the last block: the node keeps no state of the past, or the contract has no such function.
+    contracts. ``sampled`` is the number of compared balances. ``unasked`` are tokens whose contract has no function
+    for supply and balances, ``without_state`` those for which the node keeps no state of the last block.
     """
 
     chain: str
@@ -122,6 +122,7 @@ class Verified:
     sampled: int = 0
     equal: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
+    without_state: list[str] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -351,6 +352,9 @@ async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
         result = await compared(store, node, found.chain, token, found.first, block, ours)
         if result is None:
             found.unasked.append(token)
+            continue
+        if not result.has_state:
+            found.without_state.append(token)
             continue
         found.sampled += result.sampled
         if result.drift is None:
