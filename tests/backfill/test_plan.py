@@ -22,6 +22,7 @@ from holderlake.cli.main import app
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES, build
 from holderlake.ingest.stream import missing, partition_of
+from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
@@ -137,6 +138,12 @@ def test_unknown_holders_are_planned_at_their_highest_cost(
     for stream in STREAMS:
         fill(workspace, stream, "eth", MAY)
     assert workspace.ledger.totals().spent <= planned.credits
+
+
+def test_addresses_of_holders_that_are_not_fetched_yet_are_a_gap(make_workspace: MakeWorkspace) -> None:
+    workspace = make_workspace(address_sets={"pair": {"chain": "solana", "addresses": ["1" * 43, "2" * 43]}})
+    (gap,) = Coverage(workspace.lake, [MAY]).gaps(workspace, [ADDRESSES], "eth")
+    assert (gap.missing, gap.is_none) == ((), False)
 
 
 def test_coverage_finds_the_gaps_that_an_ingest_finds(make_workspace: MakeWorkspace) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dagster import AssetCheckEvaluation, AssetSelection, Definitions, define_asset_job
+from dagster import AssetCheckEvaluation, AssetCheckSeverity, AssetSelection, Definitions, define_asset_job
 
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import utc_now
@@ -190,7 +190,7 @@ def test_completeness_names_the_missing_instants_of_each_chain(make_workspace: M
         fill(workspace, HOLDERS, "solana", tick)
     fill(workspace, HOLDERS, "base", JUNE + day, MAY)
     found = clock.check("is_complete")
-    assert not found.passed
+    assert (found.passed, found.severity) == (False, AssetCheckSeverity.ERROR)
     said = {chain: value.value for chain, value in found.metadata.items()}
     assert said == {"base": "1 missing: 2026-06-01T00:00:00Z", "solana": "complete"}
     fill(workspace, HOLDERS, "base", JUNE)
