@@ -49,6 +49,15 @@ def test_an_unknown_number_spends_nothing(allowed: Assistant) -> None:
     assert "call plan_fetch first" in allowed.refusal("fetch_planned", number="0" * 12)
 
 
+def test_a_plan_that_costs_more_by_now_spends_nothing(
+    allowed: Assistant, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(allowed)
+    monkeypatch.setenv("HOLDERLAKE_PROVIDER__DIRECT", "false")
+    assert "credits by now" in allowed.refusal("fetch_planned", number=plan["number"])
+    assert not list(own_home.glob("lake/*/chain=*"))
+
+
 def test_a_planned_number_spends_once_and_within_its_plan(allowed: Assistant, own_home: Path) -> None:
     plan = planned(allowed)
     assert allowed.ask("fetch_planned", number=plan["number"])
