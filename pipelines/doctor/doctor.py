@@ -25,6 +25,7 @@ from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.errors import EngineError, UnusableStore
 from holderlake.engine.queries.negative_balances import negative_counts
+from holderlake.engine.sources.rpc.importing.verified import read_verified
 from holderlake.engine.store.unlisted import QUARANTINE
 from holderlake.engine.store.verify import verify
 from holderlake.healing.parked import parked_schedule
@@ -88,6 +89,7 @@ def _checks_with_settings() -> list[Finding]:
         lambda: _rules(workspace),
         *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
+        *([lambda: _inexact_balances(settings)] if settings.engine_store.exists() else []),
         *([lambda: _parked_schedule(workspace)] if parked_schedule(workspace) else []),
         *([lambda: _parked_backfills(workspace)] if parked_backfills(workspace) else []),
         lambda: _alerts(settings),
@@ -243,6 +245,20 @@ def _negative_balances(settings: Settings) -> Finding:
     shown = f"{sum(counts.values()):,} addresses of {tokens:,} tokens below zero" if tokens else "none"
     advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
     return Finding("negative balances", True, shown, advice)
+
+
+def _inexact_balances(settings: Settings) -> Finding:
+    """Count the tokens whose balances differ from those of their contracts, by their last comparison with a node."""
+    checked = read_verified(settings.engine_store)["balances"].to_pylist()
+    if not checked:
+        return Finding("balances", True, "no token was compared with its contract", "'holderlake verify' compares them")
+    count = checked.count("different")
+    advice = (
+        "their contracts change balances without transfers, as rebasing tokens and tokens with a fee do: the balances "
+        "here are not exact; 'holderlake verify' names the causes"
+    )
+    shown = f"of {len(checked):,} tokens compared, {count:,} have other balances than their contracts"
+    return Finding("balances", True, shown, advice if count else "")
 
 
 def listed_rules(rules: Mapping[str, Any]) -> str:
