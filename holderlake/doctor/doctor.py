@@ -89,6 +89,7 @@ def _checks_with_settings() -> list[Finding]:
         *_provider_checks(workspace),
         *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
+        *([lambda: _inexact_balances(settings)] if settings.engine_store.exists() else []),
         *([lambda: _parked_schedule(workspace)] if parked_schedule(workspace) else []),
         *([lambda: _parked_backfills(workspace)] if parked_backfills(workspace) else []),
         lambda: _alerts(settings),
@@ -276,6 +277,22 @@ def _negative_balances(settings: Settings) -> Finding:
     shown = f"{counted(sum(counts.values()), 'address')} of {counted(tokens, 'token')} below zero" if tokens else "none"
     advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
     return Finding("negative balances", True, shown, advice)
+
+
+def _inexact_balances(settings: Settings) -> Finding:
+    """Count the tokens whose balances differ from those of their contracts, by their last comparison with a node."""
+    from holderlake.engine.sources.rpc.importing.verified import read_verified
+
+    checked = read_verified(settings.engine_store)["balances"].to_pylist()
+    if not checked:
+        return Finding("balances", True, "no token was compared with its contract", "'holderlake verify' compares them")
+    count = checked.count("different")
+    advice = (
+        "their contracts change balances without transfers, as rebasing tokens and tokens with a fee do: the balances "
+        "here are not exact; 'holderlake verify' names the causes"
+    )
+    shown = f"of {len(checked):,} tokens compared, {count:,} have other balances than their contracts"
+    return Finding("balances", True, shown, advice if count else "")
 
 
 def listed_rules(rules: Mapping[str, Any]) -> str:

@@ -99,6 +99,11 @@ def test_other_words_for_a_limit_halve_the_range(mode: str, tmp_path: Path) -> N
     assert (code, balances(tmp_path)) == (0, minted(9_000)), output
 
 
+def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
+    code, output = run(tmp_path, "cut:700", "import-rpc", "--to-block", "1000")
+    assert (code, balances(tmp_path)) == (0, minted(1_000)), output
+
+
 def test_a_learned_range_is_used_by_the_next_import(tmp_path: Path) -> None:
     mode, log = "err:-32005:3000:limit exceeded", tmp_path / "calls.txt"
     with made_up_node(mode, "--log", str(log)) as url:
@@ -181,6 +186,8 @@ def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
     assert code == 3
     assert "rebasing" in output
     assert "not exact" in output
+    said = " ".join(holderlake("doctor", env={"HOLDERLAKE_HOME": str(tmp_path)}).stdout.split())
+    assert "of 1 tokens compared, 1 have other balances than their contracts" in said
 
 
 def test_deposits_and_withdrawals_of_a_wrapped_coin_mint_and_burn(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dagster import DagsterInstance, materialize
 from typer.testing import CliRunner
@@ -23,6 +24,7 @@ from holderlake.cli.main import app
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.engine.records import TRANSFERS
+from holderlake.engine.sources.rpc.importing.verified import VERIFIED
 from holderlake.engine.store.store import Store
 from holderlake.explorer.answers import history
 from holderlake.explorer.published import Published
@@ -187,7 +189,7 @@ def test_a_report_says_where_the_data_end(tmp_path: Path) -> None:
     assert "The data end" not in page.read_text()
 
 
-def test_report_and_explorer_say_that_decimals_are_assumed(tmp_path: Path) -> None:
+def test_report_and_explorer_say_which_amounts_are_not_exact(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     warehouse = Warehouse(tmp_path / "warehouse.duckdb", lambda: stored_transfers(tmp_path / "engine"))
     fill(lake, 0)
@@ -197,11 +199,17 @@ def test_report_and_explorer_say_that_decimals_are_assumed(tmp_path: Path) -> No
     minted = pa.Table.from_pylist([transfer("mint -> a", 1, 1_700_000_000, token=("eth", TOKEN))], TRANSFERS)
     with Store(tmp_path / "engine") as store:
         store.add_transfers(minted, "test")
+    checked = {"chain": "eth", "token_address": TOKEN, "is_complete": True, "balances": "different", "source": "x"}
+    checked |= {"first_block": 1, "last_block": 9, "as_of": DAYS[0], "checked_at": DAYS[0], "blocks": 9, "events": 1}
+    checked |= {"missing_rows": 0, "extra_rows": 0, "unread_blocks": 0}
+    pq.write_table(pa.Table.from_pylist([checked], VERIFIED), tmp_path / "engine" / "verified.parquet")
     warehouse.load(lake)
     write_report(warehouse, period(), page, MADE)
     assert "so amounts with 18 decimals may be wrong" in page.read_text()
+    assert "The balances are not exact." in page.read_text()
     with Published(warehouse).reader() as reader:
-        assert history(reader, "eth", TOKEN)["token"]["assumed_decimals"] == [18]
+        token = history(reader, "eth", TOKEN)["token"]
+    assert (token["assumed_decimals"], token["verified_balances"]) == ([18], ["different"])
 
 
 def test_same_warehouse_gives_same_page(warehouse: Warehouse, page: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ export type Instant = {
 };
 
 /** The last comparison of a token's transfers with a node: its result, and the last block with its time (unix). */
-export type Verified = { isComplete: boolean; block: number; asOf: number };
+export type Verified = { isComplete: boolean; hasOtherBalances: boolean; block: number; asOf: number };
 
 /** `dataEnd` is the end of the source's data in unix seconds, if maps are later; `assumedDecimals` are decimals that no source gave. */
 export type History = {
@@ -133,7 +133,7 @@ type Columns = Record<string, unknown[] | Packed>;
 /** The version of the warehouse that answered last. */
 export const version = signal("");
 
-type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; verified: boolean | null; verified_block: number; verified_as_of: number };
+type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; verified: boolean | null; verified_balances: string; verified_block: number; verified_as_of: number };
 
 const cached = new Map<string, Promise<unknown>>();
 const MAX_CACHED = 64;
@@ -147,7 +147,7 @@ export function history(chain: string, token: string): Promise<History> {
     const known = rows<Known>(answer.token)[0];
     const instants = rows<Instant>(answer.instants);
     const failures = rows<Failure>(answer.failures);
-    const verified = !known || known.verified === null ? null : { isComplete: known.verified, block: known.verified_block, asOf: known.verified_as_of };
+    const verified = !known || known.verified === null ? null : { isComplete: known.verified, hasOtherBalances: known.verified_balances === "different", block: known.verified_block, asOf: known.verified_as_of };
     return { chain, address: token, name: known?.name ?? "", symbol: known?.symbol ?? "", dataEnd: known?.data_end ?? null, assumedDecimals: known?.assumed_decimals ?? null, verified, instants, failures };
   });
 }

@@ -101,6 +101,8 @@ function Figure({ name, title: about, part, children }: { name: string; title: s
 function Badge() {
   const check = history.value?.verified;
   if (!check) return null;
+  if (check.isComplete && check.hasOtherBalances)
+    return <span class="badge wrong" title="The contract changes balances without transfers, as rebasing tokens and tokens with a fee do: ‘holderlake verify’ names the cause">balances not exact</span>;
   const until = `block ${count(check.block)}, ${date(check.asOf)}`;
   return check.isComplete
     ? <span class="badge" title={`All transfers up to ${until} are those of a node`}>verified to {date(check.asOf)}</span>

@@ -16,6 +16,7 @@ SELECT
         WHERE has_assumed_decimals AND chain = $chain AND token_address = $token
     ) AS assumed_decimals,
     verified.is_complete AS verified,
+    verified.balances AS verified_balances,
     verified.last_block AS verified_block,
     CAST(epoch(verified.as_of) AS BIGINT) AS verified_as_of
 FROM tokens

@@ -19,6 +19,11 @@ SELECT
         FROM stored_tokens
         WHERE has_assumed_decimals AND chain = $chain AND token_address = $token
     ) AS assumed_decimals,
+    (
+        SELECT bool_or(balances = 'different')
+        FROM verified
+        WHERE chain = $chain AND token_address = $token
+    ) AS has_other_balances,
     min(known.timestamp) AS known_from,
     max(known.timestamp) AS known_to,
     min(known.timestamp) FILTER (known.timestamp BETWEEN $since AND $until) AS first_instant,

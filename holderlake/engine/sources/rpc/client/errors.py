@@ -41,6 +41,10 @@ class InvalidAnswer(RpcError):
     """The answer is wrong, for example it has events of other blocks, lacks blocks, or is not JSON."""
 
 
+class Contradiction(InvalidAnswer):
+    """Complete answers contradict each other or the request."""
+
+
 class TooLarge(RpcError):
     """The call exceeds a limit of the endpoint for one answer: on blocks, results, bytes or time."""
 

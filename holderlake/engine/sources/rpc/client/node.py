@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from holderlake.engine.sources.rpc.client.endpoint import Endpoint
 from holderlake.engine.sources.rpc.client.errors import (
     BatchTooLong,
+    Contradiction,
     InvalidAnswer,
     Refused,
     RpcError,
@@ -30,10 +31,6 @@ _LONGEST_WAIT: Final = 60.0
 T = TypeVar("T")
 
 log_retries()
-
-
-class _Contradiction(InvalidAnswer):
-    """Complete answers of the endpoints contradict each other."""
 
 
 class Node:
@@ -115,7 +112,7 @@ class Node:
             except InvalidAnswer as error:
                 for endpoint in asked:
                     self._rest(endpoint, error)
-                raise _Contradiction(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
+                raise Contradiction(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
 
         return await self._retry(self._worth_another_try, attempt)
 
@@ -185,7 +182,7 @@ class Node:
         The result is False if the endpoints do not contradict each other. All other errors were handled by
         ``_worth_a_retry``, for each request.
         """
-        return isinstance(error, _Contradiction) and self._worth_a_retry(error)
+        return isinstance(error, Contradiction) and self._worth_a_retry(error)
 
     def _worth_a_retry(self, error: Exception) -> bool | float:
         """Return whether a retry may help after ``error``: False, True, or the number of seconds to wait before the

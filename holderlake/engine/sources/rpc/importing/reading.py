@@ -22,6 +22,7 @@ from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.rpc.client import messages
 from holderlake.engine.sources.rpc.client.errors import (
     ChainMoved,
+    Contradiction,
     InvalidAnswer,
     Refused,
     RpcError,
@@ -109,7 +110,9 @@ class _HalvingReader(ABC):
             end = min(last, first + self.width.value - 1)
             try:
                 pieces.append(await self._piece(first, end))
-            except (TooLarge, Refused, Unavailable) as error:
+            except Contradiction:
+                raise
+            except (TooLarge, Refused, Unavailable, InvalidAnswer) as error:  # a long answer may arrive cut off
                 await self._fit(error, first, end)
             else:
                 self.width.grow(end - first + 1)
