@@ -155,7 +155,7 @@ def test_a_403_stops_only_its_endpoint(make_workspace: MakeWorkspace) -> None:
         work = [(MAPS, "eth", [MAY]), (MAPS, "eth", [JUNE]), (HOLDERS, "eth", [MAY])]
         with pytest.raises(Forbidden):
             asyncio.run(ingest_run(workspace, "run", work, RunOptions(), lambda result: None))
-        assert [one.target.split("/")[3] for one in server.received] == ["map", "rules", "holders"]
+        assert [one.target.split("/")[3] for one in server.received] == ["map", "holders"]
     assert workspace.lake.read("holders", "eth", MAY).num_rows == 1
     assert [row["code"] for row in workspace.lake.read("failures", "eth").to_pylist()] == ["forbidden"]
 

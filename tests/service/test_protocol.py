@@ -23,7 +23,7 @@ SLOW = 0.5  # seconds, longer than the limit
 
 
 async def _app(scope, receive, send):
-    """An app: /read reads the body, /big sends a large answer, /slow waits; other paths are echoed."""
+    """An app: /read reads the body, /big sends a large answer, /slow and /brief wait; other paths are echoed."""
     path = scope["path"]
     if path == "/read":
         size, more = 0, True
@@ -40,6 +40,9 @@ async def _app(scope, receive, send):
     elif path == "/slow":
         await asyncio.sleep(SLOW)
         await say(send, b"/slow")
+    elif path == "/brief":
+        await asyncio.sleep(0.1)
+        await say(send, b"/brief")
     elif path == "/big":
         await say(send, bytes(BIG))
     else:
@@ -321,8 +324,8 @@ def test_post_with_upgrade_and_no_body_is_answered(peer):
 
 
 def test_pipelined_requests_are_answered_in_order(peer):
-    peer.send(GET % b"slow" + b"".join(GET % b"%d" % n for n in range(20)))
-    assert [peer.answer().body for _ in range(21)] == [b"/slow", *(b"/%d" % n for n in range(20))]
+    peer.send(GET % b"brief" + b"".join(GET % b"%d" % n for n in range(20)))
+    assert [peer.answer().body for _ in range(21)] == [b"/brief", *(b"/%d" % n for n in range(20))]
     assert peer.ask(GET % b"next").body == b"/next"
 
 
@@ -334,7 +337,7 @@ _BEHIND = {
 }
 
 
-@pytest.mark.parametrize("before", [[b"slow"], [b"slow", b"second"]], ids=["one", "two"])
+@pytest.mark.parametrize("before", [[b"brief"], [b"brief", b"second"]], ids=["one", "two"])
 @pytest.mark.parametrize(("refused", "code"), _BEHIND.values(), ids=_BEHIND.keys())
 def test_pipelined_error_follows_earlier_answers(peer, before, refused, code):
     peer.send(b"".join(GET % path for path in before) + refused)
