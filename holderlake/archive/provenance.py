@@ -194,6 +194,19 @@ def read(path: Path) -> Commit | None:
         return None
 
 
+def newest_answer(archive: AnswerArchive, place: tuple[str, str, str]) -> tuple[Request, bytes] | None:
+    """Return a request and its archived answer of a partition's newest commit; None if it has none.
+
+    ``place`` is (family, chain, timestamp).
+    """
+    for path in reversed(records_of(archive, place)):
+        commit = read(path)
+        for asked in (asked for group in (commit.groups if commit else ()) for asked in group.asked):
+            if asked.digest and asked.sha256 and (answer := archive.version(asked.digest, asked.sha256)):
+                return asked.request, answer.raw
+    return None
+
+
 def commits(archive: AnswerArchive) -> Iterator[Commit]:
     """Yield all readable commit records, in the order of ``records``."""
     found = (read(path) for path in records(archive))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from typing import Annotated, Any, Final
 
 import typer
@@ -96,6 +97,12 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
 """The commands by task, as ``--help`` shows them."""
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        console.out.print(f"holderlake {version('holderlake')}")
+        raise typer.Exit
+
+
 def _make_app() -> typer.Typer:
     made = typer.Typer(
         name="holderlake",
@@ -104,6 +111,7 @@ def _make_app() -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     for panel, commands in _COMMANDS.items():
         for name, command in commands.items():
@@ -113,7 +121,12 @@ def _make_app() -> typer.Typer:
                 made.command(name, rich_help_panel=panel)(command)
 
     @made.callback(help=_HELP, epilog=_EPILOG)
-    def _close_after(context: typer.Context) -> None:
+    def _close_after(
+        context: typer.Context,
+        _: Annotated[
+            bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        ] = False,
+    ) -> None:
         context.call_on_close(shared.close)
 
     return made

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -25,6 +25,7 @@ from pydantic import (
     Field,
     StringConstraints,
     Tag,
+    TypeAdapter,
     WithJsonSchema,
     model_validator,
 )
@@ -46,6 +47,33 @@ def _plain_integer(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch("-?[0-9]+", value) is None:
         raise PydanticCustomError("int_parsing", "Input should be a valid integer")
     return value
+
+
+def unknown_fields(model: Any, answer: Any) -> set[str]:
+    """Return the JSON paths of the fields of a decoded answer that its model does not have.
+
+    ``model`` is the type of the answer, ``answer`` plain JSON, valid or not. Elements of a list have one path:
+    ``$.nodes.top_holders[*].balance``.
+    """
+    schema = TypeAdapter(model).json_schema()
+
+    def shapes(node: dict[str, Any]) -> list[dict[str, Any]]:
+        if "$ref" in node:
+            return shapes(schema["$defs"][node["$ref"].rpartition("/")[2]])
+        choices = [choice for kind in ("anyOf", "oneOf", "allOf") for choice in node.get(kind, ())]
+        return [shape for choice in choices for shape in shapes(choice)] or [node]
+
+    def beyond(nodes: list[dict[str, Any]], value: Any, path: str) -> Iterator[str]:
+        known = [shape for node in nodes for shape in shapes(node)]
+        if isinstance(value, list):
+            items = [shape["items"] for shape in known if "items" in shape]
+            yield from (field for item in value for field in beyond(items, item, f"{path}[*]"))
+        elif isinstance(value, dict) and (objects := [shape["properties"] for shape in known if "properties" in shape]):
+            for name, inner in value.items():
+                fields = [properties[name] for properties in objects if name in properties]
+                yield from beyond(fields, inner, f"{path}.{name}") if fields else [f"{path}.{name}"]
+
+    return set(beyond([schema], answer, "$"))
 
 
 OneOfIntegers = BeforeValidator(_integer)

@@ -295,7 +295,7 @@ def _check(
         days = filled.get(stream.name)
         if days:
             tag_failed_requests(context, workspace.lake, stream, days)
-        for result in evaluate(workspace.lake, stream, days) if days else ():
+        for result in evaluate(workspace, stream, days) if days else ():
             if not result.passed:
                 workspace.on_check(result)
                 table = result.asset_key.to_user_string()

@@ -15,7 +15,7 @@ from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import utc_now
 from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import RULES, files_with_wrong_counts, freshness_checks, rows_that_break
-from holderlake.dagster.checks.streams import lost_rows
+from holderlake.dagster.checks.streams import lost_rows, new_fields
 from holderlake.healing.expected import record_tick
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.all import STREAMS
@@ -23,8 +23,10 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import SIDE_TABLES, Lake
 from holderlake.workspace import Workspace
+from tests.contract.answers import holder
 from tests.filling import MakeWorkspace, fill
 from tests.lakes import failures
+from tests.provider.misbehaving import answer, scripted
 
 MAY = datetime(2026, 5, 1)
 JUNE = datetime(2026, 6, 1)
@@ -102,6 +104,20 @@ def test_a_file_with_other_rows_than_its_manifest_is_found(make_workspace: MakeW
     path = workspace.lake.path("holders", "eth", MAY)
     pq.write_table(pq.read_table(path).slice(1), path)
     assert len(files_with_wrong_counts(workspace.lake, manifests, "holders")) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "fields"),
+    [({}, []), ({"balance": 3, "holder_data": {"place": 1}}, ["$[*].balance", "$[*].holder_data.place"])],
+)
+def test_a_field_that_the_contract_lacks_is_named(
+    make_workspace: MakeWorkspace, more: dict[str, Any], fields: list[str]
+) -> None:
+    with scripted(answer([holder("0x" + "7" * 40, 1) | more])) as server:
+        workspace = make_workspace(watchlist={"eth": ["0x" + "5" * 40]}, base_url=server.address)
+        fill(workspace, HOLDERS, "eth", MAY, JUNE)
+    found = new_fields(workspace.archive, list(workspace.lake.manifests("holders")))
+    assert found == [f"{field} of holders, eth" for field in fields]
 
 
 @pytest.mark.parametrize(("rows", "tokens", "faults"), [(9, 2, 1), (10, 2, 0), (9, 1, 0)])

@@ -96,7 +96,7 @@ def prune_command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Delete runs, failures and answers that are older than the ages of the section [retention]."""
+    """Delete runs, failures and answers that are older than the ages in the section retention of the settings."""
     from holderlake import console
     from holderlake.dagster.history import expired_runs
     from holderlake.dagster.launch import dagster_instance, own_dagster_home

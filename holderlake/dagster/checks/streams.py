@@ -6,6 +6,7 @@ token with odd data does not hold back the others. A file with another number of
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from dagster import (
@@ -27,6 +29,9 @@ from dagster import (
     multi_asset_check,
 )
 
+from holderlake.archive.archive import AnswerArchive
+from holderlake.archive.provenance import newest_answer
+from holderlake.contract.models import unknown_fields
 from holderlake.contract.tables import TABLES
 from holderlake.dagster.metadata.tables import asset_key
 from holderlake.dagster.partitions import days_of, keys_of_run
@@ -42,6 +47,7 @@ REQUESTS: Final = "requests_succeeded"
 FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
 """Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
 _COUNTS: Final = "rows_are_those_of_the_manifest"
+_FIELDS: Final = "fields_are_those_of_the_contract"
 _VOLUME: Final = "rows_are_not_half_of_before"
 _FEW_ROWS: Final = 20
 """Rows from which the number of rows of an instant is compared with that of the next."""
@@ -92,7 +98,7 @@ def stream_checks(
         days = days_of_run(context)
         if days is not None:
             tag_failed_requests(context.op_execution_context, workspace.lake, stream, days)
-        yield from selected(context, as_results(evaluate(workspace.lake, stream, days, key_prefix)))
+        yield from selected(context, as_results(evaluate(workspace, stream, days, key_prefix)))
 
     return check
 
@@ -124,13 +130,14 @@ def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetChe
 
 
 def evaluate(
-    lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | None, key_prefix: Sequence[str] = ()
+    workspace: Workspace, stream: Stream, days: Collection[tuple[str, str]] | None, key_prefix: Sequence[str] = ()
 ) -> Iterator[AssetCheckEvaluation]:
     """Yield the result of each check over the partitions of some days.
 
     ``days`` are pairs of chain and day; None means the whole lake. Rules are evaluated on intact files only; for a
     damaged file, the check of row counts fails.
     """
+    lake = workspace.lake
     manifests = _manifests(lake, stream, days)
     wrong_counts = {table: files_with_wrong_counts(lake, manifests, table) for table in stream.tables}
     intact = [one for one in manifests if not any(one.commit in wrong for wrong in wrong_counts.values())]
@@ -161,6 +168,8 @@ def evaluate(
         yield outcome(rule.name, rule.table, intact, [str(row) for row in broken.to_pylist()])
     failed = [str(row) for row in failed_requests(lake, manifests)]
     yield outcome(REQUESTS, stream.tables[0], manifests, failed)
+    fields = new_fields(workspace.archive, manifests)
+    yield outcome(_FIELDS, stream.tables[0], manifests, fields, AssetCheckSeverity.WARN)
     for table, wrong in wrong_counts.items():
         yield outcome(_COUNTS, table, manifests, list(wrong.values()))
         lost = lost_rows(lake, stream, manifests, table)
@@ -218,6 +227,21 @@ def lost_rows(lake: Lake, stream: Stream, manifests: Collection[Manifest], table
     return found
 
 
+def new_fields(archive: AnswerArchive, manifests: Iterable[Manifest]) -> list[str]:
+    """Return a sentence about each field that the contract does not have, in an answer of each chain's newest instant.
+
+    Such fields are in the archive and in no table. An answer that is no JSON is left out: it is in ``failures``.
+    """
+    newest = {one.chain: one for one in sorted(manifests, key=lambda one: one.as_of)}
+    found: dict[str, str] = {}
+    for manifest in newest.values():
+        request, raw = newest_answer(archive, manifest.place) or (None, b"")
+        with suppress(msgspec.DecodeError):
+            fields = unknown_fields(request.answer, msgspec.json.decode(raw)) if request else ()
+            found |= {field: f"{field} of {request.endpoint}, {manifest.chain}" for field in fields if request}
+    return sorted(found.values())
+
+
 def failed_requests(lake: Lake, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
     """Return chain, as_of, subject and code of each failure that gives a command the exit code 3."""
     return [
@@ -262,6 +286,11 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
         asset=asset_key(stream.tables[0], key_prefix),
         description="No request of the partitions failed. What could be fetched is in the lake.",
     )
+    fields = AssetCheckSpec(
+        _FIELDS,
+        asset=asset_key(stream.tables[0], key_prefix),
+        description="The newest answers have no fields that the contract does not have: they are in no table.",
+    )
     counts = [
         AssetCheckSpec(
             _COUNTS,
@@ -279,7 +308,7 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
         )
         for table in stream.tables
     ]
-    return [requests, *rules, *counts, *volumes]
+    return [requests, fields, *rules, *counts, *volumes]
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[tuple[str, Path]]:
