@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -49,13 +50,24 @@ def test_an_unknown_number_spends_nothing(allowed: Assistant) -> None:
     assert "call plan_fetch first" in allowed.refusal("fetch_planned", number="0" * 12)
 
 
-def test_a_plan_that_costs_more_by_now_spends_nothing(
-    allowed: Assistant, own_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = planned(allowed)
-    monkeypatch.setenv("HOLDERLAKE_PROVIDER__DIRECT", "false")
-    assert "credits by now" in allowed.refusal("fetch_planned", number=plan["number"])
-    assert not list(own_home.glob("lake/*/chain=*"))
+_PRICED: Final = """
+import json, pathlib, sys
+price = int(pathlib.Path(sys.argv[1]).read_text())
+assert sys.argv[2] == "plan", "nothing but plans may run"
+print(json.dumps({"credits_hundredths": price, "calls": 1, "minutes": 1, "finished": False,
+                  "month_left_hundredths": None, "left_out": []}))
+"""
+"""A command line whose plans cost what a file says, and which does nothing else."""
+
+
+def test_a_plan_that_costs_more_by_now_spends_nothing(warehouse: Warehouse, tmp_path: Path) -> None:
+    price = tmp_path / "price"
+    price.write_text("500")
+    command = (sys.executable, "-c", _PRICED, str(price))
+    with assisting(warehouse, Spending(command, is_allowed=True)) as assistant:
+        plan = planned(assistant)
+        price.write_text("501")
+        assert "the plan costs 5.01 credits by now" in assistant.refusal("fetch_planned", number=plan["number"])
 
 
 def test_a_planned_number_spends_once_and_within_its_plan(allowed: Assistant, own_home: Path) -> None:
