@@ -7,7 +7,9 @@ text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -27,6 +29,11 @@ _WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "
 If a file has several lines, each line may be an API's answer with its rows under such a key.
 """
 _DEEPEST: Final = 6
+_TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
+_BATCH: Final = 1 << 14
+_PIECE: Final = 1 << 20
+_LONGEST_WORD: Final = 16
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
 _BROKEN: Final = object()
 
 
@@ -36,26 +43,29 @@ def read_json(path: Path, stream: TextIO, rows_at: str | None = None) -> pa.Tabl
     ``rows_at`` is the dotted path to the list of rows. It is needed if there are several lists, or if each row contains
     a list. Raises ``BadSource`` for incomplete JSON or for JSON without rows.
     """
-    columns: dict[str, list[str | None]] = {}
-    for count, row in enumerate(_rows(path, stream, rows_at)):
-        for name, value in row.items():
-            columns.setdefault(name, [None] * count).append(value)
-        for values in columns.values():
-            if len(values) == count:
-                values.append(None)
-    for name in columns:
+    rows, parts, count = _rows(path, stream, rows_at), [pa.table({})], 0
+    while batch := list(islice(rows, _BATCH)):
+        parts.append(_table(path, batch, count))
+        count += len(batch)
+    return pa.concat_tables(parts[1:] or parts, promote_options="default")
+
+
+def _table(path: Path, rows: Sequence[Mapping[str, str | None]], count: int) -> pa.Table:
+    """Return rows as a table. ``count`` is the number of the file's rows before them."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
         if not _is_text(name):
             raise bad_source(
                 path, f"the key {printable(name)} has half of a surrogate pair, which is no character; correct the key"
             )
-    return pa.table({name: _array(path, name, values) for name, values in columns.items()})
+    return pa.table({name: _array(path, name, [row.get(name) for row in rows], count) for name in names})
 
 
-def _array(path: Path, name: str, values: list[str | None]) -> pa.Array:
+def _array(path: Path, name: str, values: list[str | None], count: int) -> pa.Array:
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
-        row = next(number for number, text in enumerate(values, start=1) if text and not _is_text(text))
+        row = next(number for number, text in enumerate(values, start=count + 1) if text and not _is_text(text))
         raise bad_source(
             path, "half of a surrogate pair, which is no character; correct the text", column=printable(name), row=row
         ) from None
@@ -79,13 +89,21 @@ def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str,
 def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bool]]:
     """Yield for each JSON document of a file: its line (None if unknown), the document, and True if it is the only
     one."""
-    lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
+    head = stream.read(_PIECE)
+    if head.lstrip("\ufeff \t\r\n").startswith("["):
+        elements = _Elements(path, head.lstrip("\ufeff \t\r\n")[1:], stream)
+        yield from ((None, [element], True) for element in elements)
+        head = elements.text
+        if not (head := head.lstrip() or stream.read(_PIECE).lstrip()):
+            return
+    texts = _lines(head, stream)
+    lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
     line, first = next(lines, (1, ""))
     document = _loaded(first)
     if isinstance(document, _Repeated):
         raise bad_source(path, f"{document}; remove the repetition", line=line)
     if document is _BROKEN:
-        rest = first + stream.read()
+        rest = first + "".join(texts)
         yield None, _whole(path, line, rest), True
         return
     following = next(lines, None)
@@ -96,6 +114,75 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
     yield line, _line(path, line, text), False
     for line, text in lines:
         yield line, _line(path, line, text), False
+
+
+class _Elements:
+    """The elements of a JSON array, read in pieces, so that a large file is never in memory as a whole.
+
+    ``text`` is what was read and not decoded yet: at first what follows the opening bracket, in the end what follows
+    the closing one.
+    """
+
+    def __init__(self, path: Path, text: str, stream: TextIO) -> None:
+        self._path, self.text, self._stream = path, text, stream
+
+    def __iter__(self) -> Iterator[Any]:
+        place, is_first = self._next_sign(0), True
+        while self.text[place] != "]":
+            if not is_first:
+                if self.text[place] != ",":
+                    raise self._incomplete("',' or ']' is expected between two elements")
+                place = self._next_sign(place + 1)
+            element, place = self._decoded(place)
+            yield element
+            place, is_first = self._next_sign(place), False
+        self.text = self.text[place + 1 :]
+
+    def _next_sign(self, place: int) -> int:
+        """Return the place of the next sign that is no space. Raises ``BadSource`` at the end of the file."""
+        place = _SPACE.match(self.text, place).end()  # type: ignore[union-attr]  # it matches the empty text
+        while place == len(self.text):
+            if not self._read_more(place):
+                raise self._incomplete("the array does not end")
+            place = _SPACE.match(self.text, 0).end()  # type: ignore[union-attr]
+        return place
+
+    def _read_more(self, place: int) -> bool:
+        """Read the next piece, and forget the text before ``place``. Return False at the end of the file."""
+        piece = self._stream.read(max(_PIECE, len(self.text) - place))
+        self.text = self.text[place:] + piece
+        return bool(piece)
+
+    def _decoded(self, place: int) -> tuple[Any, int]:
+        """Return the element at a place, and the place after it."""
+        while True:
+            try:
+                element, end = _DECODER.raw_decode(self.text, place)
+            except _Repeated as error:
+                raise bad_source(self._path, f"{error}; remove the repetition") from None
+            except RecursionError:
+                raise bad_source(self._path, _TOO_DEEP) from None
+            except json.JSONDecodeError as error:
+                # the error is where the piece ends, or in a text that the piece cuts
+                is_cut = len(self.text) - error.pos < _LONGEST_WORD or error.msg.startswith("Unterminated")
+                if not is_cut or not self._read_more(place):
+                    raise self._incomplete(str(error)) from None
+                place = 0
+            else:
+                if end < len(self.text) or not self._read_more(place):  # a number may continue in the next piece
+                    return element, end
+                place = 0
+
+    def _incomplete(self, reason: str) -> Exception:
+        return bad_source(self._path, f"not complete JSON ({reason}); fetch the file again")
+
+
+def _lines(head: str, stream: TextIO) -> Iterator[str]:
+    """Yield the lines of a text and of the stream that continues it."""
+    *whole, last = head.splitlines(keepends=True) or [""]
+    yield from whole
+    yield last if last.endswith(("\n", "\r")) else last + stream.readline()
+    yield from stream
 
 
 def _line(path: Path, line: int, text: str) -> Any:
@@ -109,9 +196,9 @@ def _line(path: Path, line: int, text: str) -> Any:
 
 def _whole(path: Path, line: int, text: str) -> Any:
     try:
-        return _parsed(text)
+        return _DECODER.decode(text)
     except RecursionError:
-        raise bad_source(path, "the JSON is nested too deeply; write rows of plain values") from None
+        raise bad_source(path, _TOO_DEEP) from None
     except _Repeated as error:
         raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError as error:
@@ -122,17 +209,13 @@ def _whole(path: Path, line: int, text: str) -> Any:
 
 def _loaded(text: str) -> Any:
     try:
-        return _parsed(text)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         return error if isinstance(error, _Repeated) else _BROKEN
 
 
 class _Repeated(ValueError):
     """A key is repeated in a JSON object, so its value is not clear."""
-
-
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_object)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -147,6 +230,9 @@ def _repeated(pairs: list[tuple[str, Any]]) -> str:
     names = [name for name, _ in pairs]
     repeated = next(name for name in names if names.count(name) > 1)
     return f"the key {repeated!r} is repeated in a JSON object"
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_object)
 
 
 def _records(
