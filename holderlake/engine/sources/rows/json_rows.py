@@ -80,13 +80,13 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
     """Yield for each JSON document of a file: its line (None if unknown), the document, and True if it is the only
     one."""
     lines = ((number, text) for number, text in enumerate(stream, start=1) if text.strip())
-    line, first = next(lines, (1, ""))
-    document = _loaded(first)
+    line, first_text = next(lines, (1, ""))
+    document = _loaded(first_text)
     if isinstance(document, _Repeated):
         raise bad_source(path, f"{document}; remove the repetition", line=line)
     if document is _BROKEN:
-        rest = first + stream.read()
-        yield None, _whole(path, line, rest), True
+        complete_text = first_text + stream.read()
+        yield None, _document_of(path, line, complete_text), True
         return
     following = next(lines, None)
     yield line, document, following is None
@@ -107,7 +107,7 @@ def _line(path: Path, line: int, text: str) -> Any:
     return document
 
 
-def _whole(path: Path, line: int, text: str) -> Any:
+def _document_of(path: Path, line: int, text: str) -> Any:
     try:
         return _parsed(text)
     except RecursionError:
@@ -158,22 +158,22 @@ def _records(
     """
     if not steps and isinstance(document, dict):
         steps = _steps_to_rows(path, document, is_alone)
-    found, rest = document, list(steps)
-    while rest and isinstance(found, dict) and (is_alone or rest[0].lower() in _WRAPPERS):
-        step = rest.pop(0)
-        if step not in found:
-            seen = printable(", ".join(found)) or "nothing"
+    value, steps_left = document, list(steps)
+    while steps_left and isinstance(value, dict) and (is_alone or steps_left[0].lower() in _WRAPPERS):
+        step = steps_left.pop(0)
+        if step not in value:
+            listed_keys = printable(", ".join(value)) or "nothing"
             raise bad_source(
-                path, f"the key {step} of --rows {'.'.join(steps)} is missing; the keys are {seen}", line=line
+                path, f"the key {step} of --rows {'.'.join(steps)} is missing; the keys are {listed_keys}", line=line
             )
-        found = found[step]
-    rows = [found] if isinstance(found, dict) else found
+        value = value[step]
+    rows = [value] if isinstance(value, dict) else value
     if rows is None:
         return
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise bad_source(path, "not a JSON object; write one object on each line, or a list of objects", line=line)
     for row in rows:
-        yield from _exploded(path, row, rest)
+        yield from _exploded(path, row, steps_left)
 
 
 def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -187,8 +187,8 @@ def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[
             raise bad_source(
                 path, f"--rows: the values of {steps[0]} are not objects; name a key with a list of objects"
             )
-        for found in _exploded(path, element, steps[1:]):
-            yield {**row, steps[0]: found}
+        for inner_row in _exploded(path, element, steps[1:]):
+            yield {**row, steps[0]: inner_row}
 
 
 def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> tuple[str, ...]:
@@ -200,17 +200,17 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
         reason = json.dumps(document.get("error") or document["result"], ensure_ascii=True)[:200]
         raise bad_source(path, f"the file has an API's error instead of rows: {reason}; fetch the file again")
     lists = list(_lists(document, ()))
-    found = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
-    if not found and is_alone:
-        found = [steps for steps, rows in lists if rows]
-    filled = {steps for steps, rows in lists if rows}
-    found = [steps for steps in found if steps in filled] or found[:1]
-    if len(found) > 1:
-        choices = " or ".join(f"--rows {printable('.'.join(steps))}" for steps in found)
+    paths = [steps for steps, _ in lists if not _ENVELOPES.isdisjoint(step.lower() for step in steps)]
+    if not paths and is_alone:
+        paths = [steps for steps, rows in lists if rows]
+    paths_with_rows = {steps for steps, rows in lists if rows}
+    paths = [steps for steps in paths if steps in paths_with_rows] or paths[:1]
+    if len(paths) > 1:
+        choices = " or ".join(f"--rows {printable('.'.join(steps))}" for steps in paths)
         raise bad_source(path, f"the file has more than one list of rows; choose one with {choices}")
-    if not found and "jsonrpc" in document and isinstance(document.get("result"), dict):
+    if not paths and "jsonrpc" in document and isinstance(document.get("result"), dict):
         return ("result",)
-    return found[0] if found else ()
+    return paths[0] if paths else ()
 
 
 def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
