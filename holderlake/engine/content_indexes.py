@@ -22,23 +22,24 @@ _REPEATS: Final = 1 << 12
 _MOST_REPEATS: Final = 1 << 24
 
 
-def content_indexes(given: Mapping[str, pa.Array]) -> pa.Array:
+def content_indexes(columns_by_name: Mapping[str, pa.Array]) -> pa.Array:
     """Return a computed ``log_index`` for each row of a file without log indexes, from the row's content.
 
-    ``given`` has the columns of ``TRANSFERS``. Files may overlap and split a block, and a transaction of one file may
-    repeat a transfer. The index is below 2^53, so that every program reads it exactly.
+    ``columns_by_name`` has the columns of ``TRANSFERS``. Files may overlap and split a block, and a transaction
+    of one file may repeat a transfer. The index is below 2^53, so that every program reads it exactly.
 
     Items of ERC-721 have their position among the transfers of the item in the block, because their order gives the
     owner.
     """
-    bases = pa.array(_bases(given))
-    is_item = _are_items(given)
-    same = [given[name] for name in ("chain", "token_address", "token_id", "block_number")]
-    transaction = pc.if_else(is_item, pa.scalar(None, pa.string()), given["tx_hash"])
+    bases = pa.array(_bases(columns_by_name))
+    is_item = _are_items(columns_by_name)
+    key_columns = [columns_by_name[name] for name in ("chain", "token_address", "token_id", "block_number")]
+    transaction = pc.if_else(is_item, pa.scalar(None, pa.string()), columns_by_name["tx_hash"])
     sender, receiver = (
-        pc.if_else(is_item, pa.scalar(None, pa.string()), given[name]) for name in ("from_address", "to_address")
+        pc.if_else(is_item, pa.scalar(None, pa.string()), columns_by_name[name])
+        for name in ("from_address", "to_address")
     )
-    return pc.add(bases, _places_among_equals([*same, transaction, sender, receiver, bases]))
+    return pc.add(bases, _places_among_equals([*key_columns, transaction, sender, receiver, bases]))
 
 
 def content_places(rows: pa.Table) -> Array:
@@ -57,15 +58,15 @@ def content_places(rows: pa.Table) -> Array:
     return np.where(is_computed, np.where(is_item, 0, places), -1)
 
 
-def _are_items(given: Mapping[str, pa.Array]) -> pa.Array:
-    return pc.fill_null(pc.equal(given["token_standard"], "erc721"), False)
+def _are_items(columns_by_name: Mapping[str, pa.Array]) -> pa.Array:
+    return pc.fill_null(pc.equal(columns_by_name["token_standard"], "erc721"), False)
 
 
-def _bases(given: Mapping[str, pa.Array]) -> Array:
+def _bases(columns_by_name: Mapping[str, pa.Array]) -> Array:
     """Return the first index of each row's content."""
-    ends = [pc.fill_null(given[name], "") for name in ("from_address", "to_address", "value")]
+    ends = [pc.fill_null(columns_by_name[name], "") for name in ("from_address", "to_address", "value")]
     hashes = digests(pc.binary_join_element_wise(*ends, "/")) >> np.uint64(64 - _HASH_BITS)
-    is_item = _are_items(given).to_numpy(zero_copy_only=False)
+    is_item = _are_items(columns_by_name).to_numpy(zero_copy_only=False)
     bases: Array = np.where(is_item, 0, hashes.astype(np.int64) * _REPEATS)
     return bases
 
@@ -79,7 +80,7 @@ def _places_among_equals(columns: Sequence[pa.Array]) -> pa.Array:
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(order) else np.zeros(0, bool)
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    group_starts = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
     places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order)) - first
+    places[order] = np.arange(len(order)) - group_starts
     return pa.array(places)

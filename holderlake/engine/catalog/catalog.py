@@ -66,7 +66,7 @@ def connect(root: Path) -> sqlite3.Connection:
 
 def make(root: Path) -> None:
     """Make a new catalogue that lists no files. ``store.rebuild`` then lists the existing files of transfers."""
-    with closing(_connect(root)) as catalog, sqlite_failures(root / CATALOG), _counted(catalog, root):
+    with closing(_connect(root)) as catalog, sqlite_failures(root / CATALOG), _count_write(catalog, root):
         catalog.execute("BEGIN IMMEDIATE")
         _make_tables(catalog)
     catalog_copy.trust(root)
@@ -111,27 +111,27 @@ def transaction(root: Path) -> Iterator[sqlite3.Connection]:
     An exception rolls the transaction back. Raises ``DamagedCatalog`` if the catalogue differs from its copy.
     """
     connection = connect(root)
-    before = connection.total_changes
+    changes_before = connection.total_changes
     try:
         with sqlite_failures(root / CATALOG):
             catalog_copy.check(connection, root)
-            with _counted(connection, root):
+            with _count_write(connection, root):
                 yield connection
     finally:
-        wrote = connection.total_changes > before
+        wrote = connection.total_changes > changes_before
         connection.close()
         if wrote:
             catalog_copy.trust(root)
 
 
 @contextmanager
-def _counted(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
+def _count_write(connection: sqlite3.Connection, root: Path) -> Iterator[None]:
     """Context manager around the statements of a transaction. If they write, increase the catalogue's number of
     writes by one and replace the copy."""
-    before = connection.total_changes
+    changes_before = connection.total_changes
     with connection:
         yield
-        wrote = connection.total_changes > before
+        wrote = connection.total_changes > changes_before
         if wrote:
             catalog_copy.count_write(connection)
     if wrote:
@@ -150,7 +150,7 @@ def prepare(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) 
     """
     with sqlite_failures(root / CATALOG):
         if _version(catalog) < _VERSION:
-            with _counted(catalog, root):
+            with _count_write(catalog, root):
                 catalog.execute("BEGIN IMMEDIATE")
                 if _version(catalog) < _VERSION:  # else another process has updated it meanwhile
                     _update(catalog, root, migrate)
@@ -165,8 +165,8 @@ def is_current(root: Path) -> bool:
     """
     uri = f"{(root / CATALOG).absolute().as_uri()}?mode=ro"
     with sqlite_failures(root / CATALOG), closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as catalog:
-        found = _check_format(catalog, root, {_FIRST_FORMAT, _FORMAT})
-        return found == _FORMAT and _version(catalog) >= _VERSION
+        store_format = _check_format(catalog, root, {_FIRST_FORMAT, _FORMAT})
+        return store_format == _FORMAT and _version(catalog) >= _VERSION
 
 
 def _update(catalog: sqlite3.Connection, root: Path, migrate: MigrateHistories) -> None:
@@ -227,14 +227,14 @@ def _version(catalog: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _check_format(catalog: sqlite3.Connection, root: Path, known: Collection[str]) -> str:
-    (found,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-    if found not in known:
+def _check_format(catalog: sqlite3.Connection, root: Path, formats: Collection[str]) -> str:
+    (store_format,) = catalog.execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
+    if store_format not in formats:
         raise BadSource(
-            f"{root} holds a store of format {found}, and this version of Holderlake reads format {_FORMAT}: install "
-            "the version of Holderlake that wrote the store, or a later one"
+            f"{root} holds a store of format {store_format}, and this version of Holderlake reads format {_FORMAT}: "
+            "install the version of Holderlake that wrote the store, or a later one"
         )
-    return str(found)
+    return str(store_format)
 
 
 def _run(catalog: sqlite3.Connection, script: str) -> None:

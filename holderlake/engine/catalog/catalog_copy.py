@@ -94,24 +94,24 @@ def _replace(root: Path, name: str, content: bytes, durable: bool) -> None:
 def read_copy(root: Path) -> Image | None:
     """Return the content of the copy, or None if the copy is missing or damaged."""
     try:
-        stored = (root / COPY).read_bytes()
+        content = (root / COPY).read_bytes()
     except OSError:
         return None
-    trailer = _trailer(stored[-_TRAILER:])
-    pages = stored[:-_TRAILER]
+    trailer = _trailer(content[-_TRAILER:])
+    pages = content[:-_TRAILER]
     return Image(pages, *trailer) if trailer and pages and zlib.crc32(pages) == trailer.crc else None
 
 
-def check(catalog: sqlite3.Connection, root: Path, again: bool = False) -> None:
-    """Compare the catalogue with its copy if its file has changed since the last comparison. With ``again``, always
-    compare.
+def check(catalog: sqlite3.Connection, root: Path, always: bool = False) -> None:
+    """Compare the catalogue with its copy if its file has changed since the last comparison. With ``always``, compare
+    in any case.
 
     Raises ``DamagedCatalog`` if the catalogue is damaged or older than its copy. If the catalogue has more writes than
     its copy, a process was killed before it wrote the copy. Such a catalogue is accepted if it passes SQLite's
     integrity check. Without a copy, nothing is compared.
     """
     signature = _signature(root)
-    if _checked.get(root) == signature and not again:
+    if _checked.get(root) == signature and not always:
         return
     trailer = _read_trailer(root)
     image = image_of(catalog)
@@ -141,8 +141,8 @@ def _explain(catalog: sqlite3.Connection, root: Path, image: Image, trailer: _Tr
     older or damaged and the catalogue passes SQLite's integrity check.
     """
     if read_copy(root) is None or image.write > trailer.write:
-        (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
-        if found == "ok":
+        (result,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
+        if result == "ok":
             return
     if image.write < trailer.write:
         raise DamagedCatalog(
@@ -186,16 +186,16 @@ def _read_trailer(root: Path) -> _Trailer | None:
         return None
 
 
-def _trailer(found: bytes) -> _Trailer | None:
-    if len(found) < _TRAILER:
+def _trailer(data: bytes) -> _Trailer | None:
+    if len(data) < _TRAILER:
         return None
-    return _Trailer(int.from_bytes(found[:8], "little"), int.from_bytes(found[8:], "little"))
+    return _Trailer(int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little"))
 
 
 def _signature(root: Path) -> Signature:
-    found = []
+    statuses = []
     for name in (CATALOG, f"{CATALOG}-wal", COPY):
         with suppress(FileNotFoundError):
             status = os.stat(f"{root}/{name}")  # noqa: PTH116 - for each connection, and a Path costs more
-            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-    return tuple(found)
+            statuses.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(statuses)

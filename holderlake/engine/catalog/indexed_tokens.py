@@ -96,10 +96,10 @@ def replace_marks(catalog: sqlite3.Connection, keys: Collection[Key], source: st
 
 def refresh(catalog: sqlite3.Connection) -> bool:
     """Set the column ``tokens.is_indexed`` from the marks. Return True if the value of any token changed."""
-    before = catalog.total_changes
+    changes_before = catalog.total_changes
     catalog.execute(_ADD)
     catalog.execute(_REMOVE)
-    return catalog.total_changes > before
+    return catalog.total_changes > changes_before
 
 
 def refresh_new(catalog: sqlite3.Connection, chain: str, address: str) -> None:

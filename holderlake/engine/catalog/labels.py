@@ -95,14 +95,14 @@ def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: 
     first label with a name gives the name. Token contracts and burn addresses count as contracts even without a label.
     """
     parameters = {"addresses": json.dumps(list(addresses)), "chain": chain}
-    merged: dict[str, AddressLabel] = {}
+    label_of: dict[str, AddressLabel] = {}
     for address, name, entity_id, *flags in catalog.execute(_OF_ADDRESSES, parameters):
         label = AddressLabel(name, entity_id, *map(bool, flags))
-        merged[address] = _merge(merged.get(address, UNLABELLED), label)
+        label_of[address] = _merge(label_of.get(address, UNLABELLED), label)
     token_contracts = {address for (address,) in catalog.execute(_CONTRACTS, parameters)}
     for address in token_contracts | (BURN_ADDRESSES & set(addresses)):
-        merged[address] = _merge(merged.get(address, UNLABELLED), _CONTRACT)
-    return merged
+        label_of[address] = _merge(label_of.get(address, UNLABELLED), _CONTRACT)
+    return label_of
 
 
 def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
@@ -125,21 +125,23 @@ def labels_of(catalog: sqlite3.Connection, address: str) -> list[Label]:
 def _label(row: Sequence[Any]) -> Label:
     address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence = row
     kinds = {"is_cex": bool(is_cex), "is_dex": bool(is_dex), "is_contract": bool(is_contract)}
-    paid = bool(is_paid_label)
-    return Label(address, chain or None, source, name, entity_id, **kinds, is_paid_label=paid, precedence=precedence)
+    is_paid = bool(is_paid_label)
+    return Label(address, chain or None, source, name, entity_id, **kinds, is_paid_label=is_paid, precedence=precedence)
 
 
-def _merge(first: AddressLabel, other: AddressLabel) -> AddressLabel:
-    """Merge two labels. The name and ``is_paid_label`` are from ``first`` if it has a name, else from ``other``.
+def _merge(preferred: AddressLabel, fallback: AddressLabel) -> AddressLabel:
+    """Merge two labels. The name and ``is_paid_label`` are from ``preferred`` if it has a name, else from
+    ``fallback``.
 
-    ``entity_id`` is that of ``first``, or else that of ``other``. A kind is True if one of the two labels has it.
+    ``entity_id`` is that of ``preferred``, or else that of ``fallback``. A kind is True if one of the two
+    labels has it.
     """
-    named = first if first.name else other
+    name_label = preferred if preferred.name else fallback
     return AddressLabel(
-        name=named.name,
-        entity_id=first.entity_id or other.entity_id,
-        is_cex=first.is_cex or other.is_cex,
-        is_dex=first.is_dex or other.is_dex,
-        is_contract=first.is_contract or other.is_contract,
-        is_paid_label=named.is_paid_label,
+        name=name_label.name,
+        entity_id=preferred.entity_id or fallback.entity_id,
+        is_cex=preferred.is_cex or fallback.is_cex,
+        is_dex=preferred.is_dex or fallback.is_dex,
+        is_contract=preferred.is_contract or fallback.is_contract,
+        is_paid_label=name_label.is_paid_label,
     )

@@ -50,12 +50,12 @@ OPENING_BALANCES: Final = pa.schema(
 class NewBalances:
     """The opening balances of a token (``key``: chain and address) in one import.
 
-    ``new`` has the balances that are not stored yet, as rows of ``TRANSFERS``. ``duplicates`` is the number of balances
+    ``balances`` are those that are not stored yet, as rows of ``TRANSFERS``. ``duplicates`` is the number of balances
     that are repeated or already stored.
     """
 
     key: tuple[str, str]
-    new: pa.Table
+    balances: pa.Table
     duplicates: int
 
 
@@ -80,25 +80,25 @@ def balances_by_token(balances: pa.Table) -> Iterator[tuple[tuple[str, str], pa.
         yield (chain, address), rows.filter(mine)
 
 
-def new_balances(key: tuple[str, str], rows: pa.Table, stored: pa.Table) -> NewBalances:
+def new_balances(key: tuple[str, str], rows: pa.Table, stored_rows: pa.Table) -> NewBalances:
     """Return the opening balances of a token that are not stored yet.
 
-    ``rows`` are the given balances (``OPENING_BALANCES``), ``stored`` those in the store (``TRANSFERS``). Raises
-    ``BadSource`` if rows contradict each other or stored rows.
+    ``rows`` are the given balances (``OPENING_BALANCES``), ``stored_rows`` those in the store (``TRANSFERS``).
+    Raises ``BadSource`` if rows contradict each other or stored rows.
     """
-    given, known = _as_transfers(key, rows), stored.select(TRANSFERS.names)
-    both = pa.concat_tables([known, given])
+    given_rows, known_rows = _as_transfers(key, rows), stored_rows.select(TRANSFERS.names)
+    all_rows = pa.concat_tables([known_rows, given_rows])
     token = f"{key[1]} on {key[0]}"
-    _refuse_two_instants(token, both)
-    _refuse_two_values(token, both)
-    _refuse_two_owners(token, both)
-    distinct = given.group_by(["to_address", "token_id"], use_threads=False).aggregate([("value", "min")])
-    new = distinct.filter(_is_new(distinct, known))
-    first = given.slice(0, 1).drop_columns(["to_address", "token_id", "value"])
-    columns = {name: pa.repeat(first[name][0], new.num_rows) for name in first.column_names}
-    columns |= {"to_address": new["to_address"], "token_id": new["token_id"], "value": new["value_min"]}
+    _refuse_two_instants(token, all_rows)
+    _refuse_two_values(token, all_rows)
+    _refuse_two_owners(token, all_rows)
+    distinct = given_rows.group_by(["to_address", "token_id"], use_threads=False).aggregate([("value", "min")])
+    new_rows = distinct.filter(_is_new(distinct, known_rows))
+    first_row = given_rows.slice(0, 1).drop_columns(["to_address", "token_id", "value"])
+    columns = {name: pa.repeat(first_row[name][0], new_rows.num_rows) for name in first_row.column_names}
+    columns |= {"to_address": new_rows["to_address"], "token_id": new_rows["token_id"], "value": new_rows["value_min"]}
     fresh = pa.table([columns[name] for name in TRANSFERS.names], TRANSFERS)
-    return NewBalances(key, fresh, rows.num_rows - new.num_rows)
+    return NewBalances(key, fresh, rows.num_rows - new_rows.num_rows)
 
 
 def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: list[PartFile]) -> None:
@@ -109,14 +109,14 @@ def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: li
     if not openings or not transfers:
         return
     block, second = openings[0].last_block, openings[0].last_time
-    first_block, first_time = min(one.first_block for one in transfers), min(one.first_time for one in transfers)
+    first_block, first_time = min(part.first_block for part in transfers), min(part.first_time for part in transfers)
     if first_block <= block if block != NO_BLOCK else first_time <= second:
         opening = f"block {block}" if block != NO_BLOCK else f"{from_unix(second)} UTC"
-        first = f"block {first_block}" if block != NO_BLOCK else f"{from_unix(first_time)} UTC"
+        first_instant = f"block {first_block}" if block != NO_BLOCK else f"{from_unix(first_time)} UTC"
         raise BadSource(
-            f"opening balances of {key[1]} on {key[0]} are as of {opening}, but there are transfers from {first}, "
-            "which would count twice; import only later transfers, or remove the balances: holderlake import-balances "
-            f"--remove --chain {key[0]} --token {key[1]}"
+            f"opening balances of {key[1]} on {key[0]} are as of {opening}, but there are transfers from "
+            f"{first_instant}, which would count twice; import only later transfers, or remove the balances: "
+            f"holderlake import-balances --remove --chain {key[0]} --token {key[1]}"
         )
 
 
@@ -147,15 +147,15 @@ def _as_transfers(key: tuple[str, str], rows: pa.Table) -> pa.Table:
 
 
 def _refuse_two_instants(token: str, rows: pa.Table) -> None:
-    for name, what in (
+    for name, noun in (
         ("block_number", "blocks"),
         ("block_time", "times (unix seconds)"),
         ("token_standard", "token standards"),
     ):
-        found = sorted(pc.unique(rows[name]).to_pylist())
-        if len(found) > 1:
+        values = sorted(pc.unique(rows[name]).to_pylist())
+        if len(values) > 1:
             raise BadSource(
-                f"opening balances of {token} have different {what}, for example {found[0]} and {found[1]}; give "
+                f"opening balances of {token} have different {noun}, for example {values[0]} and {values[1]}; give "
                 f"one list, as of one block. To replace a stored list, first remove it: {_remove_command(rows)}"
             )
     if 0 < rows["token_id"].null_count < rows.num_rows:
@@ -166,8 +166,8 @@ def _refuse_two_instants(token: str, rows: pa.Table) -> None:
 
 
 def _refuse_two_values(token: str, rows: pa.Table) -> None:
-    found = rows.group_by(["to_address", "token_id"]).aggregate([("value", "min"), ("value", "max")])
-    wrong = found.filter(pc.not_equal(found["value_min"], found["value_max"]))
+    extremes = rows.group_by(["to_address", "token_id"]).aggregate([("value", "min"), ("value", "max")])
+    wrong = extremes.filter(pc.not_equal(extremes["value_min"], extremes["value_max"]))
     if wrong.num_rows:
         address, item, low, high = (wrong[name][0].as_py() for name in wrong.column_names)
         of = "" if item is None else f" of item {item}"
@@ -184,9 +184,9 @@ def _remove_command(rows: pa.Table) -> str:
 
 def _refuse_two_owners(token: str, rows: pa.Table) -> None:
     """Raise ``BadSource`` if a token id of an ERC-721 token has several owners, or a quantity other than 1."""
-    held = rows.filter(pc.and_(pc.equal(rows["token_standard"], "erc721"), pc.is_valid(rows["token_id"])))
-    held = held.filter(pc.not_equal(held["value"], "0"))
-    owners = held.group_by("token_id").aggregate([("to_address", "count_distinct"), ("value", "max")])
+    items = rows.filter(pc.and_(pc.equal(rows["token_standard"], "erc721"), pc.is_valid(rows["token_id"])))
+    items = items.filter(pc.not_equal(items["value"], "0"))
+    owners = items.group_by("token_id").aggregate([("to_address", "count_distinct"), ("value", "max")])
     wrong = owners.filter(
         pc.or_(pc.greater(owners["to_address_count_distinct"], 1), pc.not_equal(owners["value_max"], "1"))
     )
@@ -198,10 +198,10 @@ def _refuse_two_owners(token: str, rows: pa.Table) -> None:
         )
 
 
-def _is_new(given: pa.Table, known: pa.Table) -> pa.Array:
-    """Return a mask of the rows of ``given`` whose pair of address and token id is not in ``known``."""
+def _is_new(given_rows: pa.Table, known_rows: pa.Table) -> pa.Array:
+    """Return a mask of the rows of ``given_rows`` whose pair of address and token id is not in ``known_rows``."""
 
     def keys(rows: pa.Table) -> pa.ChunkedArray:
         return pc.binary_join_element_wise(rows["to_address"], pc.fill_null(rows["token_id"], ""), " ")
 
-    return pc.invert(pc.is_in(keys(given), pc.unique(keys(known))))
+    return pc.invert(pc.is_in(keys(given_rows), pc.unique(keys(known_rows))))

@@ -17,7 +17,7 @@ SCORE_VERSION: Final = 2
 In version 2, time nodes connect holders, which changes the entities that the score compares.
 """
 
-_STORED: Final = "SELECT value FROM settings WHERE name = 'rules'"
+_READ: Final = "SELECT value FROM settings WHERE name = 'rules'"
 _SAVE: Final = "INSERT OR REPLACE INTO settings VALUES ('rules', ?)"
 _HAS_HISTORIES: Final = "SELECT EXISTS (SELECT 1 FROM histories)"
 
@@ -41,27 +41,27 @@ def rules_in_force(rules: Rules) -> dict[str, Any]:
     return asdict(rules) | {"time_allowed": sorted(rules.time_allowed), "score_version": SCORE_VERSION}
 
 
-def open_rules(catalog: sqlite3.Connection, chosen: Rules | None) -> RulesInForce:
-    """Store the rules ``chosen`` and return them. If ``chosen`` is None, return the stored rules.
+def open_rules(catalog: sqlite3.Connection, chosen_rules: Rules | None) -> RulesInForce:
+    """Store ``chosen_rules`` and return them. If ``chosen_rules`` is None, return the stored rules.
 
-    New rules change answers as of any second, so a change is added to the change log. If ``chosen`` equals the stored
-    rules, nothing is written, so opening a store does not wait for a running import.
+    New rules change answers as of any second, so a change is added to the change log. If ``chosen_rules`` equals the
+    stored rules, nothing is written, so opening a store does not wait for a running import.
     """
-    row = catalog.execute(_STORED).fetchone()
-    stored = _from_text(row[0]) if row else Rules()
-    if chosen is None or (row and chosen == stored):
-        return RulesInForce(stored)
+    row = catalog.execute(_READ).fetchone()
+    stored_rules = _from_text(row[0]) if row else Rules()
+    if chosen_rules is None or (row and chosen_rules == stored_rules):
+        return RulesInForce(stored_rules)
     (has_histories,) = catalog.execute(_HAS_HISTORIES).fetchone()
-    changed = _differences(stored, chosen) if row or has_histories else {}
-    catalog.execute(_SAVE, (_text(chosen),))
+    changed = _differences(stored_rules, chosen_rules) if row or has_histories else {}
+    catalog.execute(_SAVE, (_text(chosen_rules),))
     if changed:
         note_change(catalog, EVERY_PAST)
-    return RulesInForce(chosen, changed)
+    return RulesInForce(chosen_rules, changed)
 
 
-def _differences(old: Rules, new: Rules) -> dict[str, tuple[Any, Any]]:
-    before, after = rules_in_force(old), rules_in_force(new)
-    return {name: (before[name], after[name]) for name in after if before[name] != after[name]}
+def _differences(old_rules: Rules, new_rules: Rules) -> dict[str, tuple[Any, Any]]:
+    old_values, new_values = rules_in_force(old_rules), rules_in_force(new_rules)
+    return {name: (old_values[name], new_values[name]) for name in new_values if old_values[name] != new_values[name]}
 
 
 def _text(rules: Rules) -> str:
@@ -70,6 +70,6 @@ def _text(rules: Rules) -> str:
 
 def _from_text(text: str) -> Rules:
     plain = json.loads(text)
-    known = {field.name for field in fields(Rules)}
-    kept = {name: value for name, value in plain.items() if name in known}
-    return Rules(**(kept | {"time_allowed": frozenset(kept.get("time_allowed", ()))}))
+    names = {field.name for field in fields(Rules)}
+    values = {name: value for name, value in plain.items() if name in names}
+    return Rules(**(values | {"time_allowed": frozenset(values.get("time_allowed", ()))}))

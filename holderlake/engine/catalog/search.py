@@ -59,7 +59,7 @@ WITH candidates AS (
 ),
 matching AS (
     SELECT min(word) AS word, chain, address FROM candidates
-    WHERE TRUE {{others}}
+    WHERE TRUE {{other_words}}
     GROUP BY chain, address
     ORDER BY 1, 2, 3
     LIMIT 2 * :limit
@@ -94,16 +94,16 @@ def search(catalog: sqlite3.Connection, text: str, limit: int) -> list[TokenInfo
     if not begins or _HALF_PAIR.search(text):
         return []
     bound = {"address": normalise_address(text), "text": begins, "end": _end_of_prefix(begins), "limit": limit}
-    found: dict[tuple[str, str], TokenInfo] = {}
+    tokens: dict[tuple[str, str], TokenInfo] = {}
     steps, words = _word_steps(begins)
     bound |= words
     for step in (*_STEPS, *steps):
-        if len(found) >= limit:
+        if len(tokens) >= limit:
             break
         # A step may repeat tokens of earlier steps, so each step reads up to the limit.
         for row in catalog.execute(step, bound):
-            found.setdefault(row[:2], token_info(row))
-    return list(found.values())[:limit]
+            tokens.setdefault(row[:2], token_info(row))
+    return list(tokens.values())[:limit]
 
 
 def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
@@ -114,10 +114,10 @@ def _word_steps(text: str) -> tuple[list[str], dict[str, str | bytes]]:
     words = sorted(set(text.split()), key=lambda word: (-len(word), word))[:_MOST_WORDS]
     if not all(map(WORD.fullmatch, words)):  # a character that no word of a name contains
         return [], {}
-    others = "".join(_OTHER_WORD.format(n=n) for n in range(1, len(words)))
+    other_words = "".join(_OTHER_WORD.format(n=n) for n in range(1, len(words)))
     bound: dict[str, str | bytes] = {f"word{n}": word for n, word in enumerate(words)}
     bound |= {f"end{n}": _end_of_prefix(word) for n, word in enumerate(words)}
-    return [_BY_WORDS.format(indexed=indexed, others=others) for indexed in (1, 0)], bound
+    return [_BY_WORDS.format(indexed=indexed, other_words=other_words) for indexed in (1, 0)], bound
 
 
 def _end_of_prefix(text: str) -> str | bytes:
@@ -125,8 +125,8 @@ def _end_of_prefix(text: str) -> str | bytes:
 
     The order is that of SQLite: by the bytes of UTF-8.
     """
-    kept = text.rstrip(chr(_LAST_CODE_POINT))
-    if not kept:
+    stem = text.rstrip(chr(_LAST_CODE_POINT))
+    if not stem:
         return b""  # greater than any text
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+    following = ord(stem[-1]) + 1
+    return stem[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)

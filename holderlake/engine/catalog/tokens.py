@@ -83,11 +83,11 @@ def save_tokens(catalog: sqlite3.Connection, tokens: Iterable[TokenInfo]) -> boo
 
     If ``tokens`` has a token more than once, its last entry is stored. Return True if stored data changed.
     """
-    last = {(token.chain, token.address): token for token in tokens}
-    changed = execute_all(catalog, _SAVE, [_row(token) for token in last.values()])
+    token_of = {(token.chain, token.address): token for token in tokens}
+    changed = execute_all(catalog, _SAVE, [_row(token) for token in token_of.values()])
     if changed:
-        save_words(catalog, [(*key, token.name) for key, token in last.items()])
-    marked = [key for key, token in last.items() if token.is_indexed]
+        save_words(catalog, [(*key, token.name) for key, token in token_of.items()])
+    marked = [key for key, token in token_of.items() if token.is_indexed]
     return indexed_tokens.mark(catalog, marked, indexed_tokens.LISTED, True) or changed
 
 
@@ -106,11 +106,13 @@ def assume_token(catalog: sqlite3.Connection, chain: str, address: str, standard
 
 def _assumed(chain: str, address: str, standard: str) -> TokenInfo:
     """Return assumed metadata: 18 decimals for ERC-20, 0 for NFTs, the chain's decimals for its own coin."""
-    known = KNOWN_CHAINS.get(chain)
+    known_chain = KNOWN_CHAINS.get(chain)
     name, symbol, decimals = address, address[:8], 18 if standard == "erc20" else 0
     if address == NATIVE:
-        name = known.name if known else chain
-        symbol, decimals = (known.native_symbol, known.native_decimals) if known else (chain.upper(), 18)
+        name = known_chain.name if known_chain else chain
+        symbol, decimals = (
+            (known_chain.native_symbol, known_chain.native_decimals) if known_chain else (chain.upper(), 18)
+        )
     return TokenInfo(chain, address, name, symbol, decimals, standard, is_assumed=True)
 
 
@@ -122,7 +124,7 @@ def _row(token: TokenInfo) -> tuple[Any, ...]:
 
 def save_words(catalog: sqlite3.Connection, names: Collection[tuple[str, str, str]]) -> None:
     """Replace the search words of stored tokens. ``names`` has chain, address and name of each token."""
-    catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(one[0], one[1]) for one in names])
+    catalog.executemany("DELETE FROM words WHERE chain = ? AND address = ?", [(row[0], row[1]) for row in names])
     catalog.executemany(
         "INSERT INTO words SELECT is_indexed, ?, chain, address FROM tokens WHERE chain = ? AND address = ?",
         ((word, chain, address) for chain, address, name in names for word in words_of(name)),
@@ -141,6 +143,6 @@ def words_of(name: str) -> set[str]:
 
 def execute_all(catalog: sqlite3.Connection, sql: str, rows: Iterable[tuple[Any, ...]]) -> bool:
     """Execute a statement once for each row of parameters. Return whether any row of the database changed."""
-    before = catalog.total_changes
+    changes_before = catalog.total_changes
     catalog.executemany(sql, rows)
-    return catalog.total_changes > before
+    return catalog.total_changes > changes_before

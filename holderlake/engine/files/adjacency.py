@@ -77,15 +77,15 @@ class Run:
         if len(self.addresses):
             places = np.searchsorted(self.addresses, addresses.astype(np.int32))
             places = np.minimum(places, len(self.addresses) - 1)
-            known = self.addresses[places] == addresses
+            is_known = self.addresses[places] == addresses
         else:
-            known = addresses < len(self.starts) - 1
-            places = np.where(known, addresses, 0)
+            is_known = addresses < len(self.starts) - 1
+            places = np.where(is_known, addresses, 0)
         if len(self.starts) == 1:
             zeros = np.zeros(len(addresses), np.int64)
             return zeros, zeros
-        starts = np.where(known, self.starts[places], 0)
-        return starts, np.where(known, self.starts[places + 1], 0)
+        starts = np.where(is_known, self.starts[places], 0)
+        return starts, np.where(is_known, self.starts[places + 1], 0)
 
     def upto(self, starts: Array, ends: Array, seconds: Array) -> Array:
         """Return, for each range of entries, the index of the first entry that is later than the range's unix second.
@@ -100,8 +100,10 @@ class Run:
 
         A range must begin with the first entry of an address.
         """
-        before, within = (graph_kernels.bits_before(self.firsts, self.sums, STEP, places) for places in (starts, ends))
-        return within - before
+        start_counts, end_counts = (
+            graph_kernels.bits_before(self.firsts, self.sums, STEP, places) for places in (starts, ends)
+        )
+        return end_counts - start_counts
 
     @cached_property
     def entry_counts(self) -> Array:

@@ -160,18 +160,18 @@ def sync_folder(folder: Path) -> None:
 def expand_ranges(starts: Array, ends: Array) -> Array:
     """Return all integers of the ranges from ``starts[n]`` to ``ends[n]`` (excluded), one range after another."""
     lengths = np.maximum(ends - starts, 0)
-    whole = int(lengths.sum())
-    if not whole:
+    total = int(lengths.sum())
+    if not total:
         return np.empty(0, np.int64)
     firsts = np.cumsum(lengths) - lengths
-    places: Array = np.arange(whole, dtype=np.int64) + np.repeat(starts - firsts, lengths)
+    places: Array = np.arange(total, dtype=np.int64) + np.repeat(starts - firsts, lengths)
     return places
 
 
 def take_or_missing(values: Array, places: Array) -> Array:
     """Return ``values[place]`` for each of ``places``. The result is -1 where the place is -1."""
-    found: Array = np.append(values, -1)[places]
-    return found
+    elements: Array = np.append(values, -1)[places]
+    return elements
 
 
 def count_until(times: Array, second: int, side: str = "right") -> int:

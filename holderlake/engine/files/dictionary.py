@@ -24,16 +24,16 @@ UNKNOWN: Final = -1
 
 @dataclass(frozen=True)
 class Volume:
-    """Addresses with consecutive numbers. ``first`` is the number of the first address.
+    """Addresses with consecutive numbers. ``first_number`` is the number of the first address.
 
-    - ``texts`` are the bytes of all addresses. The address with number ``first + n`` is ``texts[starts[n]:starts[n +
-      1]]``.
+    - ``texts`` are the bytes of all addresses. The address with number ``first_number + n`` is
+      ``texts[starts[n]:starts[n + 1]]``.
     - ``heads`` are the first eight bytes of each address as an integer, for sorting.
     - ``hashes`` are the hashes of the addresses, ascending. The address with the hash ``hashes[m]`` has the number
-      ``first + places[m]``.
+      ``first_number + places[m]``.
     """
 
-    first: int
+    first_number: int
     texts: Array
     starts: Array
     heads: Array
@@ -65,29 +65,29 @@ class Volume:
 
         ``hashes`` has the hash of each text (``hashing.digests``).
         """
-        found = np.full(len(hashes), UNKNOWN, np.int64)
+        numbers = np.full(len(hashes), UNKNOWN, np.int64)
         order = np.argsort(hashes)  # sorted look-ups use the processor's cache better
         ordered = hashes[order]
         starts = np.searchsorted(self.hashes, ordered)
         ends = starts.copy()
         while True:  # runs once, unless hashes collide
-            more = np.flatnonzero(ends < self.size)
-            more = more[self.hashes[ends[more]] == ordered[more]]
-            if not len(more):
+            colliding = np.flatnonzero(ends < self.size)
+            colliding = colliding[self.hashes[ends[colliding]] == ordered[colliding]]
+            if not len(colliding):
                 break
-            ends[more] += 1
-        which = np.repeat(order, ends - starts)
-        if len(which):
+            ends[colliding] += 1
+        text_places = np.repeat(order, ends - starts)
+        if len(text_places):
             places = self.places[expand_ranges(starts, ends)]
-            equal = pc.equal(self.text_array(places), texts.take(pa.array(which)).cast(pa.large_string()))
-            same = equal.to_numpy(zero_copy_only=False)
-            found[which[same]] = places[same] + self.first
-        return found
+            equal = pc.equal(self.text_array(places), texts.take(pa.array(text_places)).cast(pa.large_string()))
+            is_equal = equal.to_numpy(zero_copy_only=False)
+            numbers[text_places[is_equal]] = places[is_equal] + self.first_number
+        return numbers
 
 
-def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
-    """Make a volume of the distinct addresses ``texts``, with numbers from ``first`` on. ``hashes`` has the hash of
-    each text (``hashing.digests``)."""
+def volume_of(first_number: int, texts: pa.Array, hashes: Array) -> Volume:
+    """Make a volume of the distinct addresses ``texts``, with numbers from ``first_number`` on. ``hashes`` has the hash
+    of each text (``hashing.digests``)."""
     large = texts.cast(pa.large_string())
     if large.offset:
         large = pa.concat_arrays([large, pa.array([], pa.large_string())])
@@ -96,7 +96,7 @@ def volume_of(first: int, texts: pa.Array, hashes: Array) -> Volume:
     letters = np.frombuffer(data, np.uint8)[: int(starts[-1])] if data is not None else np.empty(0, np.uint8)
     order = np.argsort(hashes)
     heads = _letters_from(letters, starts[:-1], starts[1:], 0)
-    return Volume(first, letters, starts, heads, hashes[order], order.astype(np.int32))
+    return Volume(first_number, letters, starts, heads, hashes[order], order.astype(np.int32))
 
 
 def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> Array:
@@ -105,24 +105,24 @@ def _letters_from(letters: Array, starts: Array, ends: Array, skipped: int) -> A
     Text n is ``letters`` from ``starts[n]`` to ``ends[n]`` (excluded).
     """
     heads = np.zeros(len(starts), np.uint64)
-    last = max(len(letters) - 1, 0)
+    last_place = max(len(letters) - 1, 0)
     for place in range(skipped, skipped + 8):
         inside = starts + place < ends
-        letter = np.where(inside, letters[np.minimum(starts + place, last)], 0) if len(letters) else 0
+        letter = np.where(inside, letters[np.minimum(starts + place, last_place)], 0) if len(letters) else 0
         heads = (heads << np.uint64(8)) | np.asarray(letter, np.uint64)
     return heads
 
 
-def joined(volumes: Sequence[Volume]) -> Volume:
+def joined_volume(volumes: Sequence[Volume]) -> Volume:
     """Join volumes of consecutive numbers, in order, into one volume."""
-    first, sizes = volumes[0].first, np.cumsum([0, *(len(volume.texts) for volume in volumes)])
-    firsts = [volume.first - first for volume in volumes]
+    first_number, sizes = volumes[0].first_number, np.cumsum([0, *(len(volume.texts) for volume in volumes)])
+    firsts = [volume.first_number - first_number for volume in volumes]
     hashed = np.concatenate([volume.hashes for volume in volumes])
     order = np.argsort(hashed)
     places = np.concatenate([volume.places + start for volume, start in zip(volumes, firsts, strict=True)])
     starts = [volume.starts[:-1] + size for volume, size in zip(volumes, sizes, strict=False)]
     return Volume(
-        first,
+        first_number,
         np.concatenate([volume.texts for volume in volumes]),
         np.concatenate([*starts, sizes[-1:].astype(np.int64)]),
         np.concatenate([volume.heads for volume in volumes]),
@@ -141,7 +141,7 @@ class Dictionary:
     @property
     def size(self) -> int:
         """Number of addresses."""
-        return self.volumes[-1].first + self.volumes[-1].size if self.volumes else 0
+        return self.volumes[-1].first_number + self.volumes[-1].size if self.volumes else 0
 
     def find(self, texts: Sequence[str]) -> Array:
         """Return the number of each address, given as text; ``UNKNOWN`` (-1) if the store does not have it."""
@@ -150,16 +150,16 @@ class Dictionary:
     def find_hashed(self, texts: pa.Array, hashes: Array) -> Array:
         """Return the number of each address; -1 if the store does not have it. ``hashes`` has the hash of each of the
         addresses ``texts`` (``hashing.digests``)."""
-        found = np.full(len(hashes), UNKNOWN, np.int64)
+        numbers = np.full(len(hashes), UNKNOWN, np.int64)
         for volume in self.volumes:
-            missing = np.flatnonzero(found == UNKNOWN)
+            missing = np.flatnonzero(numbers == UNKNOWN)
             if not len(missing):
                 break
-            if len(missing) == len(found):
-                found = volume.find(texts, hashes)
+            if len(missing) == len(numbers):
+                numbers = volume.find(texts, hashes)
             else:
-                found[missing] = volume.find(texts.take(pa.array(missing)), hashes[missing])
-        return found
+                numbers[missing] = volume.find(texts.take(pa.array(missing)), hashes[missing])
+        return numbers
 
     def texts(self, numbers: Array) -> list[str]:
         """Return the addresses with the given numbers."""
@@ -169,12 +169,12 @@ class Dictionary:
         """Return the addresses with the given numbers as an Arrow array of large strings."""
         if len(self.volumes) == 1:
             return self.volumes[0].text_array(numbers)
-        which = self._which(numbers)
+        volume_places = self._volume_places(numbers)
         pieces, order = [pa.array([], pa.large_string())], [np.empty(0, np.int64)]
         for number, volume in enumerate(self.volumes):
-            mine = np.flatnonzero(which == number)
+            mine = np.flatnonzero(volume_places == number)
             if len(mine):
-                pieces.append(volume.text_array(numbers[mine] - volume.first))
+                pieces.append(volume.text_array(numbers[mine] - volume.first_number))
                 order.append(mine)
         back = np.empty(len(numbers), np.int64)
         back[np.concatenate(order)] = np.arange(len(numbers))
@@ -186,18 +186,18 @@ class Dictionary:
         return self._heads(numbers, 0)
 
     def _heads(self, numbers: Array, skipped: int) -> Array:
-        which, heads = self._which(numbers), np.empty(len(numbers), np.uint64)
+        volume_places, heads = self._volume_places(numbers), np.empty(len(numbers), np.uint64)
         for number, volume in enumerate(self.volumes):
-            mine = np.flatnonzero(which == number)
-            places = numbers[mine] - volume.first
+            mine = np.flatnonzero(volume_places == number)
+            places = numbers[mine] - volume.first_number
             if skipped:
                 heads[mine] = _letters_from(volume.texts, volume.starts[places], volume.starts[places + 1], skipped)
             else:
                 heads[mine] = volume.heads[places]
         return heads
 
-    def _which(self, numbers: Array) -> Array:
-        return np.searchsorted(np.array([volume.first for volume in self.volumes]), numbers, side="right") - 1
+    def _volume_places(self, numbers: Array) -> Array:
+        return np.searchsorted(np.array([volume.first_number for volume in self.volumes]), numbers, side="right") - 1
 
     def beginnings(self, numbers: Array) -> Array:
         """Return a row for each address: its first 16 bytes as two 64-bit words, for ``bigint.insertion_points``.

@@ -42,8 +42,8 @@ class Entries:
 
     def ends(self) -> tuple[Array, Array]:
         """Return two arrays: the address number of each entry's sender, and of its receiver."""
-        own = self.addresses[self.owners]
-        return np.where(self.inward, self.others, own), np.where(self.inward, own, self.others)
+        owners = self.addresses[self.owners]
+        return np.where(self.inward, self.others, owners), np.where(self.inward, owners, self.others)
 
     def starts(self, places: Array) -> Array:
         """Return where the entries of each address begin in ``places``, which are ascending indices of entries.
@@ -60,14 +60,16 @@ def token_mask(view: View, tokens: TokenKeys) -> Array:
     return counts
 
 
-def entries_of(view: View, addresses: Array, counts: Array, second: int, others: Array | None = None) -> Entries:
+def entries_of(
+    view: View, addresses: Array, counts: Array, second: int, counterparties: Array | None = None
+) -> Entries:
     """Return the entries of addresses up to and including the unix second ``second``.
 
     ``addresses`` are address numbers. ``counts`` is a mask by token number (``token_mask``) of the tokens to include.
-    If ``others`` (address numbers) is given, only transfers with these counterparties are returned.
+    If ``counterparties`` (address numbers) is given, only transfers with these counterparties are returned.
     """
     addresses = addresses.astype(np.int32)
-    slots = np.empty(0, np.int32) if others is None else graph_kernels.hash_slots(others)
+    slots = np.empty(0, np.int32) if counterparties is None else graph_kernels.hash_slots(counterparties)
     pieces = []
     for run in view.runs:
         starts, ends = run.entries(addresses)
@@ -79,8 +81,8 @@ def entries_of(view: View, addresses: Array, counts: Array, second: int, others:
         return pieces[0]
     none = np.empty(0, np.int32)
     empty = Entries(addresses, none, none, none, none.astype(np.bool_), none.astype(np.int64))
-    whole = joined_entries([empty, *pieces], addresses)
-    return whole.at(np.lexsort((whole.times, whole.owners)))
+    entries = joined_entries([empty, *pieces], addresses)
+    return entries.at(np.lexsort((entries.times, entries.owners)))
 
 
 def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
@@ -90,13 +92,13 @@ def joined_entries(pieces: Sequence[Entries], addresses: Array) -> Entries:
     return Entries(addresses, *columns)
 
 
-def concatenate_entries(first: Entries, second: Entries) -> Entries:
-    """Join the entries of two lists of addresses. The result's addresses are those of ``first``, then those of
-    ``second``."""
-    addresses = np.concatenate([first.addresses, second.addresses])
-    owners = second.owners + np.int32(len(first.addresses))
-    moved = Entries(addresses, owners, second.others, second.tokens, second.inward, second.times)
-    return joined_entries([first, moved], addresses)
+def concatenate_entries(entries: Entries, further: Entries) -> Entries:
+    """Join the entries of two lists of addresses. The result's addresses are those of ``entries``, then those of
+    ``further``."""
+    addresses = np.concatenate([entries.addresses, further.addresses])
+    owners = further.owners + np.int32(len(entries.addresses))
+    shifted = Entries(addresses, owners, further.others, further.tokens, further.inward, further.times)
+    return joined_entries([entries, shifted], addresses)
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,8 @@ def shared_keys(entries: Entries, places: Array, keys: Array, least: int, in_ord
     place_of = np.full(len(distinct), -1, np.int32)
     place_of[shared] = np.arange(len(shared), dtype=np.int32)
     key_places = place_of[numbers]
-    kept = np.flatnonzero(key_places >= 0)
-    return Shared(places[kept], key_places[kept], firsts[kept], distinct[shared])
+    kept_places = np.flatnonzero(key_places >= 0)
+    return Shared(places[kept_places], key_places[kept_places], firsts[kept_places], distinct[shared])
 
 
 class AddressOrder:
@@ -143,5 +145,5 @@ class AddressOrder:
         """Return the position of each address in ``numbers``; -1 if it is not there."""
         if not len(self._sorted):
             return np.full(len(addresses), -1)
-        found = np.minimum(np.searchsorted(self._sorted, addresses), len(self._sorted) - 1)
-        return np.where(self._sorted[found] == addresses, self._places[found], -1)
+        slots = np.minimum(np.searchsorted(self._sorted, addresses), len(self._sorted) - 1)
+        return np.where(self._sorted[slots] == addresses, self._places[slots], -1)

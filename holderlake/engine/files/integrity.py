@@ -53,8 +53,8 @@ def signature_of(path: str) -> str:
 
     Each write to the file changes this text.
     """
-    found = os.stat(path)  # noqa: PTH116 - a map takes dozens of these, and a Path costs more than the call
-    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+    status = os.stat(path)  # noqa: PTH116 - a map takes dozens of these, and a Path costs more than the call
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def sum_of(path: Path) -> Sum:
@@ -73,14 +73,14 @@ def sum_of(path: Path) -> Sum:
 def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
     """Return the ``Sum`` of each file in the catalogue's table ``files``, by path. Stores of early versions have
     none."""
-    return {path: Sum(*found) for path, *found in catalog.execute(_SUMS)}
+    return {path: Sum(*columns) for path, *columns in catalog.execute(_SUMS)}
 
 
 def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
     """Record the ``Sum`` of listed files that have none. For files that are no longer listed, record the present time
     as ``replaced_at``."""
-    new = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
-    catalog.executemany(_ADD, new)
+    rows = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
+    catalog.executemany(_ADD, rows)
     catalog.execute(_RETIRE, (int(time.time()),))
 
 
@@ -108,7 +108,7 @@ class FileChecks:
 
         Raises ``DamagedFile`` if the file is missing or damaged.
         """
-        whole = self._root / path
+        full_path = self._root / path
         try:
             signature = signature_of(f"{self._folder}/{path}")
         except OSError as error:
@@ -117,9 +117,9 @@ class FileChecks:
         if self._passed.get(path) != signature:
             expected = sums.get(path)  # None in a store of an earlier version, until its next write
             if expected and expected.signature != signature:
-                self._compare(path, whole, expected)
+                self._compare(path, full_path, expected)
             self._passed[path] = signature
-        return whole
+        return full_path
 
     def changed(self, path: str) -> bool:
         """Return True if the file is known to be damaged, or has changed since it was compared with its ``Sum``.
@@ -156,26 +156,26 @@ class FileChecks:
         return [error for _, error in self._differing.values()]
 
     def _refuse_differing(self, path: str, signature: str) -> None:
-        known = self._differing.get(path)
-        if known is not None and known[0] == signature:
-            raise known[1].with_traceback(None)
+        difference = self._differing.get(path)
+        if difference is not None and difference[0] == signature:
+            raise difference[1].with_traceback(None)
         self._differing.pop(path, None)
 
-    def _compare(self, path: str, whole: Path, expected: Sum) -> None:
+    def _compare(self, path: str, full_path: Path, expected: Sum) -> None:
         try:
-            found = sum_of(whole)
+            actual = sum_of(full_path)
         except OSError as error:
             raise self._damaged(path, f"can't be read ({error.strerror})") from error
-        if found.size != expected.size:
-            raise self._damaged(path, f"has {found.size:,} bytes instead of {expected.size:,}")
-        if found.crc32 != expected.crc32:
-            raise self._damaged(path, f"changed since it was written: its checksum is {found.crc32:08x} instead of "
+        if actual.size != expected.size:
+            raise self._damaged(path, f"has {actual.size:,} bytes instead of {expected.size:,}")
+        if actual.crc32 != expected.crc32:
+            raise self._damaged(path, f"changed since it was written: its checksum is {actual.crc32:08x} instead of "
                                       f"{expected.crc32:08x}")  # fmt: skip
 
-    def _damaged(self, path: str, what: str) -> DamagedFile:
-        return damaged(self._root, path, what)
+    def _damaged(self, path: str, predicate: str) -> DamagedFile:
+        return damaged(self._root, path, predicate)
 
 
-def damaged(root: Path, path: str, what: str) -> DamagedFile:
-    """Return the error for a damaged file. ``what`` is the predicate of its message, for example ``is missing``."""
-    return DamagedFile(f"{root / path} {what}; {VERIFY}, and 'holderlake store rebuild' to repair it", path)
+def damaged(root: Path, path: str, predicate: str) -> DamagedFile:
+    """Return the error for a damaged file. ``predicate`` completes its message, for example ``is missing``."""
+    return DamagedFile(f"{root / path} {predicate}; {VERIFY}, and 'holderlake store rebuild' to repair it", path)

@@ -127,7 +127,7 @@ def read_manifest(catalog: sqlite3.Connection) -> Manifest:
         parts.setdefault(part.token, []).append(part)
     return Manifest(
         numbers,
-        {number: tuple(found) for number, found in parts.items()},
+        {number: tuple(files) for number, files in parts.items()},
         tuple(RunFile(*row) for row in catalog.execute(_RUNS)),
         tuple(VolumeFile(*row) for row in catalog.execute(_VOLUMES)),
         read_sums(catalog),
@@ -161,9 +161,9 @@ class OpenFiles:
     def arrays(self, file: str, kind: str, sums: Sums) -> dict[str, Array]:
         """Map the arrays of a file, whose suffix is ``kind``. The result is not added to the cache."""
         path = f"arrays/{file}.{kind}"
-        where = self.checks.path(path, sums)
+        full_path = self.checks.path(path, sums)
         try:
-            return read_arrays(where)
+            return read_arrays(full_path)
         except (OSError, ValueError, TypeError, LookupError) as error:  # damaged, in a store without sums yet
             raise damaged(self._root, path, f"is not a file of arrays ({error})") from error
 
@@ -182,13 +182,13 @@ class OpenFiles:
             self._files.pop(file, None)
 
     def _open(self, file: str, kind: str, sums: Sums, make: Callable[[dict[str, Array]], T]) -> T:
-        found: T | None = self._files.get(file)
-        if found is None or self.checks.changed(f"arrays/{file}.{kind}"):
+        opened: T | None = self._files.get(file)
+        if opened is None or self.checks.changed(f"arrays/{file}.{kind}"):
             try:
-                found = self._files[file] = make(self.arrays(file, kind, sums))
+                opened = self._files[file] = make(self.arrays(file, kind, sums))
             except (KeyError, TypeError) as error:
                 raise damaged(self._root, f"arrays/{file}.{kind}", f"lacks the array {error}") from error
-        return found
+        return opened
 
 
 class _Recent(Generic[T]):

@@ -56,13 +56,13 @@ def joined_moves(pieces: list[Moves]) -> Moves:
     if len(pieces) == 1 and (pieces[0].times[1:] >= pieces[0].times[:-1]).all():
         return pieces[0]
     times = np.concatenate([piece.times.astype(np.int64) for piece in pieces])
-    whole = Moves(
+    moves = Moves(
         times,
         np.concatenate([piece.senders for piece in pieces]),
         np.concatenate([piece.receivers for piece in pieces]),
         concatenated(*(piece.values for piece in pieces)),
     )
-    return whole if (times[1:] >= times[:-1]).all() else whole.at(np.argsort(times, kind="stable"))
+    return moves if (times[1:] >= times[:-1]).all() else moves.at(np.argsort(times, kind="stable"))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.engine.files.arrays import ArrayFile, read_arrays
-from holderlake.engine.files.dictionary import UNKNOWN, Dictionary, Volume, joined, volume_of
+from holderlake.engine.files.dictionary import UNKNOWN, Dictionary, Volume, joined_volume, volume_of
 from holderlake.engine.files.integrity import Sums
 from holderlake.engine.files.manifest import OpenFiles, VolumeFile
 from holderlake.engine.importing.budget import Budget
@@ -42,8 +42,8 @@ class AddressIds:
         self._opened = opened
         self._new_name = new_name
         self._chunk = budget.chunk
-        self._held = max(budget.memory // 32 // _ADDRESS_BYTES, 16)
-        self._stored = list(volumes)
+        self._address_limit = max(budget.memory // 32 // _ADDRESS_BYTES, 16)
+        self._stored_volumes = list(volumes)
         self._spilled: list[VolumeFile] = []
         self._fresh: list[Volume] = []
         self._mapped = [opened.volume(volume, sums) for volume in volumes]
@@ -64,44 +64,44 @@ class AddressIds:
         """Return the rows with two more columns, ``sender`` and ``receiver``: the numbers of the two addresses."""
         ends = pa.concat_arrays([*rows["from_address"].chunks, *rows["to_address"].chunks, pa.array([], pa.string())])
         encoded = ends.dictionary_encode()
-        each = self._number(encoded.dictionary).astype(np.int32)[encoded.indices.to_numpy()]
-        senders, receivers = each[: rows.num_rows], each[rows.num_rows :]
+        numbers = self._number(encoded.dictionary).astype(np.int32)[encoded.indices.to_numpy()]
+        senders, receivers = numbers[: rows.num_rows], numbers[rows.num_rows :]
         return rows.append_column("sender", pa.array(senders)).append_column("receiver", pa.array(receivers))
 
     def _number(self, texts: pa.Array) -> Array:
         """Return the numbers of distinct addresses. New addresses get the next numbers."""
-        hashed, known = digests(texts), self.dictionary
-        found = known.find_hashed(texts, hashed)
-        new = np.flatnonzero(found == UNKNOWN)
-        if len(new):
-            found[new] = known.size + np.arange(len(new))
-            self._append(volume_of(known.size, texts.take(pa.array(new)), hashed[new]))
-        return found
+        hashed, dictionary = digests(texts), self.dictionary
+        numbers = dictionary.find_hashed(texts, hashed)
+        new_places = np.flatnonzero(numbers == UNKNOWN)
+        if len(new_places):
+            numbers[new_places] = dictionary.size + np.arange(len(new_places))
+            self._append(volume_of(dictionary.size, texts.take(pa.array(new_places)), hashed[new_places]))
+        return numbers
 
     def _append(self, volume: Volume) -> None:
         """Add a volume in memory. Join it with earlier volumes in memory whose size is at most twice its own."""
         following = [volume]
-        while self._fresh and self._fresh[-1].size <= 2 * sum(one.size for one in following):
+        while self._fresh and self._fresh[-1].size <= 2 * sum(volume.size for volume in following):
             following.insert(0, self._fresh.pop())
-        self._fresh.append(joined(following) if len(following) > 1 else volume)
-        if sum(one.size for one in self._fresh) > self._held:
+        self._fresh.append(joined_volume(following) if len(following) > 1 else volume)
+        if sum(volume.size for volume in self._fresh) > self._address_limit:
             self._spill()
 
     def _spill(self) -> None:
         """Write the new addresses from memory to a file. Join them with this import's files of at most twice their
         size."""
         following, self._fresh = self._fresh, []
-        while self._spilled and self._spilled[-1].size <= 2 * sum(one.size for one in following):
+        while self._spilled and self._spilled[-1].size <= 2 * sum(volume.size for volume in following):
             following.insert(0, self._mapped.pop())
             self._opened.path(self._spilled.pop().file, "volume").unlink()  # no reader knows it
         self._spilled.append(self._write(following))
         path = self._opened.path(self._spilled[-1].file, "volume")
-        self._mapped.append(Volume(following[0].first, **read_arrays(path)))
+        self._mapped.append(Volume(following[0].first_number, **read_arrays(path)))
 
     def _write(self, volumes: Sequence[Volume]) -> VolumeFile:
         name = self._new_name()
         write_volume(self._opened.path(name, "volume"), volumes, self._chunk)
-        return VolumeFile(name, volumes[0].first, sum(volume.size for volume in volumes))
+        return VolumeFile(name, volumes[0].first_number, sum(volume.size for volume in volumes))
 
     def save(self, catalog: sqlite3.Connection) -> None:
         """List the new addresses in the catalogue as one volume.
@@ -110,15 +110,15 @@ class AddressIds:
         """
         if not self._fresh and not self._spilled:
             return
-        new, stored = [*self._mapped[len(self._stored) :], *self._fresh], list(self._stored)
-        mapped = self._mapped[: len(stored)]
-        while stored and stored[-1].size <= 2 * sum(volume.size for volume in new):
-            new.insert(0, mapped.pop())
-            catalog.execute("DELETE FROM volumes WHERE file = ?", (stored.pop().file,))
-        if len(new) == len(self._spilled) == 1:
+        volumes, stored_volumes = [*self._mapped[len(self._stored_volumes) :], *self._fresh], list(self._stored_volumes)
+        mapped = self._mapped[: len(stored_volumes)]
+        while stored_volumes and stored_volumes[-1].size <= 2 * sum(volume.size for volume in volumes):
+            volumes.insert(0, mapped.pop())
+            catalog.execute("DELETE FROM volumes WHERE file = ?", (stored_volumes.pop().file,))
+        if len(volumes) == len(self._spilled) == 1:
             saved = self._spilled[0]
         else:
-            saved = self._write(new)
+            saved = self._write(volumes)
             for spilled in self._spilled:
                 self._opened.path(spilled.file, "volume").unlink()
         catalog.execute("INSERT INTO volumes VALUES (?, ?, ?)", (saved.file, saved.first_number, saved.size))
@@ -128,9 +128,9 @@ def write_volume(path: Path, volumes: Sequence[Volume], chunk: int) -> None:
     """Write consecutive volumes as one file, ``chunk`` values at a time."""
     size = sum(volume.size for volume in volumes)
     with ArrayFile(path) as file:
-        file.add("texts", (texts for volume in volumes for texts in _cut(volume.texts, 64 * chunk)))
+        file.add("texts", (texts for volume in volumes for texts in _slices(volume.texts, 64 * chunk)))
         file.add("starts", _starts(volumes, chunk))
-        file.add("heads", (heads for volume in volumes for heads in _cut(volume.heads, chunk)))
+        file.add("heads", (heads for volume in volumes for heads in _slices(volume.heads, chunk)))
         file.reserve("hashes", np.uint64, size)
         file.reserve("places", np.int32, size)
         row = 0
@@ -140,18 +140,18 @@ def write_volume(path: Path, volumes: Sequence[Volume], chunk: int) -> None:
             row += len(hashed)
 
 
-def _cut(array: Array, size: int) -> Iterator[Array]:
+def _slices(array: Array, size: int) -> Iterator[Array]:
     for start in range(0, max(len(array), 1), size):
         yield array[start : start + size]
 
 
 def _starts(volumes: Sequence[Volume], chunk: int) -> Iterator[Array]:
-    before = 0
+    offset = 0
     for volume in volumes:
-        for starts in _cut(volume.starts[:-1], chunk):
-            yield starts + before
-        before += len(volume.texts)
-    yield np.array([before], np.int64)
+        for starts in _slices(volume.starts[:-1], chunk):
+            yield starts + offset
+        offset += len(volume.texts)
+    yield np.array([offset], np.int64)
 
 
 def _by_hash(volumes: Sequence[Volume], chunk: int) -> Iterator[tuple[Array, Array]]:
@@ -163,10 +163,13 @@ def _by_hash(volumes: Sequence[Volume], chunk: int) -> Iterator[tuple[Array, Arr
     parts = 1 + 2 * sum(volume.size for volume in volumes) // chunk
     edges = np.array([number * 2**64 // parts for number in range(1, parts)], np.uint64)
     cuts = [[0, *np.searchsorted(volume.hashes, edges).tolist(), volume.size] for volume in volumes]
-    first = volumes[0].first
+    first_number = volumes[0].first_number
     for part in range(parts):
-        spans = [slice(cut[part], cut[part + 1]) for cut in cuts]
+        spans = [slice(bounds[part], bounds[part + 1]) for bounds in cuts]
         hashed = np.concatenate([volume.hashes[span] for volume, span in zip(volumes, spans, strict=True)])
-        places = [volume.places[span] + (volume.first - first) for volume, span in zip(volumes, spans, strict=True)]
+        places = [
+            volume.places[span] + (volume.first_number - first_number)
+            for volume, span in zip(volumes, spans, strict=True)
+        ]
         order = np.argsort(hashed)
         yield hashed[order], np.concatenate(places)[order].astype(np.int32)

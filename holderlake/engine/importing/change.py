@@ -104,54 +104,54 @@ class Change:
         for incoming in self._sorter.by_token(transfers):
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
             number = self._number((incoming.chain, incoming.address))
-            stored = [part for part in self._parts.get(number, ()) if part.kind != OPENING]
+            stored_parts = [part for part in self._parts.get(number, ()) if part.kind != OPENING]
             overlap = overlap_of(
-                self._connect, self._coding, self._budget.batch, incoming, list(map(self._stored, stored))
+                self._connect, self._coding, self._budget.batch, incoming, list(map(self._rows_path, stored_parts))
             )
             counts.undecided.extend(overlap.undecided)
-            known = [self._keys(part) for part in stored]
-            added = self._deduplicator.new_rows(incoming, known, map(self._stored, stored), counts)
+            stored_keys = [self._keys(part) for part in stored_parts]
+            new_rows = self._deduplicator.new_rows(incoming, stored_keys, map(self._rows_path, stored_parts), counts)
             if len(overlap.superseded):
-                added = self._without(added, overlap.superseded, counts) if added is not None else None
-                stored = self._remove_rows(stored, overlap.superseded, counts)
-            if added is not None:
-                counts.first_times.append(self._add(number, added, stored).first_time)
+                new_rows = self._without(new_rows, overlap.superseded, counts) if new_rows is not None else None
+                stored_parts = self._remove_rows(stored_parts, overlap.superseded, counts)
+            if new_rows is not None:
+                counts.first_times.append(self._add(number, new_rows, stored_parts).first_time)
                 self._refuse_overlap((incoming.chain, incoming.address), number)
             assume_token(incoming)
         return counts
 
     @staticmethod
-    def _without(added: TokenRows, superseded: Array, counts: Counts) -> TokenRows | None:
+    def _without(new_rows: TokenRows, superseded: Array, counts: Counts) -> TokenRows | None:
         """Return the new rows whose keys are not in ``superseded``. The others count as duplicates."""
-        left = added.without(superseded)
-        repeated = added.rows - (left.rows if left is not None else 0)
-        counts.new -= repeated
+        remaining = new_rows.without(superseded)
+        repeated = new_rows.rows - (remaining.rows if remaining is not None else 0)
+        counts.new_count -= repeated
         counts.duplicate += repeated
-        return left
+        return remaining
 
-    def _remove_rows(self, stored: list[PartFile], superseded: Array, counts: Counts) -> list[PartFile]:
+    def _remove_rows(self, stored_parts: list[PartFile], superseded: Array, counts: Counts) -> list[PartFile]:
         """Remove the stored rows whose keys are in ``superseded``. Return the parts that are unchanged."""
         unchanged = []
-        for part in stored:
+        for part in stored_parts:
             if np.isin(self._keys(part), superseded).any():
-                period = self._cut(part, lambda rows: np.isin(self._coding.keys(rows), superseded))
+                period = self._remove_from_part(part, lambda rows: np.isin(self._coding.keys(rows), superseded))
                 counts.replaced += period.rows
                 counts.first_times.append(period.first_time)
             else:
                 unchanged.append(part)
         return unchanged
 
-    def _add(self, number: int, added: TokenRows, stored: list[PartFile]) -> Period:
-        """Write the new rows of a token, merged with the parts of ``stored`` that ``_to_merge`` selects. Return the new
-        rows' period."""
-        merged = _to_merge(stored, added.rows)
-        kind = BASE if len(merged) == len(stored) else TAIL
-        return self._write(number, kind, added.tables(), [added.keys], merged)
+    def _add(self, number: int, new_rows: TokenRows, stored_parts: list[PartFile]) -> Period:
+        """Write the new rows of a token, merged with the parts that ``_to_merge`` selects. Return the new rows'
+        period."""
+        merged_parts = _to_merge(stored_parts, new_rows.rows)
+        kind = BASE if len(merged_parts) == len(stored_parts) else TAIL
+        return self._write(number, kind, new_rows.tables(), [new_rows.keys], merged_parts)
 
     def _write(
-        self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged: list[PartFile]
+        self, number: int, kind: str, tables: Iterable[pa.Table], keys: list[Array], merged_parts: list[PartFile]
     ) -> Period:
-        """Write rows of a token and all rows of the parts ``merged`` as one new part, which replaces the parts.
+        """Write rows of a token and all rows of the parts ``merged_parts`` as one new part, which replaces the parts.
 
         The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays with the hashes of the
         rows' keys. Return the period of the rows in ``tables``.
@@ -159,13 +159,13 @@ class Change:
         summary = RowSummary(number, self._spool, self._entries if kind != OPENING else None)
         name = self._import.new_name()
         folder = "openings" if kind == OPENING else "transfers"
-        old = [self._stored(part) for part in merged]
-        rows = joined_rows((self._plain(table) for table in summary.observe(tables)), old, self._budget.batch)
+        old_paths = [self._rows_path(part) for part in merged_parts]
+        rows = joined_rows((self._plain(table) for table in summary.observe(tables)), old_paths, self._budget.batch)
         write_rows(self._path(folder, name), rows)
-        self._write_part(name, [*(self._moves(part) for part in merged), *summary.moves],
-                         [*keys, *(self._keys(part) for part in merged)])  # fmt: skip
+        self._write_part(name, [*(self._moves(part) for part in merged_parts), *summary.moves],
+                         [*keys, *(self._keys(part) for part in merged_parts)])  # fmt: skip
         period = joined_period(summary.periods)
-        self._replace(number, merged, _part_file(name, number, kind, period, merged))
+        self._replace(number, merged_parts, _part_file(name, number, kind, period, merged_parts))
         return period
 
     def _plain(self, rows: pa.Table) -> pa.Table:
@@ -201,7 +201,7 @@ class Change:
         """
         is_opening = part.kind == OPENING
         summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
-        summary.read(self._keyed(read_rows(self._stored(part), self._budget.batch), keys))
+        summary.read(self._keyed(read_rows(self._rows_path(part), self._budget.batch), keys))
         self._write_part(part.file, summary.moves, [np.empty(0, np.uint64) if is_opening else keys.array()])
         self._catalog.execute("DELETE FROM files WHERE path = ?", (f"arrays/{part.file}.part",))
 
@@ -247,7 +247,7 @@ class Change:
     def opening_rows(self, key: tuple[str, str]) -> pa.Table:
         """Return the stored opening balances of a token."""
         parts = [part for part in self.manifest.parts_of(key) if part.kind == OPENING]
-        tables = [pq.read_table(self._stored(part)).cast(TRANSFERS) for part in parts]
+        tables = [pq.read_table(self._rows_path(part)).cast(TRANSFERS) for part in parts]
         return pa.concat_tables([TRANSFERS.empty_table(), *tables])
 
     # ------------------------------------------------------------------ roll back
@@ -261,17 +261,17 @@ class Change:
         for key, number in sorted(self._numbers.items()):
             for part in list(self._parts.get(number, ())) if key[0] == chain else []:
                 if part.last_block > after_block:
-                    period = self._cut(part, lambda rows: rows["block_number"].to_numpy() > after_block)
+                    period = self._remove_from_part(part, lambda rows: rows["block_number"].to_numpy() > after_block)
                     rows += period.rows
                     first_times.append(period.first_time)
         return rows, min(first_times, default=None)
 
-    def _cut(self, part: PartFile, is_removed: Callable[[pa.Table], Array]) -> Period:
+    def _remove_from_part(self, part: PartFile, is_removed: Callable[[pa.Table], Array]) -> Period:
         """Remove rows of a part, and note the removal of their entries. ``is_removed`` returns a mask of these rows.
 
         Return the period of the removed rows.
         """
-        path = self._stored(part)
+        path = self._rows_path(part)
         removed = (rows.filter(pa.array(is_removed(rows))) for rows in read_rows(path, self._budget.batch))
         summary = RowSummary(part.token, self._spool, self._removed if part.kind != OPENING else None)
         summary.read(self._addresses.numbered(rows) for rows in removed if rows.num_rows)
@@ -284,13 +284,13 @@ class Change:
 
     def _write_rest(self, part: PartFile, path: Path, is_removed: Callable[[pa.Table], Array]) -> None:
         """Write a part again without the removed rows. ``path`` is the file of its rows."""
-        kept, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
+        summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         name = self._import.new_name()
-        rest = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
-        rows = kept.observe(self._keyed((rows for rows in rest if rows.num_rows), keys))
+        remaining = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
+        rows = summary.observe(self._keyed((rows for rows in remaining if rows.num_rows), keys))
         write_rows(self._path(path.parent.name, name), map(self._plain, rows))
-        self._write_part(name, kept.moves, [np.empty(0, np.uint64) if part.kind == OPENING else keys.array()])
-        self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(kept.periods), []))
+        self._write_part(name, summary.moves, [np.empty(0, np.uint64) if part.kind == OPENING else keys.array()])
+        self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(summary.periods), []))
 
     def _remove_entries(self, buffer: EntryBuffer) -> None:
         """Remove the entries in ``buffer`` from the runs, the small runs first.
@@ -304,13 +304,17 @@ class Change:
             opened = self._opened.run(run.file, self.manifest.sums)
             if not any(may_contain(opened, Entries(*block)) for block in removed.blocks(0)):
                 continue
-            kept, missed = (ArrayBuckets(self._spool, self._budget.waiting) for _ in range(2))
-            for left, not_found in subtract(opened, map(Entries._make, removed.blocks(0)), self._budget.chunk // 2):
-                kept.add(0, left)
+            remaining, missed = (ArrayBuckets(self._spool, self._budget.waiting) for _ in range(2))
+            for kept_entries, not_found in subtract(
+                opened, map(Entries._make, removed.blocks(0)), self._budget.chunk // 2
+            ):
+                remaining.add(0, kept_entries)
                 missed.add(0, not_found)
             removed = missed
             self._drop_run(run.file)
-            self._write_run(map(Entries._make, kept.blocks(0)), kept.rows_of(0), opened.times.dtype.itemsize > 4)
+            self._write_run(
+                map(Entries._make, remaining.blocks(0)), remaining.rows_of(0), opened.times.dtype.itemsize > 4
+            )
 
     # ------------------------------------------------------------------ files
 
@@ -335,7 +339,7 @@ class Change:
     def _path(self, folder: str, name: str) -> Path:
         return self._root / folder / f"{name}.parquet"
 
-    def _stored(self, part: PartFile) -> Path:
+    def _rows_path(self, part: PartFile) -> Path:
         """Return the path of a part's rows. Raises ``DamagedFile`` if the file has changed since it was written."""
         return self._opened.checks.path(part.paths[0], self.manifest.sums)
 
@@ -350,15 +354,15 @@ class Change:
         write_part(self._opened.path(name, "part"), pieces, keys, dictionary, self._spool, self._budget)
 
     def _replace(self, number: int, replaced: list[PartFile], part: PartFile | None) -> None:
-        for old in replaced:
-            self._catalog.execute("DELETE FROM parts WHERE file = ?", (old.file,))
-        kept = [one for one in self._parts.get(number, ()) if one not in replaced]
+        for old_part in replaced:
+            self._catalog.execute("DELETE FROM parts WHERE file = ?", (old_part.file,))
+        parts = [listed_part for listed_part in self._parts.get(number, ()) if listed_part not in replaced]
         if part is not None:
-            kept.append(part)
+            parts.append(part)
             row = (part.file, part.token, part.kind, part.transfers, part.first_time, part.last_time)
             blocks = (part.first_block, part.last_block)
             self._catalog.execute("INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, *blocks))
-        self._parts[number] = kept
+        self._parts[number] = parts
 
     def _add_run(self) -> None:
         """Write the new entries as one run.
@@ -369,16 +373,16 @@ class Change:
         runs, count = list(self.manifest.runs), self._entries.count
         tails = runs[1:]
         if not runs or 10 * (count + sum(run.entries for run in tails)) > runs[0].entries:
-            merged = runs
+            merged_runs = runs
         else:
-            merged = tails if len(tails) >= _TAILS else []
-        opened = [self._opened.run(run.file, self.manifest.sums) for run in merged]
-        for run in merged:
+            merged_runs = tails if len(tails) >= _TAILS else []
+        opened = [self._opened.run(run.file, self.manifest.sums) for run in merged_runs]
+        for run in merged_runs:
             self._drop_run(run.file)
-        rows = max(self._budget.chunk // (len(merged) + 1), 16)
+        rows = max(self._budget.chunk // (len(merged_runs) + 1), 16)
         sources = [*(entries_of_run(run, rows) for run in opened), self._entries.entries()]
         is_wide = self._entries.is_wide or any(run.times.dtype.itemsize > 4 for run in opened)
-        self._write_run(merged_entries(sources), count + sum(run.entries for run in merged), is_wide)
+        self._write_run(merged_entries(sources), count + sum(run.entries for run in merged_runs), is_wide)
 
     def _drop_run(self, file: str) -> None:
         self._catalog.execute("DELETE FROM runs WHERE file = ?", (file,))
@@ -432,22 +436,22 @@ class RowSummary:
         return Moves(*(arrays[name] for name in names))
 
 
-def _to_merge(stored: list[PartFile], added: int) -> list[PartFile]:
-    """Return the parts of ``stored`` to merge with ``added`` new rows.
+def _to_merge(stored_parts: list[PartFile], new_count: int) -> list[PartFile]:
+    """Return the parts of ``stored_parts`` to merge with ``new_count`` new rows.
 
     If the new rows and the tails (small parts) together exceed a tenth of the base (large part), return all parts.
     Otherwise, return the tails if there are ``_TAILS`` or more, else no part.
     """
-    tails = [part for part in stored if part.kind == TAIL]
-    base = sum(part.transfers for part in stored if part.kind == BASE)
-    if 10 * (added + sum(part.transfers for part in tails)) > base:
-        return stored
+    tails = [part for part in stored_parts if part.kind == TAIL]
+    base = sum(part.transfers for part in stored_parts if part.kind == BASE)
+    if 10 * (new_count + sum(part.transfers for part in tails)) > base:
+        return stored_parts
     return tails if len(tails) >= _TAILS else []
 
 
-def _part_file(name: str, number: int, kind: str, period: Period, merged: list[PartFile]) -> PartFile:
-    olds = [Period(p.transfers, p.first_time, p.last_time, p.first_block, p.last_block) for p in merged]
-    whole = joined_period([period, *olds])
+def _part_file(name: str, number: int, kind: str, period: Period, merged_parts: list[PartFile]) -> PartFile:
+    olds = [Period(p.transfers, p.first_time, p.last_time, p.first_block, p.last_block) for p in merged_parts]
+    total = joined_period([period, *olds])
     return PartFile(
-        name, number, kind, whole.rows, whole.first_time, whole.last_time, whole.first_block, whole.last_block
+        name, number, kind, total.rows, total.first_time, total.last_time, total.first_block, total.last_block
     )

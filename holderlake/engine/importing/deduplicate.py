@@ -56,7 +56,7 @@ WHERE origin = 1
 class Counts:
     """Numbers of an import's rows: ``rows`` is the number of all of them.
 
-    ``new`` are stored, ``duplicate`` are already known, and ``conflict`` have a known key but other content.
+    ``new_count`` are stored, ``duplicate`` are already known, and ``conflict`` have a known key but other content.
     ``replaced`` are earlier rows that new rows with more columns replaced. ``undecided`` are sentences about rows that
     may repeat others.
     ``touched`` lists the tokens with new rows as texts ``chain/address``. ``first_times`` has, for each of these
@@ -64,7 +64,7 @@ class Counts:
     """
 
     rows: int = 0
-    new: int = 0
+    new_count: int = 0
     duplicate: int = 0
     conflict: int = 0
     replaced: int = 0
@@ -88,75 +88,76 @@ class Deduplicator:
         self._budget = budget
 
     def new_rows(
-        self, incoming: TokenRows, known: Sequence[Array], stored: Iterable[Path], counts: Counts
+        self, incoming: TokenRows, stored_keys: Sequence[Array], stored_paths: Iterable[Path], counts: Counts
     ) -> TokenRows | None:
         """Return the new rows of ``incoming``, each once; None if there are none. Add the numbers of rows to
         ``counts``.
 
-        ``stored`` are the Parquet files of the token's stored rows. ``known`` has, for each of these files, the sorted
-        hashes of its rows' keys.
+        ``stored_paths`` are the Parquet files of the token's stored rows. ``stored_keys`` has, for each of these files,
+        the sorted hashes of its rows' keys.
         """
-        hashes = RepeatedKeys(incoming.keys, known, self._spool)
+        hashes = RepeatedKeys(incoming.keys, stored_keys, self._spool)
         counts.rows += incoming.rows
         if not hashes.any():
-            counts.new += incoming.rows
+            counts.new_count += incoming.rows
             return incoming
-        old = self._stored_rows(hashes, stored)
+        stored_tables = self._stored_rows(hashes, stored_paths)
         if isinstance(incoming, RowsOnDisk):
-            return self._of_spooled(incoming, hashes, old, counts)
+            return self._of_spooled(incoming, hashes, stored_tables, counts)
         assert isinstance(incoming, RowsInMemory)  # noqa: S101 - there are no others
         table = incoming.table
         places = np.flatnonzero(hashes.among(table["key"].to_numpy()))
-        stored_rows = pa.concat_tables([self._coding.nothing(), *old])
+        stored_rows = pa.concat_tables([self._coding.nothing(), *stored_tables])
         known_places = self._verdicts(table.take(pa.array(places)), stored_rows, counts)
-        kept = np.ones(table.num_rows, np.bool_)
-        kept[places[known_places]] = False
-        counts.new += int(kept.sum())
-        return incoming.only(kept) if kept.any() else None
+        is_new = np.ones(table.num_rows, np.bool_)
+        is_new[places[known_places]] = False
+        counts.new_count += int(is_new.sum())
+        return incoming.only(is_new) if is_new.any() else None
 
     def _of_spooled(
-        self, incoming: RowsOnDisk, hashes: RepeatedKeys, old: Iterator[pa.Table], counts: Counts
+        self, incoming: RowsOnDisk, hashes: RepeatedKeys, stored_tables: Iterator[pa.Table], counts: Counts
     ) -> TokenRows | None:
-        new, imported, stored_buckets = (TableBuckets(self._spool, self._budget.waiting // 3) for _ in range(3))
+        new_buckets, imported, stored_buckets = (TableBuckets(self._spool, self._budget.waiting // 3) for _ in range(3))
         parts = 1 + 4 * incoming.bytes // self._budget.group
         for rows in incoming.buckets.blocks(incoming.bucket):
             keys = rows["key"].to_numpy()
             repeated = hashes.among(keys)
-            new.add(0, rows.filter(pa.array(~repeated)))
+            new_buckets.add(0, rows.filter(pa.array(~repeated)))
             imported.distribute(part_of(keys[repeated], parts), rows.filter(pa.array(repeated)))
         incoming.buckets.drop(incoming.bucket)
-        for stored in old:
-            stored_buckets.distribute(part_of(stored["key"].to_numpy(), parts), stored)
+        for stored_rows in stored_tables:
+            stored_buckets.distribute(part_of(stored_rows["key"].to_numpy(), parts), stored_rows)
         for number in imported.numbers():
             rows_of_bucket = imported.take(number)
-            known = stored_buckets.take(number) if stored_buckets.rows_of(number) else self._coding.nothing()
-            kept = np.ones(rows_of_bucket.num_rows, np.bool_)
-            kept[self._verdicts(rows_of_bucket, known, counts)] = False
-            new.add(0, rows_of_bucket.filter(pa.array(kept)))
+            known_rows = stored_buckets.take(number) if stored_buckets.rows_of(number) else self._coding.nothing()
+            is_new = np.ones(rows_of_bucket.num_rows, np.bool_)
+            is_new[self._verdicts(rows_of_bucket, known_rows, counts)] = False
+            new_buckets.add(0, rows_of_bucket.filter(pa.array(is_new)))
         for number in stored_buckets.numbers():
             stored_buckets.drop(number)
-        counts.new += new.rows_of(0)
-        return incoming.instead(new, 0) if new.rows_of(0) else None
+        counts.new_count += new_buckets.rows_of(0)
+        return incoming.instead(new_buckets, 0) if new_buckets.rows_of(0) else None
 
-    def _verdicts(self, imported: pa.Table, stored: pa.Table, counts: Counts) -> Array:
+    def _verdicts(self, imported: pa.Table, stored_rows: pa.Table, counts: Counts) -> Array:
         """Return the indices of the rows in ``imported`` that are not new, because they are duplicates or conflicts.
 
-        ``stored`` are the stored rows to compare with. The numbers of duplicates and conflicts are added to ``counts``.
+        ``stored_rows`` are the stored rows to compare with. The numbers of duplicates and conflicts are added to
+        ``counts``.
         """
         places = pa.array(np.arange(imported.num_rows))
         with self._connect() as cursor:
             cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
-            cursor.register("stored", stored.drop_columns("key"))
-            found = cursor.sql(_COMPARE).to_arrow_table()
-        verdicts = found["verdict"].to_numpy()
+            cursor.register("stored", stored_rows.drop_columns("key"))
+            compared = cursor.sql(_COMPARE).to_arrow_table()
+        verdicts = compared["verdict"].to_numpy()
         counts.duplicate += int((verdicts == 1).sum())
         counts.conflict += int((verdicts == 2).sum())
-        known: Array = found["place"].to_numpy()[verdicts > 0]
-        return known
+        repeated_places: Array = compared["place"].to_numpy()[verdicts > 0]
+        return repeated_places
 
-    def _stored_rows(self, hashes: RepeatedKeys, stored: Iterable[Path]) -> Iterator[pa.Table]:
+    def _stored_rows(self, hashes: RepeatedKeys, paths: Iterable[Path]) -> Iterator[pa.Table]:
         """Yield the stored rows whose hash is in ``hashes``, in batches. The added column ``key`` has the hash."""
-        for path in stored:
+        for path in paths:
             for rows in read_rows(path, self._budget.batch):
                 keys = self._coding.keys(rows)
                 repeated = hashes.among(keys)

@@ -24,8 +24,8 @@ def refuse_if_too_large(root: Path, rows: int, manifest: Manifest) -> None:
     free = shutil.disk_usage(root).free
     if rows * _LEAST_BYTES <= free:
         return
-    stored = sum(part.transfers for parts in manifest.parts.values() for part in parts if part.kind != OPENING)
-    need = (rows - stored) * _LEAST_BYTES
+    stored_rows = sum(part.transfers for parts in manifest.parts.values() for part in parts if part.kind != OPENING)
+    need = (rows - stored_rows) * _LEAST_BYTES
     if need > free:
         raise UnusableStore(
             f"{root}: importing {rows:,} transfers needs at least {need / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are "

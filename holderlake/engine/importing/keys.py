@@ -66,9 +66,10 @@ def merged_keys(keys: Sequence[Array], chunk: int) -> Array | Iterable[Array]:
 
 def _ranges(keys: Sequence[Array], parts: int) -> Iterator[Array]:
     edges = np.array([number * 2**64 // parts for number in range(1, parts)], np.uint64)
-    cuts = [[0, *np.searchsorted(one, edges).tolist(), len(one)] for one in keys]
+    cuts = [[0, *np.searchsorted(hashes, edges).tolist(), len(hashes)] for hashes in keys]
     for part in range(parts):
-        yield np.sort(np.concatenate([one[cut[part] : cut[part + 1]] for one, cut in zip(keys, cuts, strict=True)]))
+        pieces = [hashes[bounds[part] : bounds[part + 1]] for hashes, bounds in zip(keys, cuts, strict=True)]
+        yield np.sort(np.concatenate(pieces))
 
 
 class RepeatedKeys:
@@ -77,29 +78,29 @@ class RepeatedKeys:
 
     _STEP: Final = 1 << 18
 
-    def __init__(self, keys: Array, known: Sequence[Array], spool: Path) -> None:
-        pieces = self._pieces(keys, known)
+    def __init__(self, keys: Array, stored_keys: Sequence[Array], spool: Path) -> None:
+        pieces = self._pieces(keys, stored_keys)
         is_small = len(keys) <= self._STEP
-        self._found = np.concatenate([keys[:0], *pieces]) if is_small else map_temporary_file(pieces, spool)
+        self._repeated = np.concatenate([keys[:0], *pieces]) if is_small else map_temporary_file(pieces, spool)
 
-    def _pieces(self, keys: Array, known: Sequence[Array]) -> Iterator[Array]:
+    def _pieces(self, keys: Array, stored_keys: Sequence[Array]) -> Iterator[Array]:
         for start in range(0, len(keys), self._STEP):
-            some = keys[start : start + self._STEP + 1]  # and the first hash of the next chunk
-            repeated = np.concatenate([some[1:] == some[:-1], [False]])
-            for other in known:
-                if len(other):
-                    places = np.minimum(np.searchsorted(other, some), len(other) - 1)
-                    repeated |= other[places] == some
-            yield np.unique(some[repeated])
+            chunk = keys[start : start + self._STEP + 1]  # and the first hash of the next chunk
+            repeated = np.concatenate([chunk[1:] == chunk[:-1], [False]])
+            for stored_hashes in stored_keys:
+                if len(stored_hashes):
+                    places = np.minimum(np.searchsorted(stored_hashes, chunk), len(stored_hashes) - 1)
+                    repeated |= stored_hashes[places] == chunk
+            yield np.unique(chunk[repeated])
 
     def any(self) -> bool:
         """Return whether any hash is repeated."""
-        return bool(len(self._found))
+        return bool(len(self._repeated))
 
     def among(self, keys: Array) -> Array:
         """Return a mask of the hashes in ``keys`` that are repeated."""
-        if not len(self._found):
+        if not len(self._repeated):
             return np.zeros(len(keys), np.bool_)
-        places = np.minimum(np.searchsorted(self._found, keys), len(self._found) - 1)
-        found: Array = self._found[places] == keys
-        return found
+        places = np.minimum(np.searchsorted(self._repeated, keys), len(self._repeated) - 1)
+        is_repeated: Array = self._repeated[places] == keys
+        return is_repeated

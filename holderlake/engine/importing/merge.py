@@ -19,16 +19,16 @@ class Rows(Protocol):
 T = TypeVar("T", bound=Rows)
 
 
-def merged(
+def merge_sorted(
     sources: Sequence[Iterator[T]],
     key: Callable[[T], Array],
     part: Callable[[T, slice], T],
-    joined: Callable[[list[T]], T],
+    join: Callable[[list[T]], T],
 ) -> Iterator[T]:
     """Merge the rows of all sources. Yield batches by ascending key, with all rows of equal key in one batch.
 
     Each source yields batches by ascending key, and ``key`` returns the keys of a batch. ``part`` returns a slice of a
-    batch. ``joined`` merges several batches into one sorted batch; its argument has the batches in the order of
+    batch. ``join`` merges several batches into one sorted batch; its argument has the batches in the order of
     ``sources``.
     """
     heads: list[T | None] = [next(source, None) for source in sources]
@@ -37,28 +37,28 @@ def merged(
         waiting = [number for number, end in enumerate(ended) if not end]
         if not waiting:
             break
-        least = min(waiting, key=lambda number: _last(heads[number], key))
-        bound = _last(heads[least], key)
-        taken: list[T] = []
+        least = min(waiting, key=lambda number: _last_key(heads[number], key))
+        bound = _last_key(heads[least], key)
+        pieces: list[T] = []
         for number, head in enumerate(heads):
             if head is None:
                 continue
             place = int(np.searchsorted(key(head), bound, side="left"))
             if place:
-                taken.append(part(head, slice(0, place)))
+                pieces.append(part(head, slice(0, place)))
                 heads[number] = part(head, slice(place, None)) if place < len(head) else None
-        if taken:
-            yield joined(taken)
-        more = next(sources[least], None)
-        if more is None:
+        if pieces:
+            yield join(pieces)
+        next_batch = next(sources[least], None)
+        if next_batch is None:
             ended[least] = True
         else:
-            rest = heads[least]
-            heads[least] = more if rest is None else joined([rest, more])
+            remaining = heads[least]
+            heads[least] = next_batch if remaining is None else join([remaining, next_batch])
     rest_of_all = [head for head in heads if head is not None]
     if rest_of_all:
-        yield joined(rest_of_all)
+        yield join(rest_of_all)
 
 
-def _last(head: object, key: Callable[[T], Array]) -> int:
+def _last_key(head: object, key: Callable[[T], Array]) -> int:
     return int(key(head)[-1])  # type: ignore[arg-type]  # a source that has not ended has a head

@@ -22,7 +22,7 @@ from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.numeric.bigint import Array
 
 _COLUMNS: Final = ("from_address", "to_address", "value", "token_id", "block_number", "tx_hash", "log_index")
-_SAID: Final = 20
+_MAX_SENTENCES: Final = 20
 """The most undecided groups of rows that an import names."""
 
 _COMPARE: Final = """
@@ -108,14 +108,14 @@ def overlap_of(
     coding: Coding,
     batch: int,
     incoming: TokenRows,
-    stored: Iterable[Path],
+    stored_paths: Iterable[Path],
 ) -> Overlap:
-    """Return the overlap of the rows of a token that come, and that the files ``stored`` have of the same blocks.
+    """Return the overlap of the rows of a token that come, and that the files ``stored_paths`` have of the same blocks.
 
     ``connect`` opens a DuckDB cursor. Files are read in batches of ``batch`` rows.
     """
-    kinds, first, last = _kinds_of(coding, incoming)
-    paths = [path for path in stored if _has_blocks(path, first, last)]
+    kinds, first_block, last_block = _kinds_of(coding, incoming)
+    paths = [path for path in stored_paths if _has_blocks(path, first_block, last_block)]
     if len(kinds) == 1 and not paths:
         return Overlap(np.empty(0, np.uint64), [])
     if kinds == {("exact", True)} and all(_is_complete(path) for path in paths):
@@ -125,23 +125,30 @@ def overlap_of(
             "CREATE TEMP TABLE rows (key UBIGINT, place BIGINT, is_new BOOLEAN, from_address VARCHAR, "
             "to_address VARCHAR, value VARCHAR, item VARCHAR, block_number BIGINT, tx_hash VARCHAR, log_index BIGINT)"
         )
-        for rows in _compared_rows(coding, batch, incoming, paths, (first, last)):
+        for rows in _compared_rows(coding, batch, incoming, paths, (first_block, last_block)):
             cursor.register("more", rows)
             cursor.execute("INSERT INTO rows BY NAME FROM more")
         cursor.execute(_COMPARE)
         superseded = cursor.execute(_SUPERSEDED).fetchnumpy()["key"]
         undecided = cursor.execute(_UNDECIDED).fetchall()
     name = f"{incoming.chain}/{incoming.address}"
-    sentences = [_sentence(name, *found) for found in undecided[:_SAID]]
-    if len(undecided) > _SAID:
-        sentences.append(f"{name}: {len(undecided) - _SAID:,} more of these groups of equal transfers")
+    sentences = [_sentence(name, *row) for row in undecided[:_MAX_SENTENCES]]
+    if len(undecided) > _MAX_SENTENCES:
+        sentences.append(f"{name}: {len(undecided) - _MAX_SENTENCES:,} more of these groups of equal transfers")
     return Overlap(np.asarray(superseded, np.uint64), sentences)
 
 
 def _sentence(
-    token: str, block: int, transaction: str | None, sender: str, receiver: str, value: str, least: int, most: int
+    token: str,
+    block: int,
+    transaction: str | None,
+    sender: str,
+    receiver: str,
+    value: str,
+    least_rows: int,
+    most_rows: int,
 ) -> str:
-    if not least:
+    if not least_rows:
         return (
             f"{token}, block {block:,}: one source lacks the transaction and the other one the log index of transfers "
             f"of {value} from {sender} to {receiver}, so it is not clear whether they are the same; all count. "
@@ -149,8 +156,8 @@ def _sentence(
         )
     place = f"transaction {transaction}" if transaction else "without transaction hash"
     return (
-        f"{token}, block {block:,}, {place}: one source has {least:,} equal transfers of {value} from {sender} to "
-        f"{receiver}, and another one has {most:,}, so it is not clear which are the same; {most:,} count. "
+        f"{token}, block {block:,}, {place}: one source has {least_rows:,} equal transfers of {value} from {sender} to "
+        f"{receiver}, and another one has {most_rows:,}, so it is not clear which are the same; {most_rows:,} count. "
         "Import a file with the whole transaction, with log indexes if you can"
     )
 
@@ -159,14 +166,14 @@ def _kinds_of(coding: Coding, incoming: TokenRows) -> tuple[set[tuple[str, bool]
     """Return the kinds of rows, and their first and last block. A kind is that of the log index, and whether the row
     has a transaction."""
     kinds: set[tuple[str, bool]] = set()
-    first, last = 2**63 - 1, -1
+    first_block, last_block = 2**63 - 1, -1
     for rows in incoming.columns(("kind", "tx_hash", "block_number")):
         has_transaction = rows["tx_hash"].is_valid().to_numpy().astype(np.int64)
         for code in np.unique(rows["kind"].to_numpy().astype(np.int64) * 2 + has_transaction).tolist():
             kinds.add((coding.log_index_kind(code // 2), bool(code % 2)))
         blocks = rows["block_number"].to_numpy()
-        first, last = min(first, int(blocks.min())), max(last, int(blocks.max()))
-    return kinds, first, last
+        first_block, last_block = min(first_block, int(blocks.min())), max(last_block, int(blocks.max()))
+    return kinds, first_block, last_block
 
 
 def _statistics(path: Path, column: str) -> Iterator[pq.Statistics | None]:
@@ -176,25 +183,28 @@ def _statistics(path: Path, column: str) -> Iterator[pq.Statistics | None]:
             yield file.metadata.row_group(group).column(place).statistics
 
 
-def _has_blocks(path: Path, first: int, last: int) -> bool:
-    return any(one is None or (one.min <= last and first <= one.max) for one in _statistics(path, "block_number"))
+def _has_blocks(path: Path, first_block: int, last_block: int) -> bool:
+    return any(
+        statistics is None or (statistics.min <= last_block and first_block <= statistics.max)
+        for statistics in _statistics(path, "block_number")
+    )
 
 
 def _is_complete(path: Path) -> bool:
     """Return whether all rows of a file have log indexes and transactions."""
     kinds, hashes = _statistics(path, "log_index_kind"), _statistics(path, "tx_hash")
-    return all(one is not None and one.min == one.max == "exact" for one in kinds) and all(
-        one is not None and one.null_count == 0 for one in hashes
+    return all(statistics is not None and statistics.min == statistics.max == "exact" for statistics in kinds) and all(
+        statistics is not None and statistics.null_count == 0 for statistics in hashes
     )
 
 
 def _compared_rows(
-    coding: Coding, batch: int, incoming: TokenRows, stored: Iterable[Path], blocks: tuple[int, int]
+    coding: Coding, batch: int, incoming: TokenRows, stored_paths: Iterable[Path], blocks: tuple[int, int]
 ) -> Iterator[pa.Table]:
     """Yield the columns to compare of the imported rows, and of the stored rows of these blocks."""
     for rows in incoming.columns(("token", "kind", "key", "block_time", *_COLUMNS)):
         yield _with_places(coding.decoded(rows), rows["key"].to_numpy(), is_new=True)
-    for path in stored:
+    for path in stored_paths:
         for rows in read_rows(path, batch):
             numbers = rows["block_number"].to_numpy()
             of_blocks = rows.filter(pa.array((numbers >= blocks[0]) & (numbers <= blocks[1])))

@@ -59,14 +59,14 @@ def import_of(name: str) -> str:
     return name.lstrip(".").partition(".")[0].partition("-")[0]
 
 
-def remove_killed_imports(root: Path, listed: Collection[str], own: ImportFolder) -> None:
-    """Remove the spool folders and unlisted files of all imports except ``own``.
+def remove_killed_imports(root: Path, listed: Collection[str], own_import: ImportFolder) -> None:
+    """Remove the spool folders and unlisted files of all imports except ``own_import``.
 
     The caller must be the store's only writer. Then all other imports were killed. ``listed`` are the paths that the
     catalogue lists.
     """
     for import_id in imports_under_way(root):
-        if root / f"{_SPOOL}{import_id}" != own.spool:
+        if root / f"{_SPOOL}{import_id}" != own_import.spool:
             _remove(root, import_id, listed)
             remove_spool(root, import_id)
 
@@ -78,8 +78,8 @@ def remove_spool(root: Path, import_id: str) -> None:
 
 def files_of_import(root: Path, import_id: str) -> list[str]:
     """Return the files that an import wrote, as paths relative to the store."""
-    found = ((folder, path.name) for folder in FOLDERS for path in (root / folder).iterdir())
-    return sorted(f"{folder}/{name}" for folder, name in found if import_of(name) == import_id)
+    names = ((folder, path.name) for folder in FOLDERS for path in (root / folder).iterdir())
+    return sorted(f"{folder}/{name}" for folder, name in names if import_of(name) == import_id)
 
 
 def _remove(root: Path, import_id: str, listed: Collection[str]) -> None:

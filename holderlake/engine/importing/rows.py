@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.parts import Moves, joined_moves
-from holderlake.engine.importing.merge import merged
+from holderlake.engine.importing.merge import merge_sorted
 from holderlake.engine.numeric.bigint import Array, from_texts
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS
@@ -50,46 +50,48 @@ class Codes:
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
         self._numbers: dict[tuple[str, ...], int] = {}
-        self._known: list[tuple[str, ...]] = []
+        self._combinations: list[tuple[str, ...]] = []
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._combinations)
 
     def texts(self, number: int) -> tuple[str, ...]:
         """Return the combination with the number ``number``: a tuple with one text for each column."""
-        return self._known[number]
+        return self._combinations[number]
 
     def encode(self, table: pa.Table) -> Array:
         """Return the number of the combination in each row. New combinations get the next numbers."""
         combined = np.zeros(table.num_rows, np.int64)
         dictionaries: list[list[str]] = []
         for name in self._columns:
-            column = _whole(table[name]).dictionary_encode()
+            column = _one_chunk(table[name]).dictionary_encode()
             dictionaries.append(column.dictionary.to_pylist())
             combined *= max(len(dictionaries[-1]), 1)
             if len(dictionaries[-1]) > 1:
                 combined += column.indices.to_numpy()
-        distinct, which = np.unique(combined, return_inverse=True) if combined.any() else (combined[:1], combined)
-        numbers = np.array([self._number(int(one), dictionaries) for one in distinct], np.int32)
-        return numbers[which]
+        distinct, inverse = np.unique(combined, return_inverse=True) if combined.any() else (combined[:1], combined)
+        numbers = np.array([self._number(int(code), dictionaries) for code in distinct], np.int32)
+        return numbers[inverse]
 
     def _number(self, combined: int, dictionaries: list[list[str]]) -> int:
-        found: list[str] = []
+        values: list[str] = []
         for dictionary in reversed(dictionaries):
             combined, place = divmod(combined, len(dictionary))
-            found.insert(0, dictionary[place])
-        texts = tuple(found)
+            values.insert(0, dictionary[place])
+        texts = tuple(values)
         if texts not in self._numbers:
-            self._numbers[texts] = len(self._known)
-            self._known.append(texts)
+            self._numbers[texts] = len(self._combinations)
+            self._combinations.append(texts)
         return self._numbers[texts]
 
     def decode(self, numbers: Array) -> dict[str, pa.Array]:
         """Return the columns of texts, by name, of rows whose combinations have the given numbers."""
-        distinct, which = np.unique(numbers, return_inverse=True)
-        places = pa.array(which.astype(np.int32))
+        distinct, inverse = np.unique(numbers, return_inverse=True)
+        places = pa.array(inverse.astype(np.int32))
         return {
-            name: pa.DictionaryArray.from_arrays(places, pa.array([self._known[n][at] for n in distinct], pa.string()))
+            name: pa.DictionaryArray.from_arrays(
+                places, pa.array([self._combinations[n][at] for n in distinct], pa.string())
+            )
             for at, name in enumerate(self._columns)
         }
 
@@ -118,7 +120,7 @@ class Coding:
         codes = {"token": self.tokens.encode(table), "kind": self._kinds.encode(table), "key": self.keys(table)}
         return pa.table(
             {name: pa.array(code) for name, code in codes.items()}
-            | {name: _whole(table[name]) for name in _OWN_COLUMNS}
+            | {name: _one_chunk(table[name]) for name in _OWN_COLUMNS}
         )
 
     @staticmethod
@@ -145,7 +147,7 @@ class Coding:
             without = pc.binary_join_element_wise(table["block_number"].cast(pa.string()), *ends, ":")
             transactions = pc.coalesce(transactions, without)
         return digests(
-            _whole(pc.binary_join_element_wise(transactions, table["log_index"].cast(pa.string()), items, "/"))
+            _one_chunk(pc.binary_join_element_wise(transactions, table["log_index"].cast(pa.string()), items, "/"))
         )
 
 
@@ -161,36 +163,36 @@ def in_order(rows: pa.Table, tokens: bool = False) -> pa.Table:
         narrow = numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
         order = order[np.argsort(narrow[order], kind="stable")]
         parts.append(numbers)
-    same = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in parts])
-    if same.any():
-        order = _untied(rows, order, same)
+    ties = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in parts])
+    if ties.any():
+        order = _untied(rows, order, ties)
     if (order[1:] > order[:-1]).all():
         return rows
     return rows.take(pa.array(order))
 
 
-def _untied(rows: pa.Table, order: Array, same: Array) -> Array:
+def _untied(rows: pa.Table, order: Array, ties: Array) -> Array:
     """Return the final order of rows: those of the same block and log index are sorted by their texts.
 
-    ``order`` has the indices of the rows by block and log index. ``same`` is True where a row and the next one have the
+    ``order`` has the indices of the rows by block and log index. ``ties`` is True where a row and the next one have the
     same block and log index.
     """
-    tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
-    group = np.cumsum(~np.concatenate([[False], same]))[tied]
+    tied = np.concatenate([ties, [False]]) | np.concatenate([[False], ties])
+    group = np.cumsum(~np.concatenate([[False], ties]))[tied]
     among = order[tied]
     texts = ["tx_hash", "token_id", "from_address", "to_address"]
-    asked = rows.select(texts).take(pa.array(among)).append_column("group", pa.array(group))
-    found = pc.sort_indices(asked, [(name, "ascending") for name in ("group", *texts)])
+    tied_rows = rows.select(texts).take(pa.array(among)).append_column("group", pa.array(group))
+    tied_order = pc.sort_indices(tied_rows, [(name, "ascending") for name in ("group", *texts)])
     order = order.copy()
-    order[tied] = among[found.to_numpy()]
+    order[tied] = among[tied_order.to_numpy()]
     return order
 
 
-def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(found, pa.ChunkedArray):  # combine_chunks returns it unchanged if it has no chunk
-        return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
-    return found
+def _one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # combine_chunks returns it unchanged if it has no chunk
+        return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array
 
 
 # ---------------------------------------------------------------------- transfers as arrays, and periods
@@ -220,11 +222,11 @@ def period_of(rows: pa.Table) -> Period:
 def joined_period(periods: Sequence[Period]) -> Period:
     """Return the period that spans all ``periods``, and the sum of their rows."""
     return Period(
-        sum(one.rows for one in periods),
-        min(one.first_time for one in periods),
-        max(one.last_time for one in periods),
-        min(one.first_block for one in periods),
-        max(one.last_block for one in periods),
+        sum(period.rows for period in periods),
+        min(period.first_time for period in periods),
+        max(period.last_time for period in periods),
+        min(period.first_block for period in periods),
+        max(period.last_block for period in periods),
     )
 
 
@@ -233,10 +235,10 @@ def moves_of(rows: pa.Table) -> Moves:
 
     The rows must have the columns ``sender`` and ``receiver`` with address numbers.
     """
-    values = from_texts(_whole(rows["value"]))
-    whole = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
+    values = from_texts(_one_chunk(rows["value"]))
+    moves = Moves(rows["block_time"].to_numpy(), rows["sender"].to_numpy(), rows["receiver"].to_numpy(), values)
     something = values.any(axis=1)
-    return joined_moves([whole if something.all() else whole.at(np.flatnonzero(something))])
+    return joined_moves([moves if something.all() else moves.at(np.flatnonzero(something))])
 
 
 # ---------------------------------------------------------------------- files
@@ -256,9 +258,9 @@ def write_rows(path: Path, tables: Iterable[pa.Table]) -> None:
 
 
 def _write(file: object, tables: Iterable[pa.Table]) -> None:
-    rest = iter(tables)
-    first = next(rest, TRANSFERS.empty_table())
-    schema = _ENCODED if pa.types.is_dictionary(first.schema.field("chain").type) else TRANSFERS
+    remaining = iter(tables)
+    first_table = next(remaining, TRANSFERS.empty_table())
+    schema = _ENCODED if pa.types.is_dictionary(first_table.schema.field("chain").type) else TRANSFERS
     options = {
         "compression": "zstd",
         "use_dictionary": _REPETITIVE,
@@ -266,8 +268,8 @@ def _write(file: object, tables: Iterable[pa.Table]) -> None:
         "write_page_checksum": True,  # for a rebuild without a catalogue
     }
     with pq.ParquetWriter(file, schema, **options) as writer:
-        writer.write_table(first.cast(schema), row_group_size=_ROW_GROUP)
-        for table in rest:
+        writer.write_table(first_table.cast(schema), row_group_size=_ROW_GROUP)
+        for table in remaining:
             writer.write_table(table.cast(schema), row_group_size=_ROW_GROUP)
 
 
@@ -289,19 +291,19 @@ def count_rows(path: Path) -> int:
 
 def read_rows(path: Path, batch: int) -> Iterator[pa.Table]:
     """Yield the rows of a Parquet file in batches. Raises ``BadSource`` if the file is incomplete or damaged."""
-    for found in _opened(path).iter_batches(batch):
-        yield pa.Table.from_batches([found]).select(TRANSFERS.names).cast(TRANSFERS)
+    for record_batch in _opened(path).iter_batches(batch):
+        yield pa.Table.from_batches([record_batch]).select(TRANSFERS.names).cast(TRANSFERS)
 
 
-def joined_rows(added: Iterable[pa.Table], stored: Sequence[Path], batch: int) -> Iterator[pa.Table]:
-    """Yield the rows of ``added`` and of the Parquet files ``stored`` in batches, sorted by block. All sources are
-    sorted."""
-    if not stored:
-        yield from added
+def joined_rows(new_tables: Iterable[pa.Table], stored_paths: Sequence[Path], batch: int) -> Iterator[pa.Table]:
+    """Yield the rows of ``new_tables`` and of the Parquet files ``stored_paths`` in batches, sorted by block. All
+    sources are sorted."""
+    if not stored_paths:
+        yield from new_tables
         return
-    sources = [read_rows(path, max(batch // len(stored), 16)) for path in stored]
-    plain = (table.cast(TRANSFERS) for table in added)
-    yield from merged([*sources, plain], _blocks, lambda rows, part: rows[part], _joined)
+    sources = [read_rows(path, max(batch // len(stored_paths), 16)) for path in stored_paths]
+    plain = (table.cast(TRANSFERS) for table in new_tables)
+    yield from merge_sorted([*sources, plain], _blocks, lambda rows, part: rows[part], _join)
 
 
 def _blocks(rows: pa.Table) -> Array:
@@ -309,5 +311,5 @@ def _blocks(rows: pa.Table) -> Array:
     return blocks
 
 
-def _joined(tables: list[pa.Table]) -> pa.Table:
+def _join(tables: list[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else in_order(pa.concat_tables(tables))

@@ -75,16 +75,16 @@ class RowsInMemory:
 
     def without(self, keys: Array) -> RowsInMemory | None:
         """Return the rows whose hash is not in ``keys``; None if there are none."""
-        kept = ~np.isin(self.table["key"].to_numpy(), keys)
-        return self.only(kept) if kept.any() else None
+        is_kept = ~np.isin(self.table["key"].to_numpy(), keys)
+        return self.only(is_kept) if is_kept.any() else None
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield all rows as one batch."""
         yield self.table
 
-    def only(self, kept: Array) -> RowsInMemory:
-        """Return the rows at which the boolean array ``kept`` is True."""
-        table = self.table.filter(pa.array(kept))
+    def only(self, is_kept: Array) -> RowsInMemory:
+        """Return the rows at which the boolean array ``is_kept`` is True."""
+        table = self.table.filter(pa.array(is_kept))
         return RowsInMemory(self.chain, self.address, self.standard, np.sort(table["key"].to_numpy()), table)
 
 
@@ -116,10 +116,10 @@ class RowsOnDisk:
             sorted_keys.add(rows["key"].to_numpy())
             self._blocks.add(numbers)
             self._spans.append((len(numbers), int(numbers.min()), int(numbers.max())))
-            first = int(np.lexsort((rows["log_index"].to_numpy(), numbers))[0])
-            place = (int(numbers[first]), rows["log_index"][first].as_py())
+            first_row = int(np.lexsort((rows["log_index"].to_numpy(), numbers))[0])
+            place = (int(numbers[first_row]), rows["log_index"][first_row].as_py())
             if place < earliest:
-                earliest, kind, token = place, rows["kind"][first].as_py(), rows["token"][first].as_py()
+                earliest, kind, token = place, rows["kind"][first_row].as_py(), rows["token"][first_row].as_py()
         return sorted_keys.array(), token, kind
 
     def instead(self, buckets: TableBuckets, bucket: int) -> RowsOnDisk:
@@ -132,11 +132,11 @@ class RowsOnDisk:
 
     def without(self, keys: Array) -> RowsOnDisk | None:
         """Return the rows whose hash is not in ``keys``; None if there are none. Only the result can be used then."""
-        others = TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
+        remaining = TableBuckets(self._sorting.spool, self._sorting.budget.waiting)
         for rows in self.buckets.blocks(self.bucket):
-            others.add(0, rows.filter(pa.array(~np.isin(rows["key"].to_numpy(), keys))))
+            remaining.add(0, rows.filter(pa.array(~np.isin(rows["key"].to_numpy(), keys))))
         self.buckets.drop(self.bucket)
-        return self.instead(others, 0) if others.rows_of(0) else None
+        return self.instead(remaining, 0) if remaining.rows_of(0) else None
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows, sorted by block, in batches. A second call is not possible."""
@@ -150,22 +150,22 @@ class RowsOnDisk:
         If the rows were not added in the order of their blocks, they are first partitioned by block.
         """
         budget = self._sorting.budget
-        most = max(self.rows * budget.group // max(self.bytes, 1), 1)
+        max_rows = max(self.rows * budget.group // max(self.bytes, 1), 1)
         counts, firsts, lasts = (np.array(column, np.int64) for column in zip(*self._spans, strict=True))
         is_edge = np.maximum.accumulate(lasts)[:-1] < np.minimum.accumulate(firsts[::-1])[::-1][1:]
         edges = [0, *(np.flatnonzero(is_edge) + 1).tolist(), len(counts)]
-        before = np.concatenate([[0], np.cumsum(counts)])
-        sizes = np.diff(before[edges])
-        if sizes.max() > most:
-            yield from self._by_block(-(-self.rows // most))
+        row_starts = np.concatenate([[0], np.cumsum(counts)])
+        sizes = np.diff(row_starts[edges])
+        if sizes.max() > max_rows:
+            yield from self._by_block(-(-self.rows // max_rows))
             return
-        held: list[pa.Table] = []
+        pending: list[pa.Table] = []
         ends = dict(zip(edges[1:], [*sizes[1:].tolist(), 0], strict=True))  # last batch of a range: rows of the next
         for place, rows in enumerate(self.buckets.blocks(self.bucket), start=1):
-            held.append(rows)
-            if place in ends and (sum(map(len, held)) + ends[place] > most or place == len(counts)):
-                yield pa.concat_tables(held).combine_chunks()
-                held.clear()
+            pending.append(rows)
+            if place in ends and (sum(map(len, pending)) + ends[place] > max_rows or place == len(counts)):
+                yield pa.concat_tables(pending).combine_chunks()
+                pending.clear()
         self.buckets.drop(self.bucket)
 
     def _by_block(self, parts: int) -> Iterator[pa.Table]:
@@ -192,17 +192,17 @@ class Sorter:
     def by_token(self, transfers: pa.Table | pa.RecordBatchReader) -> Iterator[TokenRows]:
         """Yield the rows of each token. ``transfers`` has the schema ``TRANSFERS``, in any order."""
         batches = transfers.to_batches(self.budget.batch) if isinstance(transfers, pa.Table) else transfers
-        rest = (self._encoded(rows) for batch in batches for rows in _cut(batch, self.budget.batch))
-        held: list[pa.Table] = []
+        tables = (self._encoded(rows) for batch in batches for rows in _chunks(batch, self.budget.batch))
+        pending: list[pa.Table] = []
         size = 0
-        for rows in rest:
-            held.append(rows)
+        for rows in tables:
+            pending.append(rows)
             size += rows.nbytes
             if size > self.budget.group:
-                yield from self._from_buckets(held, rest)
+                yield from self._from_buckets(pending, tables)
                 return
-        if held:
-            yield from self._in_memory(pa.concat_tables(held))
+        if pending:
+            yield from self._in_memory(pa.concat_tables(pending))
 
     def _encoded(self, rows: pa.Table) -> pa.Table:
         return self.coding.encoded(rows.select(TRANSFERS.names).cast(TRANSFERS))
@@ -220,15 +220,15 @@ class Sorter:
                     chain, address, standard, np.sort(keys[start:end]), ordered.slice(start, end - start)
                 )
 
-    def _from_buckets(self, held: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[TokenRows]:
+    def _from_buckets(self, pending: list[pa.Table], tables: Iterable[pa.Table]) -> Iterator[TokenRows]:
         buckets = TableBuckets(self.spool, self.budget.waiting)
-        own = _frequent(np.concatenate([rows["token"].to_numpy() for rows in held]))
-        place: dict[int, int] = {token: _BUCKETS + number for number, token in enumerate(own.tolist())}
+        frequent_tokens = _frequent(np.concatenate([rows["token"].to_numpy() for rows in pending]))
+        place: dict[int, int] = {token: _BUCKETS + number for number, token in enumerate(frequent_tokens.tolist())}
         bucket_of = np.empty(0, np.int64)
-        for rows in _chain_and_free(held, rest):
+        for rows in _chain_and_free(pending, tables):
             if len(bucket_of) < len(self.coding.tokens):
-                new = range(len(bucket_of), len(self.coding.tokens))
-                bucket_of = np.concatenate([bucket_of, [place.get(token, self._bucket(token)) for token in new]])
+                new_tokens = range(len(bucket_of), len(self.coding.tokens))
+                bucket_of = np.concatenate([bucket_of, [place.get(token, self._bucket(token)) for token in new_tokens]])
             buckets.distribute(bucket_of[rows["token"].to_numpy()], rows)
         release_freed_memory()
         for number in buckets.numbers():
@@ -248,24 +248,27 @@ class Sorter:
         if np.count_nonzero(counts) == 1:
             yield RowsOnDisk(buckets, number, self)
             return
-        most = buckets.rows_of(number) * self.budget.group // buckets.bytes_of(number)
+        max_rows = buckets.rows_of(number) * self.budget.group // buckets.bytes_of(number)
         # fill buckets with one token after another, and begin a new one when a token does not fit
         tokens = np.flatnonzero(counts)
-        places, bucket, filled = np.zeros(len(counts), np.int64), 0, 0
+        places, bucket, bucket_rows = np.zeros(len(counts), np.int64), 0, 0
         for token in tokens.tolist():
-            if filled and filled + counts[token] > most:
-                bucket, filled = bucket + 1, 0
+            if bucket_rows and bucket_rows + counts[token] > max_rows:
+                bucket, bucket_rows = bucket + 1, 0
             places[token] = bucket
-            filled += int(counts[token])
+            bucket_rows += int(counts[token])
         smaller = TableBuckets(self.spool, self.budget.waiting)
         for rows in buckets.blocks(number):
             smaller.distribute(places[rows["token"].to_numpy()], rows)
         buckets.drop(number)
-        for one in smaller.numbers():
-            if smaller.bytes_of(one) > self.budget.group and np.count_nonzero(places[tokens] == one) == 1:
-                yield RowsOnDisk(smaller, one, self)
+        for bucket_number in smaller.numbers():
+            if (
+                smaller.bytes_of(bucket_number) > self.budget.group
+                and np.count_nonzero(places[tokens] == bucket_number) == 1
+            ):
+                yield RowsOnDisk(smaller, bucket_number, self)
             else:
-                yield from self._in_memory(smaller.take(one))
+                yield from self._in_memory(smaller.take(bucket_number))
 
 
 def _frequent(tokens: Array) -> Array:
@@ -274,12 +277,12 @@ def _frequent(tokens: Array) -> Array:
     return np.flatnonzero(np.bincount(tokens) * _LARGE > len(tokens))
 
 
-def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.Table]:
+def _chunks(batch: pa.RecordBatch, size: int) -> Iterator[pa.Table]:
     for start in range(0, batch.num_rows, size):
         yield pa.Table.from_batches([batch.slice(start, size)])
 
 
-def _chain_and_free(first: list[pa.Table], rest: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    while first:
-        yield first.pop(0)
-    yield from rest
+def _chain_and_free(pending: list[pa.Table], tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    while pending:
+        yield pending.pop(0)
+    yield from tables

@@ -21,17 +21,17 @@ _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class _Buckets(ABC, Generic[T]):
-    """Rows in numbered buckets. Up to ``held`` bytes stay in memory; beyond that, rows are written to files in
+    """Rows in numbered buckets. Up to ``memory`` bytes stay in memory; beyond that, rows are written to files in
     ``folder``."""
 
-    def __init__(self, folder: Path, held: int) -> None:
+    def __init__(self, folder: Path, memory: int) -> None:
         self._folder = folder
         self._name = uuid.uuid4().hex
-        self._held = held
+        self._memory = memory
         self._waiting: dict[int, list[T]] = {}
         self._waiting_bytes = 0
         self._sizes: dict[int, list[int]] = {}
-        self._written: set[int] = set()
+        self._buckets_on_disk: set[int] = set()
 
     def numbers(self) -> list[int]:
         """Return the ascending numbers of the buckets that have rows."""
@@ -55,7 +55,7 @@ class _Buckets(ABC, Generic[T]):
         size_of[1] += size
         self._waiting.setdefault(number, []).append(rows)
         self._waiting_bytes += size
-        if self._waiting_bytes > self._held:
+        if self._waiting_bytes > self._memory:
             self._write()
 
     def distribute(self, numbers: Array, rows: T) -> None:
@@ -65,20 +65,20 @@ class _Buckets(ABC, Generic[T]):
         order: Array = np.argsort(numbers.astype(np.uint16), kind="stable")  # a radix sort
         ordered: Array = numbers[order]
         edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
-        by_bucket = rows if len(edges) == 2 else self._taken(rows, order)
+        by_bucket = rows if len(edges) == 2 else self._take_rows(rows, order)
         for start, end in itertools.pairwise(edges):
             self.add(int(ordered[start]), self._part(by_bucket, start, end))
 
     def blocks(self, number: int) -> Iterator[T]:
         """Yield the rows of a bucket in batches, in the order in which they were added."""
-        if number in self._written:
+        if number in self._buckets_on_disk:
             with self._path(number).open("rb") as file:
                 yield from self._read(number, file)
         yield from self._waiting.get(number, [])
 
     def take(self, number: int) -> T:
         """Remove a bucket that has rows, and return its rows."""
-        rows = self._joined(list(self.blocks(number)))
+        rows = self._join(list(self.blocks(number)))
         self.drop(number)
         return rows
 
@@ -86,16 +86,16 @@ class _Buckets(ABC, Generic[T]):
         """Remove a bucket."""
         self._sizes.pop(number, None)
         self._waiting_bytes -= sum(self._measure(rows)[1] for rows in self._waiting.pop(number, []))
-        if number in self._written:
-            self._written.discard(number)
+        if number in self._buckets_on_disk:
+            self._buckets_on_disk.discard(number)
             self._path(number).unlink()
 
     def _write(self) -> None:
         self._folder.mkdir(exist_ok=True)
         for number, waiting in self._waiting.items():
             with self._path(number).open("ab") as file:
-                self._append(number, file, self._joined(waiting))
-            self._written.add(number)
+                self._append(number, file, self._join(waiting))
+            self._buckets_on_disk.add(number)
         self._waiting.clear()
         self._waiting_bytes = 0
 
@@ -106,13 +106,13 @@ class _Buckets(ABC, Generic[T]):
     def _measure(self, rows: T) -> tuple[int, int]: ...
 
     @abstractmethod
-    def _taken(self, rows: T, places: Array) -> T: ...
+    def _take_rows(self, rows: T, places: Array) -> T: ...
 
     @abstractmethod
     def _part(self, rows: T, start: int, end: int) -> T: ...
 
     @abstractmethod
-    def _joined(self, blocks: Sequence[T]) -> T: ...
+    def _join(self, blocks: Sequence[T]) -> T: ...
 
     @abstractmethod
     def _append(self, number: int, file: BinaryIO, rows: T) -> None: ...
@@ -124,8 +124,8 @@ class _Buckets(ABC, Generic[T]):
 class ArrayBuckets(_Buckets[Columns]):
     """Buckets of rows in numpy arrays, one array for each column. Types and shapes are the same in all rows."""
 
-    def __init__(self, folder: Path, held: int) -> None:
-        super().__init__(folder, held)
+    def __init__(self, folder: Path, memory: int) -> None:
+        super().__init__(folder, memory)
         self._shapes: list[tuple[np.dtype[Any], tuple[int, ...]]] = []
         self._lengths: dict[int, list[int]] = {}
 
@@ -137,13 +137,13 @@ class ArrayBuckets(_Buckets[Columns]):
     def _measure(self, rows: Columns) -> tuple[int, int]:
         return len(rows[0]), sum(column.nbytes for column in rows)
 
-    def _taken(self, rows: Columns, places: Array) -> Columns:
+    def _take_rows(self, rows: Columns, places: Array) -> Columns:
         return tuple(column[places] for column in rows)
 
     def _part(self, rows: Columns, start: int, end: int) -> Columns:
         return tuple(column[start:end] for column in rows)
 
-    def _joined(self, blocks: Sequence[Columns]) -> Columns:
+    def _join(self, blocks: Sequence[Columns]) -> Columns:
         return blocks[0] if len(blocks) == 1 else tuple(map(np.concatenate, zip(*blocks, strict=True)))
 
     def _append(self, number: int, file: BinaryIO, rows: Columns) -> None:
@@ -165,7 +165,7 @@ class TableBuckets(_Buckets[pa.Table]):
 
     def blocks_of(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the given columns of a bucket's rows in batches, in the order in which the rows were added."""
-        if number in self._written:
+        if number in self._buckets_on_disk:
             with self._path(number).open("rb") as file:
                 yield from self._streams(file, columns)
         for table in self._waiting.get(number, []):
@@ -174,13 +174,13 @@ class TableBuckets(_Buckets[pa.Table]):
     def _measure(self, rows: pa.Table) -> tuple[int, int]:
         return rows.num_rows, rows.nbytes
 
-    def _taken(self, rows: pa.Table, places: Array) -> pa.Table:
+    def _take_rows(self, rows: pa.Table, places: Array) -> pa.Table:
         return rows.take(pa.array(places))
 
     def _part(self, rows: pa.Table, start: int, end: int) -> pa.Table:
         return rows.slice(start, end - start)
 
-    def _joined(self, blocks: Sequence[pa.Table]) -> pa.Table:
+    def _join(self, blocks: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(blocks).combine_chunks()
 
     def _append(self, number: int, file: BinaryIO, rows: pa.Table) -> None:
@@ -203,20 +203,20 @@ class TableBuckets(_Buckets[pa.Table]):
 class Sample:
     """An evenly spaced sample of a sequence of numbers whose length is not known in advance."""
 
-    _MOST: Final = 1 << 16
+    _MAX_NUMBERS: Final = 1 << 16
 
     def __init__(self) -> None:
         self._step = 1
         self._pieces: list[Array] = []
-        self._kept = 0
+        self._count = 0
 
     def add(self, numbers: Array) -> None:
         """Add the next numbers of the sequence."""
         self._pieces.append(numbers[:: self._step].copy())
-        self._kept += len(self._pieces[-1])
-        while self._kept > 2 * self._MOST:
+        self._count += len(self._pieces[-1])
+        while self._count > 2 * self._MAX_NUMBERS:
             self._pieces = [np.concatenate(self._pieces)[::2]]
-            self._kept = len(self._pieces[0])
+            self._count = len(self._pieces[0])
             self._step *= 2
 
     def cuts(self, parts: int) -> Array:

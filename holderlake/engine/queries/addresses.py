@@ -82,10 +82,10 @@ class Activity:
 
     def facts(self, place: int, label: AddressLabel) -> AddressFacts:
         """Return the details of the address at row ``place``. ``label`` is its label."""
-        first = int(self.first_times[place])
+        first_time = int(self.first_times[place])
         degree, inward, outward = self.relations[place].tolist()
         return AddressFacts(
-            degree, inward, outward, int(self.transfers[place]), None if first == NEVER else first, label
+            degree, inward, outward, int(self.transfers[place]), None if first_time == NEVER else first_time, label
         )
 
 
@@ -102,11 +102,11 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
         starts, ends = run.entries(addresses)
         cuts = run.upto(starts, ends, seconds)
         transfers += cuts - starts
-        some = np.flatnonzero(cuts > starts)
-        first_times[some] = np.minimum(first_times[some], run.times[starts[some]])
+        active = np.flatnonzero(cuts > starts)
+        first_times[active] = np.minimum(first_times[active], run.times[starts[active]])
         if number == 0:
             relations += run.counterparties(starts, cuts)
-        elif len(some):
+        elif len(active):
             later.append(_Pairs.of(run, addresses, starts, cuts))
     if later:
         relations += _further_relations(view.runs[0], addresses, later, seconds)
@@ -117,21 +117,21 @@ def activity(view: View, addresses: Array, seconds: Array) -> Activity:
 class _Pairs:
     """Transfers of some addresses as arrays with a value for each transfer, without transfers to oneself.
 
-    ``owners`` is the index of the address in the list for which the transfers were read. ``others`` is the address
-    number of the counterparty. ``inward`` is True if the address received.
+    ``owners`` is the index of the address in the list for which the transfers were read. ``counterparties`` has
+    the address numbers of the counterparties. ``inward`` is True if the address received.
     """
 
     owners: Array
-    others: Array
+    counterparties: Array
     inward: Array
 
     @staticmethod
     def of(run: Run, addresses: Array, starts: Array, ends: Array) -> _Pairs:
         entries = expand_ranges(starts, ends)
         owners = np.repeat(np.arange(len(addresses)), ends - starts)
-        others = run.others[entries]
-        apart = np.flatnonzero(others != addresses[owners])
-        return _Pairs(owners[apart], others[apart], (run.kinds[entries[apart]] & 1).astype(np.bool_))
+        counterparties = run.others[entries]
+        apart = np.flatnonzero(counterparties != addresses[owners])
+        return _Pairs(owners[apart], counterparties[apart], (run.kinds[entries[apart]] & 1).astype(np.bool_))
 
 
 def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], seconds: Array) -> Array:
@@ -141,34 +141,34 @@ def _further_relations(base: Run, addresses: Array, pieces: Sequence[_Pairs], se
     A run is a file of the adjacency. ``pieces`` are the transfers of the small runs. The result has three columns: all
     counterparties, senders to the address, and receivers from it.
     """
-    keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.others for piece in pieces])
+    keys = np.concatenate([(piece.owners.astype(np.int64) << 32) | piece.counterparties for piece in pieces])
     inward = np.concatenate([piece.inward for piece in pieces])
-    pairs, which = np.unique(keys, return_inverse=True)
-    owners, others = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
-    received = np.bincount(which[inward], minlength=len(pairs)) > 0
-    sent = np.bincount(which[~inward], minlength=len(pairs)) > 0
-    knew_received, knew_sent = _known_pairs(base, addresses[owners], others, seconds[owners])
-    fresh = np.stack([~(knew_received | knew_sent), received & ~knew_received, sent & ~knew_sent], axis=1)
+    pairs, inverse = np.unique(keys, return_inverse=True)
+    owners, counterparties = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
+    is_received = np.bincount(inverse[inward], minlength=len(pairs)) > 0
+    is_sent = np.bincount(inverse[~inward], minlength=len(pairs)) > 0
+    knew_received, knew_sent = _known_pairs(base, addresses[owners], counterparties, seconds[owners])
+    fresh = np.stack([~(knew_received | knew_sent), is_received & ~knew_received, is_sent & ~knew_sent], axis=1)
     further = np.zeros((len(addresses), 3), np.int64)
     np.add.at(further, owners, fresh)
     return further
 
 
-def _known_pairs(run: Run, ones: Array, others: Array, seconds: Array) -> tuple[Array, Array]:
-    """Return two masks for pairs of an address (``ones``) and a counterparty (``others``).
+def _known_pairs(run: Run, addresses: Array, counterparties: Array, seconds: Array) -> tuple[Array, Array]:
+    """Return two masks for pairs of an address (``addresses``) and a counterparty (``counterparties``).
 
     The first is True if the address received from the counterparty, the second if it sent to the counterparty.
     Transfers after the pair's unix second in ``seconds`` are left out. For speed, the shorter list of the two
     addresses' transfers is searched.
     """
-    (starts, ends), (other_starts, other_ends) = run.entries(ones), run.entries(others)
+    (starts, ends), (other_starts, other_ends) = run.entries(addresses), run.entries(counterparties)
     turned = other_ends - other_starts < ends - starts
     starts, ends = np.where(turned, other_starts, starts), np.where(turned, other_ends, ends)
-    sought = np.where(turned, ones, others)
-    entries, owner = expand_ranges(starts, ends), np.repeat(np.arange(len(ones)), ends - starts)
+    sought = np.where(turned, addresses, counterparties)
+    entries, owner = expand_ranges(starts, ends), np.repeat(np.arange(len(addresses)), ends - starts)
     met = np.flatnonzero((run.others[entries] == sought[owner]) & (run.times[entries] <= seconds[owner]))
     owner, inward = owner[met], (run.kinds[entries[met]] & 1).astype(np.bool_) != turned[owner[met]]
-    size = len(ones)
+    size = len(addresses)
     return np.bincount(owner[inward], minlength=size) > 0, np.bincount(owner[~inward], minlength=size) > 0
 
 
@@ -181,44 +181,44 @@ def first_times(store: Store, view: View) -> Array:
     def compute() -> Array:
         runs, size = view.runs, view.dictionary.size
         dtype = np.result_type(*(run.times.dtype for run in runs)) if runs else np.dtype(np.uint32)
-        found = np.full(size, np.iinfo(dtype).max, dtype)
+        times = np.full(size, np.iinfo(dtype).max, dtype)
         for run in runs:
             if len(run.addresses):
-                found[run.addresses] = np.minimum(found[run.addresses], run.begun)
+                times[run.addresses] = np.minimum(times[run.addresses], run.begun)
             else:
-                own = found[: len(run.begun)]
-                np.minimum(own, np.where(run.begun == np.iinfo(run.begun.dtype).max, own, run.begun), out=own)
-        return found
+                head = times[: len(run.begun)]
+                np.minimum(head, np.where(run.begun == np.iinfo(run.begun.dtype).max, head, run.begun), out=head)
+        return times
 
     return store.cached("first times", view, compute)
 
 
 def _busy_addresses(store: Store, view: View) -> Array:
     """Return the numbers of all addresses that are hypernodes at some instant. Other addresses may be included."""
-    most = store.rules.hypernode_transfers
-    found: list[Array] = [np.empty(0, np.int64)]
+    limit = store.rules.hypernode_transfers
+    pieces: list[Array] = [np.empty(0, np.int64)]
     for run in view.runs:
-        places = np.flatnonzero(run.entry_counts * len(view.runs) > most)
-        found.append(run.addresses[places].astype(np.int64) if len(run.addresses) else places)
-    return np.unique(np.concatenate(found))
+        places = np.flatnonzero(run.entry_counts * len(view.runs) > limit)
+        pieces.append(run.addresses[places].astype(np.int64) if len(run.addresses) else places)
+    return np.unique(np.concatenate(pieces))
 
 
 def _entries_upto(view: View, addresses: Array, seconds: Array) -> Array:
     """Return the number of transfers of each address until its unix second in ``seconds``."""
-    counted = np.zeros(len(addresses), np.int64)
+    counts = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
-        counted += run.upto(starts, ends, seconds) - starts
-    return counted
+        counts += run.upto(starts, ends, seconds) - starts
+    return counts
 
 
 def _entries_ever(view: View, addresses: Array) -> Array:
     """Return the number of transfers of each address."""
-    counted = np.zeros(len(addresses), np.int64)
+    counts = np.zeros(len(addresses), np.int64)
     for run in view.runs:
         starts, ends = run.entries(addresses)
-        counted += ends - starts
-    return counted
+        counts += ends - starts
+    return counts
 
 
 def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, seconds: Array) -> Array:
@@ -230,9 +230,9 @@ def _first_instants(holds: Callable[[Array, Array], Array], addresses: Array, se
     low, high = np.zeros(len(addresses), np.int64), np.full(len(addresses), len(seconds))
     while (undecided := np.flatnonzero(low < high)).size:
         middle = (low[undecided] + high[undecided]) // 2
-        held = holds(addresses[undecided], seconds[middle])
-        high[undecided[held]] = middle[held]
-        low[undecided[~held]] = middle[~held] + 1
+        is_true = holds(addresses[undecided], seconds[middle])
+        high[undecided[is_true]] = middle[is_true]
+        low[undecided[~is_true]] = middle[~is_true] + 1
     return low
 
 
@@ -243,13 +243,13 @@ def wallets_until(store: Store, view: View, all_kinds: Array, addresses: Array, 
     hypernode. If it never becomes one, the index is the number of seconds. ``all_kinds`` has the kinds of every
     address, by number.
     """
-    most = store.rules.hypernode_transfers
+    limit = store.rules.hypernode_transfers
     kinds = all_kinds[addresses]
     until = np.where((kinds & (CEX | DEX | CONTRACT)) != 0, np.int32(0), np.int32(len(seconds)))
     busy = np.flatnonzero(((kinds & BUSY) != 0) & (until > 0))
     if len(busy):
-        which, back = np.unique(addresses[busy], return_inverse=True)
-        until[busy] = _first_instants(lambda some, at: _entries_upto(view, some, at) > most, which, seconds)[back]
+        distinct, back = np.unique(addresses[busy], return_inverse=True)
+        until[busy] = _first_instants(lambda batch, at: _entries_upto(view, batch, at) > limit, distinct, seconds)[back]
     return until
 
 
@@ -264,9 +264,11 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
     # the same few addresses are in the maps of many tokens at the same seconds
     cache: dict[int, int] = store.cached("supernodes", (view, least, seconds.tobytes()), dict)
     numbers = addresses[candidates].tolist()
-    new = np.array([address for address in {*numbers} if address not in cache], addresses.dtype)
-    first = _first_instants(lambda some, at: activity(view, some, at).relations[:, 0] >= least, new, seconds)
-    cache.update(zip(new.tolist(), first.tolist(), strict=True))
+    uncached = np.array([address for address in {*numbers} if address not in cache], addresses.dtype)
+    first_indices = _first_instants(
+        lambda batch, at: activity(view, batch, at).relations[:, 0] >= least, uncached, seconds
+    )
+    cache.update(zip(uncached.tolist(), first_indices.tolist(), strict=True))
     from_[candidates] = [cache[address] for address in numbers]
     return from_
 
@@ -281,8 +283,8 @@ def kinds_of_addresses(store: Store, view: View) -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
         marked = store.marked_addresses()
         numbers = view.dictionary.find(list(marked))
-        known = numbers != UNKNOWN
-        kinds[numbers[known]] = np.array([_kind(label) for label in marked.values()], np.uint8)[known]
+        is_known = numbers != UNKNOWN
+        kinds[numbers[is_known]] = np.array([_kind(label) for label in marked.values()], np.uint8)[is_known]
         kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
@@ -315,13 +317,14 @@ def labels_of_kinds(
     return [labels.get(text, UNLABELLED) for text in texts]
 
 
-def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array, rules: Rules) -> Columns:
+def detail_columns(activities: Activity, labels: Sequence[AddressLabel], label_places: Array, rules: Rules) -> Columns:
     """Return the contract's address details as columns for ``tables.table_of``.
 
-    ``known`` has the activity of each row's address. ``which`` has for each row the index of its label in ``labels``.
+    ``activities`` has the activity of each row's address. ``label_places`` has for each row the index of its label in
+    ``labels``.
     """
-    places = pa.array(which)
-    degrees = known.relations[:, 0]
+    places = pa.array(label_places)
+    degrees = activities.relations[:, 0]
     of_labels: dict[str, Any] = {
         "is_contract": [label.is_contract for label in labels],
         "is_cex": [label.is_cex for label in labels],
@@ -332,10 +335,10 @@ def detail_columns(known: Activity, labels: Sequence[AddressLabel], which: Array
     }
     return {
         "degree": pa.array(degrees),
-        "inward_relations": pa.array(known.relations[:, 1]),
-        "outward_relations": pa.array(known.relations[:, 2]),
+        "inward_relations": pa.array(activities.relations[:, 1]),
+        "outward_relations": pa.array(activities.relations[:, 2]),
         "is_supernode": pa.array(degrees >= rules.supernode_degree),
-        "first_activity_date": instants_of(known.first_times, known.first_times != NEVER),
+        "first_activity_date": instants_of(activities.first_times, activities.first_times != NEVER),
         **{
             name: (pa.array(column, pa.bool_()) if isinstance(column, list) else column).take(places)
             for name, column in of_labels.items()
@@ -350,23 +353,23 @@ def address_facts(
 
     Labels of ``chain`` have precedence.
     """
-    known, labels = _known(store, addresses, as_of, chain)
-    return {text: known.facts(place, labels[place]) for place, text in enumerate(addresses)}
+    activities, labels = _activities(store, addresses, as_of, chain)
+    return {text: activities.facts(place, labels[place]) for place, text in enumerate(addresses)}
 
 
-def _known(
+def _activities(
     store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None
 ) -> tuple[Activity, list[AddressLabel]]:
     view, texts = store.view(), list(addresses)
     numbers = view.dictionary.find(texts)
     numbers[numbers == UNKNOWN] = view.dictionary.size
     labels = store.labels(texts, chain)
-    known = activity(view, numbers, np.full(len(numbers), to_unix(as_of)))
-    return known, [labels.get(text, UNLABELLED) for text in texts]
+    activities = activity(view, numbers, np.full(len(numbers), to_unix(as_of)))
+    return activities, [labels.get(text, UNLABELLED) for text in texts]
 
 
 def addresses_table(store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None) -> pa.Table:
     """Return the lake's ``addresses`` rows of the addresses as of an instant, in their order."""
-    known, labels = _known(store, addresses, as_of, chain)
-    columns = {"address": list(addresses)} | detail_columns(known, labels, np.arange(len(labels)), store.rules)
+    activities, labels = _activities(store, addresses, as_of, chain)
+    columns = {"address": list(addresses)} | detail_columns(activities, labels, np.arange(len(labels)), store.rules)
     return table_of(TABLES["addresses"], columns, {"chain": chain or "", "as_of": as_of})

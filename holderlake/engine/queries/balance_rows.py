@@ -77,20 +77,20 @@ class TokenBalances:
     negative: Rows
 
 
-def largest(rows: Rows, instants: int, most: int) -> tuple[Array, Array]:
-    """Return the ``most`` largest rows at each instant, as two arrays: indices of instants, and indices of rows.
+def largest(rows: Rows, instants: int, count: int) -> tuple[Array, Array]:
+    """Return the ``count`` largest rows at each instant, as two arrays: indices of instants, and indices of rows.
 
     The result is sorted by instant, then rank. ``instants`` is the number of instants.
     """
-    size = 4 * most
-    while size < len(rows.addresses) and _counts_at(rows.at(slice(size)), instants).min() < most:
+    size = 4 * count
+    while size < len(rows.addresses) and _counts_at(rows.at(slice(size)), instants).min() < count:
         size *= 2
     firsts, lasts = rows.firsts[:size].astype(np.int64), rows.lasts[:size].astype(np.int64)
-    found, places = expand_ranges(firsts, lasts), np.repeat(np.arange(len(firsts)), lasts - firsts)
-    order = np.argsort(found, kind="stable")
-    found, places = found[order], places[order]
-    kept = np.arange(len(found)) - np.searchsorted(found, found) < most
-    return found[kept], places[kept]
+    instant_of, places = expand_ranges(firsts, lasts), np.repeat(np.arange(len(firsts)), lasts - firsts)
+    order = np.argsort(instant_of, kind="stable")
+    instant_of, places = instant_of[order], places[order]
+    is_largest = np.arange(len(instant_of)) - np.searchsorted(instant_of, instant_of) < count
+    return instant_of[is_largest], places[is_largest]
 
 
 def sums_at(rows: Rows, instants: int) -> list[int]:
@@ -133,9 +133,9 @@ class BalanceReader:
 
         Both have indices of requested seconds: of the first second in the interval, and of the first second after it.
         """
-        last = len(self._instant_of) - 1
+        last_place = len(self._instant_of) - 1
         days = (part.first_days[places].astype(np.int64), part.end_days[places].astype(np.int64))
-        firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last)] for ends in days)
+        firsts, lasts = (self._instant_of[np.clip(ends - self._first_day, 0, last_place)] for ends in days)
         return firsts, lasts
 
     def _places(self, part: Part, addresses: Array) -> Array:
@@ -145,8 +145,8 @@ class BalanceReader:
         numbers = addresses.astype(np.int32)
         places = intervals_of(numbers, part.index, part.places, part.first_days, part.end_days, *days)
         firsts, lasts = self._spans(part, places)
-        held: Array = places[firsts < lasts]
-        return held
+        included: Array = places[firsts < lasts]
+        return included
 
     def _intervals(self, part: Part, places: Array) -> Rows:
         """Return the part's intervals with the row numbers ``places``, with indices of requested seconds instead of
@@ -162,8 +162,10 @@ class BalanceReader:
         pieces = []
         for part in parts[1:]:
             firsts, lasts = self._spans(part, slice(None))
-            held = np.flatnonzero(firsts < lasts)
-            pieces.append(Rows(part.holders[held], to_digits(part.balances[held]), firsts[held], lasts[held]))
+            included = np.flatnonzero(firsts < lasts)
+            pieces.append(
+                Rows(part.holders[included], to_digits(part.balances[included]), firsts[included], lasts[included])
+            )
         for instant, second in enumerate(seconds.tolist()):
             if (second + 1) % DAY:
                 for part in parts:
@@ -191,11 +193,11 @@ class BalanceReader:
         Each sum is valid until the next instant at which the address's balance changes. The balances in ``pieces`` are
         rows of 32-bit digits. The balances of the result are limbs.
         """
-        joined = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
-        keys = joined.addresses.astype(np.int64) * (self._instants + 1)
+        all_rows = Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+        keys = all_rows.addresses.astype(np.int64) * (self._instants + 1)
         keys, deltas = (
-            np.concatenate([keys + joined.firsts, keys + joined.lasts]),
-            np.concatenate([joined.balances, -joined.balances]),
+            np.concatenate([keys + all_rows.firsts, keys + all_rows.lasts]),
+            np.concatenate([all_rows.balances, -all_rows.balances]),
         )
         order = np.argsort(keys, kind="stable")
         starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
@@ -204,12 +206,12 @@ class BalanceReader:
         reached = from_digits(np.cumsum(np.add.reduceat(deltas[order], starts, axis=0), axis=0))
         addresses, firsts = np.divmod(keys, self._instants + 1)
         lasts = np.append(firsts[1:], 0)
-        held = np.flatnonzero(is_nonzero(reached))
+        nonzero = np.flatnonzero(is_nonzero(reached))
         return Rows(
-            addresses[held].astype(np.int32),
-            reached[held],
-            firsts[held].astype(np.int32),
-            lasts[held].astype(np.int32),
+            addresses[nonzero].astype(np.int32),
+            reached[nonzero],
+            firsts[nonzero].astype(np.int32),
+            lasts[nonzero].astype(np.int32),
         )
 
     @cached_property
@@ -221,19 +223,19 @@ class BalanceReader:
         rows = self._now.at(self._now.addresses == self._zero)
         if not (self._changed == self._zero).any():
             rows = self._intervals(self._base, self._zero_places)
-        for balance, first, last in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
-            supplies[first:last] = [-balance] * (last - first)
+        for balance, begin, end in zip(to_ints(rows.balances), rows.firsts.tolist(), rows.lasts.tolist(), strict=True):
+            supplies[begin:end] = [-balance] * (end - begin)
         return supplies
 
-    def balances(self, start: int, most: int | None) -> TokenBalances:
+    def balances(self, start: int, count: int | None) -> TokenBalances:
         """Return the balances in the base from its row ``start`` on, and all balances that differ from the base.
 
-        If ``most`` is given, the result has at least the ``most`` largest holders at each instant, and smaller holders
-        may be missing. None returns all holders.
+        If ``count`` is given, the result has at least the ``count`` largest holders at each instant, and smaller
+        holders may be missing. None returns all holders.
         """
         if self._base is None:
             return TokenBalances(self.supplies, _no_rows(), _no_rows())
-        rows = self._merged(self._base, start, most)
+        rows = self._merge(self._base, start, count)
         above = count_positive(rows.balances)
         return TokenBalances(
             self.supplies, rows.at(slice(above)), rows.at(slice(None, above - 1 if above else None, -1))
@@ -244,55 +246,57 @@ class BalanceReader:
         start = count_positive(self._base.balances) if self._base else 0
         return self.balances(start, None).negative
 
-    def _merged(self, base: Part, start: int, most: int | None) -> Rows:
+    def _merge(self, base: Part, start: int, count: int | None) -> Rows:
         """Return the balances of all addresses except the zero address, by descending balance, then address.
 
         The balances of an address that differs from the base are its new balances. Those of any other address are its
-        intervals in the base, from row ``start`` on. With ``most``, holders that are not among the ``most`` largest at
-        any instant may be missing.
+        intervals in the base, from row ``start`` on. With ``count``, holders that are not among the ``count`` largest
+        at any instant may be missing.
         """
         left_out = np.union1d(self._replaced, self._zero_places)
         days = (self._first_day, self._instant_of)
         intervals, stop = (base.first_days, base.end_days, start), len(base.holders)
-        if most is not None:
-            stop = enough_rows(*intervals, left_out, *days, self._instants, most)
-        new = self._now.at(self._now.addresses != self._zero)
-        width = max(base.balances.shape[1], new.balances.shape[1])
-        new = new._replace(balances=resized(new.balances, width))
-        new = new.at(self._order(new))
-        places = self._places_of_new(new, base, start, stop)
+        if count is not None:
+            stop = enough_rows(*intervals, left_out, *days, self._instants, count)
+        new_rows = self._now.at(self._now.addresses != self._zero)
+        width = max(base.balances.shape[1], new_rows.balances.shape[1])
+        new_rows = new_rows._replace(balances=resized(new_rows.balances, width))
+        new_rows = new_rows.at(self._order(new_rows))
+        places = self._places_of_new(new_rows, base, start, stop)
         rows = np.empty(stop - start, np.int32)
         rows = rows[: kept_rows(*intervals, stop, left_out, *days, rows)]
         size = len(rows) + len(places)
-        found = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new))
-        merge_rows(base.holders, base.balances, base.first_days, base.end_days, *days, rows, *new, places, *found)
-        return found
+        all_rows = Rows(*(np.empty((size, *column.shape[1:]), column.dtype) for column in new_rows))
+        merge_rows(
+            base.holders, base.balances, base.first_days, base.end_days, *days, rows, *new_rows, places, *all_rows
+        )
+        return all_rows
 
     def _order(self, rows: Rows) -> Array:
         """Return the indices that sort rows by descending balance, then address."""
         order = descending_order(rows.balances)
         tied = equal_neighbours(*rows.balances[order].T)
         among = order[tied]
-        numbers, which = np.unique(rows.addresses[among], return_inverse=True)
-        order[tied] = among[descending_order(rows.balances[among], self._dictionary.ranks(numbers)[which])]
+        numbers, inverse = np.unique(rows.addresses[among], return_inverse=True)
+        order[tied] = among[descending_order(rows.balances[among], self._dictionary.ranks(numbers)[inverse])]
         return order
 
-    def _places_of_new(self, new: Rows, base: Part, start: int, stop: int) -> Array:
-        """Return for each of the ``new`` rows the row of the base before which it belongs, between ``start`` and
+    def _places_of_new(self, new_rows: Rows, base: Part, start: int, stop: int) -> Array:
+        """Return for each of ``new_rows`` the row of the base before which it belongs, between ``start`` and
         ``stop``.
 
         The intervals of the base and the new rows are sorted by descending balance, then address.
         """
-        places, ends = descending_insertion_points(base.balances, new.balances, start, stop)
+        places, ends = descending_insertion_points(base.balances, new_rows.balances, start, stop)
         tied = np.flatnonzero(places < ends)
         # most have the balance of the base at the end of the day, and so their own interval is at the position
-        own = places_of_holders(base.holders, new.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
-        many = np.flatnonzero((own < 0) & (ends[tied] - places[tied] > _FEW_EQUALS))
-        own[many] = _same_intervals(base, new.at(tied[many]))
-        places[tied] = np.where(own < 0, places[tied], own)
-        tied = tied[own < 0]
+        own_places = places_of_holders(base.holders, new_rows.addresses[tied], places[tied], ends[tied], _FEW_EQUALS)
+        undecided = np.flatnonzero((own_places < 0) & (ends[tied] - places[tied] > _FEW_EQUALS))
+        own_places[undecided] = _same_intervals(base, new_rows.at(tied[undecided]))
+        places[tied] = np.where(own_places < 0, places[tied], own_places)
+        tied = tied[own_places < 0]
         if len(tied):
-            addresses = new.addresses[tied]
+            addresses = new_rows.addresses[tied]
             places[tied] = self._places_among_equals(addresses, base.holders, places[tied], ends[tied])
         return places
 
@@ -302,9 +306,9 @@ class BalanceReader:
         Newcomer n belongs between ``starts[n]`` and ``ends[n]``. Between them, ``addresses`` are in alphabetical order.
         """
         find = self._dictionary.beginnings
-        own = find(newcomers)
-        firsts = insertion_points(own, lambda places: find(addresses[places]), starts, ends)
-        lasts = insertion_points(own, lambda places: find(addresses[places]), firsts, ends, after_equals=True)
+        beginnings = find(newcomers)
+        firsts = insertion_points(beginnings, lambda places: find(addresses[places]), starts, ends)
+        lasts = insertion_points(beginnings, lambda places: find(addresses[places]), firsts, ends, after_equals=True)
         for place in np.flatnonzero(firsts < lasts).tolist():
             # their beginnings are equal, so the complete texts decide
             (text,) = self._dictionary.texts(newcomers[place : place + 1])
@@ -312,17 +316,19 @@ class BalanceReader:
             firsts[place] += bisect_left(texts, text)
         return firsts
 
-    def page(self, limit: int, after: tuple[int, str] | None) -> Rows:
+    def page(self, limit: int, after_holder: tuple[int, str] | None) -> Rows:
         """Return the ``limit`` largest holders, by descending balance, then address.
 
-        If ``after`` (raw balance, address) is given, return the ``limit`` holders that follow this holder.
+        If ``after_holder`` (raw balance, address) is given, return the ``limit`` holders that follow this holder.
         """
-        if after is None:
+        if after_holder is None:
             return self.balances(0, limit).rows.at(slice(limit))
-        balance, address = after
+        balance, address = after_holder
         rows = self.balances(self._place_after(balance, address), limit).rows
-        named = zip(to_ints(rows.balances), self._dictionary.texts(rows.addresses), strict=True)
-        beyond = [place for place, (held, text) in enumerate(named) if (-held, text) > (-balance, address)]
+        holders = zip(to_ints(rows.balances), self._dictionary.texts(rows.addresses), strict=True)
+        beyond = [
+            place for place, (raw_amount, text) in enumerate(holders) if (-raw_amount, text) > (-balance, address)
+        ]
         return rows.at(np.array(beyond[:limit], np.int64))
 
     def _place_after(self, balance: int, address: str) -> int:
@@ -332,9 +338,9 @@ class BalanceReader:
         low, high = 0, len(base.holders) if base else 0
         while base and low < high:
             middle = (low + high) // 2
-            (found,) = to_ints(base.balances[middle : middle + 1])
+            (middle_balance,) = to_ints(base.balances[middle : middle + 1])
             (holder,) = self._dictionary.texts(base.holders[middle : middle + 1])
-            if (-found, holder) <= (-balance, address):
+            if (-middle_balance, holder) <= (-balance, address):
                 low = middle + 1
             else:
                 high = middle
@@ -351,13 +357,13 @@ def _places_of(part: Part, addresses: Array) -> tuple[Array, Array]:
     return np.repeat(np.arange(len(addresses)), ends - starts), part.places[expand_ranges(starts, ends)]
 
 
-def _same_intervals(base: Part, new: Rows) -> Array:
-    """Return for each row of ``new`` the index of the row of ``base`` with the same address and balance, or -1."""
-    which, places = _places_of(base, new.addresses)
-    same = (resized(base.balances[places], new.balances.shape[1]) == new.balances[which]).all(axis=1)
-    found = np.full(len(new.addresses), -1)
-    found[which[same]] = places[same]
-    return found
+def _same_intervals(base: Part, new_rows: Rows) -> Array:
+    """Return for each row of ``new_rows`` the index of the row of ``base`` with the same address and balance, or -1."""
+    row_places, places = _places_of(base, new_rows.addresses)
+    is_same = (resized(base.balances[places], new_rows.balances.shape[1]) == new_rows.balances[row_places]).all(axis=1)
+    base_places = np.full(len(new_rows.addresses), -1)
+    base_places[row_places[is_same]] = places[is_same]
+    return base_places
 
 
 def _no_rows() -> Rows:

@@ -48,7 +48,7 @@ def share_of(amount: int, supply: int) -> float:
 
 def shares_of(amounts: Sequence[int], instants: Array, supplies: Sequence[int]) -> list[float]:
     """Return each amount as a part of the supply at its instant; ``instants`` are positions in ``supplies``."""
-    return [share_of(amount, supplies[one]) for amount, one in zip(amounts, instants.tolist(), strict=True)]
+    return [share_of(amount, supplies[instant]) for amount, instant in zip(amounts, instants.tolist(), strict=True)]
 
 
 def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
@@ -64,12 +64,12 @@ def supported_token(store: Store, chain: str, token_address: str) -> TokenInfo:
     return token
 
 
-def balances_at(view: View, key: tuple[str, str], seconds: Array, most: int | None = None) -> TokenBalances:
+def balances_at(view: View, key: tuple[str, str], seconds: Array, count: int | None = None) -> TokenBalances:
     """Return the balances of a token (chain, address) at the end of each of the ascending unix ``seconds``.
 
-    With ``most``, return at least that many of the largest balances at each second. None returns all balances.
+    With ``count``, return at least that many of the largest balances at each second. None returns all balances.
     """
-    return BalanceReader(view, view.parts(*key), seconds).balances(0, most)
+    return BalanceReader(view, view.parts(*key), seconds).balances(0, count)
 
 
 def negative_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
@@ -81,8 +81,12 @@ def negative_at(view: View, key: tuple[str, str], seconds: Array) -> Rows:
 def balances_as_of(store: Store, chain: str, token_address: str, as_of: datetime) -> Balances:
     """Return all balances of a token at the end of the second ``as_of``."""
     view = store.view()
-    found = balances_at(view, (chain, token_address), np.array([to_unix(as_of)]))
-    return Balances(found.supplies[0], _with_addresses(view, found.rows), _with_addresses(view, found.negative))
+    token_balances = balances_at(view, (chain, token_address), np.array([to_unix(as_of)]))
+    return Balances(
+        token_balances.supplies[0],
+        _with_addresses(view, token_balances.rows),
+        _with_addresses(view, token_balances.negative),
+    )
 
 
 def _with_addresses(view: View, rows: Rows) -> list[tuple[str, int]]:
@@ -90,29 +94,35 @@ def _with_addresses(view: View, rows: Rows) -> list[tuple[str, int]]:
 
 
 def largest_balances(
-    store: Store, chain: str, token_address: str, as_of: datetime, limit: int, after: tuple[int, str] | None = None
+    store: Store,
+    chain: str,
+    token_address: str,
+    as_of: datetime,
+    limit: int,
+    after_holder: tuple[int, str] | None = None,
 ) -> Balances:
     """Return the supply and the ``limit`` largest holders at the end of the second ``as_of``, without balances below
     zero.
 
-    If ``after`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this holder in
-    the order of ``Balances``. If the result has no holders, its supply is 0, because no share has to be computed.
+    If ``after_holder`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this
+    holder in the order of ``Balances``. If the result has no holders, its supply is 0, because no share has to be
+    computed.
     """
     view = store.view()
-    supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after)
+    supply, rows = holders_after(view, (chain, token_address), to_unix(as_of), limit, after_holder)
     return Balances(supply, _with_addresses(view, rows), [])
 
 
 def holders_after(
-    view: View, key: tuple[str, str], second: int, limit: int, after: tuple[int, str] | None = None
+    view: View, key: tuple[str, str], second: int, limit: int, after_holder: tuple[int, str] | None = None
 ) -> tuple[int, Rows]:
     """Return the raw supply and the ``limit`` largest holders of a token (chain, address) at the end of a unix second.
 
-    If ``after`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this holder,
-    by descending balance, then address.
+    If ``after_holder`` (raw balance and address of a holder) is given, return the ``limit`` holders that follow this
+    holder, by descending balance, then address.
     """
     reader = BalanceReader(view, view.parts(*key), np.array([second]))
-    rows = reader.page(limit, after)
+    rows = reader.page(limit, after_holder)
     return reader.supplies[0] if len(rows.addresses) else 0, rows
 
 

@@ -54,29 +54,29 @@ def holders_page(
     token_address: str,
     as_of: datetime,
     limit: int,
-    after: HolderPosition | None = None,
+    after_holder: HolderPosition | None = None,
     details: bool = False,
 ) -> tuple[pa.Table, HolderPosition | None]:
     """Return a page of at most ``limit`` (1 or more) holders, by rank, and the position after the page.
 
-    The page begins with the holder after ``after``, or with the largest holder if ``after`` is None. The returned
-    position is ``after`` for the next page; it is None after the last page. Consecutive pages of one instant have each
-    holder once. The rank of the first holder is one more than the rank of ``after``. The address of ``after`` need not
-    be a holder.
+    The page begins with the holder after ``after_holder``, or with the largest holder if ``after_holder`` is None. The
+    returned position is ``after_holder`` for the next page; it is None after the last page. Consecutive pages of one
+    instant have each holder once. The rank of the first holder is one more than the rank of ``after_holder``. The
+    address of ``after_holder`` need not be a holder.
 
     The table has the columns of ``HOLDERS_PAGE``. Address details are null if ``details`` is false. Raises
     ``UnknownToken`` or ``UnsupportedToken``. Raises ``NoHolders`` if the first page has no holders.
     """
     token, view, second = supported_token(store, chain, token_address), store.view(), to_unix(as_of)
-    place = (after.balance, after.address) if after else None
+    place = (after_holder.balance, after_holder.address) if after_holder else None
     # one more holder than requested shows whether there is a next page
     supply, rows = holders_after(view, (chain, token_address), second, limit + 1, place)
-    if not len(rows.addresses) and after is None:
+    if not len(rows.addresses) and after_holder is None:
         raise no_holders(token, as_of)
-    kept, first = rows.at(slice(limit)), after.rank + 1 if after else 1
-    ranks = np.arange(first, first + len(kept.addresses))
-    balances = to_ints(kept.balances)
-    ranked = RankedHolders(np.zeros(len(ranks), np.int64), ranks, kept.addresses, kept.balances)
+    page_rows, first_rank = rows.at(slice(limit)), after_holder.rank + 1 if after_holder else 1
+    ranks = np.arange(first_rank, first_rank + len(page_rows.addresses))
+    balances = to_ints(page_rows.balances)
+    ranked = RankedHolders(np.zeros(len(ranks), np.int64), ranks, page_rows.addresses, page_rows.balances)
     page = _table(store, view, token, np.array([second]), [supply], ranked, details)
     page = page.append_column(HOLDERS_PAGE.field("amount_raw"), pa.array(map(str, balances), pa.string()))
     if len(rows.addresses) <= limit:
@@ -92,12 +92,12 @@ def holders_of(
 
     An instant without holders has no rows.
     """
-    seconds, which = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
-    held = balances_at(view, (token.chain, token.address), seconds, limit)
-    instants, places = largest(held.rows, len(seconds), limit)
+    seconds, inverse = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
+    token_balances = balances_at(view, (token.chain, token.address), seconds, limit)
+    instants, places = largest(token_balances.rows, len(seconds), limit)
     ranks = np.arange(len(instants)) - np.searchsorted(instants, instants) + 1
-    ranked = RankedHolders(instants, ranks, held.rows.addresses[places], held.rows.balances[places])
-    return in_order(_table(store, view, token, seconds, held.supplies, ranked, details), seconds, which)
+    ranked = RankedHolders(instants, ranks, token_balances.rows.addresses[places], token_balances.rows.balances[places])
+    return in_order(_table(store, view, token, seconds, token_balances.supplies, ranked, details), seconds, inverse)
 
 
 class RankedHolders(NamedTuple):
@@ -122,13 +122,13 @@ def _table(
     ranked: RankedHolders,
     details: bool,
 ) -> pa.Table:
-    distinct, which = np.unique(ranked.addresses, return_inverse=True)
+    distinct, inverse = np.unique(ranked.addresses, return_inverse=True)
     texts, columns = texts_of(view, distinct), None
     if details:
         labels = labels_of_kinds(store, kinds_of_addresses(store, view), distinct, texts.to_pylist(), token.chain)
-        known = activity(view, ranked.addresses, seconds[ranked.instants])
-        columns = detail_columns(known, labels, which, store.rules)
-    return holders_table(token, seconds, supplies, ranked._replace(addresses=which), texts, columns)
+        activities = activity(view, ranked.addresses, seconds[ranked.instants])
+        columns = detail_columns(activities, labels, inverse, store.rules)
+    return holders_table(token, seconds, supplies, ranked._replace(addresses=inverse), texts, columns)
 
 
 def holders_table(

@@ -40,7 +40,7 @@ that changed the quantity.
 """
 
 _STANDARDS: Final = ("erc721", "erc1155")
-_LAST: Final = 253_402_300_799
+_LAST_SECOND: Final = 253_402_300_799
 """Unix seconds of the end of the year 9999."""
 
 _ROWS: Final = """
@@ -48,11 +48,11 @@ rows AS (
     SELECT token_standard, token_id, from_address, to_address, value, block_number, log_index, block_time
     FROM read_parquet($files)
     WHERE chain = $chain AND token_address = $token AND token_id IS NOT NULL AND block_time <= $second
-        AND {chosen}
+        AND {condition}
 )
 """
 
-_HELD: Final = """
+_HOLDINGS: Final = """
 -- ERC-721: the receiver of each item's latest transfer. ERC-1155: received less sent; sums are exact at any size.
 WITH {rows},
 latest AS (
@@ -94,13 +94,13 @@ def holders_of_item(store: Store, chain: str, token_address: str, token_id: int,
     Raises ``UnknownToken``, or ``NoHolders`` if the item has no holders or the token has no items.
     """
     token = _token(store, chain, token_address)
-    found = _held(store, token, as_of, _ONE_ITEM, item=str(token_id))
-    if not found:
+    holdings = _holdings(store, token, as_of, _ONE_ITEM, item=str(token_id))
+    if not holdings:
         raise NoHolders(
             f"item {token_id} of {token.name} ({token.address} on {chain}) has no holders at {as_of.isoformat()}Z; "
             "check the token id and the time"
         )
-    return _table(sorted(found, key=lambda row: (-int(row["quantity"]), row["address"])))
+    return _table(sorted(holdings, key=lambda row: (-int(row["quantity"]), row["address"])))
 
 
 def items_of_address(
@@ -113,7 +113,7 @@ def items_of_address(
     rows = []
     for token in _tokens_of(store, address):
         if chain in (None, token.chain) and token_address in (None, token.address):
-            rows += _held(store, token, as_of, _OF_ADDRESS, address=address)
+            rows += _holdings(store, token, as_of, _OF_ADDRESS, address=address)
     return _table(rows)
 
 
@@ -145,23 +145,25 @@ def _tokens_of(store: Store, address: str) -> list[TokenInfo]:
     if numbers[0] == UNKNOWN:
         return []
     every = np.ones(max(manifest.numbers.values(), default=0) + 1, np.bool_)
-    moved = set(entries_of(view, numbers, every, _LAST).tokens.tolist())
+    moved_tokens = set(entries_of(view, numbers, every, _LAST_SECOND).tokens.tolist())
     opened = {number for number, parts in manifest.parts.items() if any(part.kind == OPENING for part in parts)}
-    known = store.tokens(sorted(manifest.keys[number] for number in moved | opened))
-    return [known[key] for key in sorted(known) if known[key].standard in _STANDARDS or _has_items(store, known[key])]
+    tokens = store.tokens(sorted(manifest.keys[number] for number in moved_tokens | opened))
+    return [
+        tokens[key] for key in sorted(tokens) if tokens[key].standard in _STANDARDS or _has_items(store, tokens[key])
+    ]
 
 
-def _held(store: Store, token: TokenInfo, as_of: datetime, chosen: str, **bound: str) -> list[dict[str, Any]]:
+def _holdings(store: Store, token: TokenInfo, as_of: datetime, condition: str, **bound: str) -> list[dict[str, Any]]:
     """Return the holdings of a token's items at the end of the second ``as_of``, as rows of ``ITEMS``, by item.
 
-    The SQL condition ``chosen`` selects the transfers that count. ``bound`` has the values of the condition's
+    The SQL text ``condition`` selects the transfers that count. ``bound`` has the values of the condition's
     parameters.
     """
     parameters = {"chain": token.chain, "token": token.address, "second": to_unix(as_of), "zero": ZERO_ADDRESS}
     parameters |= {"holder": bound.get("address", "")} | bound
-    sql = _HELD.format(rows=_ROWS.format(chosen=chosen))
-    found = store.query(sql, parameters | {"files": _files(store, token)})
-    rows = (row | {"quantity": int(row["received"]) - int(row["sent"])} for row in found.to_pylist())
+    sql = _HOLDINGS.format(rows=_ROWS.format(condition=condition))
+    table = store.query(sql, parameters | {"files": _files(store, token)})
+    rows = (row | {"quantity": int(row["received"]) - int(row["sent"])} for row in table.to_pylist())
     return [
         {
             "chain": token.chain,

@@ -92,17 +92,20 @@ def _half_rank(sizes: Sequence[int], total: int) -> int:
     return next((rank for rank, reached in enumerate(accumulate(sizes), start=1) if 2 * reached >= total), 0)
 
 
-def entities_at(free: Rows, shown: Sequence[Shown]) -> list[Entities]:
+def entities_at(free: Rows, shown_holders: Sequence[Shown]) -> list[Entities]:
     """Return the entities at each instant: the clusters, and every holder outside clusters.
 
-    ``free`` has all holders that a map may show, ``shown`` the largest of them at each instant.
+    ``free`` has all holders that a map may show, ``shown_holders`` the largest of them at each instant.
 
     The sums over all holders are corrected for the clusters. A cluster consists of shown holders and is larger than
     each of its members, so it ranks before all holders that are not shown. Therefore only the shown holders' part of
     the sums changes.
     """
-    all_free, others = _free_holders_at(free, len(shown)), _next_largest(free, [len(one.balances) for one in shown])
-    return [_entities(*one) for one in zip(all_free, shown, others, strict=True)]
+    all_free, next_balances = (
+        _free_holders_at(free, len(shown_holders)),
+        _next_largest(free, [len(holders.balances) for holders in shown_holders]),
+    )
+    return [_entities(*values) for values in zip(all_free, shown_holders, next_balances, strict=True)]
 
 
 def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
@@ -113,32 +116,35 @@ def _free_holders_at(free: Rows, instants: int) -> list[Entities]:
     size = -(-to_ints(free.balances[:1])[0].bit_length() // 32) if len(free.addresses) else 1
     counts, *sums, halves = aggregates.interval_aggregates(free.balances, size, free.firsts, free.lasts, instants)
     columns = (counts.tolist(), *map(digits_to_ints, sums), halves.tolist())
-    return [Entities([], *one) for one in zip(*columns, strict=True)]
+    return [Entities([], *sums) for sums in zip(*columns, strict=True)]
 
 
-def _next_largest(free: Rows, known: Sequence[int]) -> list[list[int]]:
+def _next_largest(free: Rows, skipped_counts: Sequence[int]) -> list[list[int]]:
     """Return for each instant up to ``LARGEST`` balances in descending order, without the largest ones.
 
-    ``known`` has for each instant the number of largest balances to leave out.
+    ``skipped_counts`` has for each instant the number of largest balances to leave out.
     """
-    instants, places = largest(free, len(known), max(known, default=0) + LARGEST)
-    edges = np.searchsorted(instants, np.arange(len(known) + 1)).tolist()
+    instants, places = largest(free, len(skipped_counts), max(skipped_counts, default=0) + LARGEST)
+    edges = np.searchsorted(instants, np.arange(len(skipped_counts) + 1)).tolist()
     balances = to_ints(free.balances[places])
-    return [balances[edges[one] + number : edges[one + 1]][:LARGEST] for one, number in enumerate(known)]
+    return [
+        balances[edges[instant] + number : edges[instant + 1]][:LARGEST]
+        for instant, number in enumerate(skipped_counts)
+    ]
 
 
-def _entities(all_free: Entities, shown: Shown, others: Sequence[int]) -> Entities:
+def _entities(all_free: Entities, shown_holders: Shown, next_balances: Sequence[int]) -> Entities:
     """Return the entities of one instant: the clusters, and each holder outside clusters.
 
-    ``all_free`` has the sums over all holders that a map may show, computed as if there were no clusters. ``shown`` has
-    the balances of the shown holders and of their clusters. ``others`` are the balances of the largest holders that are
-    not shown.
+    ``all_free`` has the sums over all holders that a map may show, computed as if there were no clusters.
+    ``shown_holders`` has the balances of the shown holders and of their clusters. ``next_balances`` are those of the
+    largest holders that are not shown.
     """
-    single = entities_of(shown.balances)
-    clustered = entities_of(sorted([*shown.alone, *shown.clusters], reverse=True))
+    single = entities_of(shown_holders.balances)
+    clustered = entities_of(sorted([*shown_holders.alone, *shown_holders.clusters], reverse=True))
     below = all_free.total - single.total
     return Entities(
-        [*clustered.largest, *others],
+        [*clustered.largest, *next_balances],
         all_free.count - single.count + clustered.count,
         all_free.total,
         all_free.squares - single.squares + clustered.squares,

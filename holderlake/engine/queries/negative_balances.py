@@ -78,10 +78,13 @@ def negative_balances(store: Store, chain: str, token_address: str, as_of: datet
     The schema is ``NEGATIVE_BALANCES``.
     """
     view, seconds = store.view(), np.array([to_unix(as_of)])
-    (found,) = negative_addresses(
+    (negatives,) = negative_addresses(
         view, (chain, token_address), negative_at(view, (chain, token_address), seconds), seconds
     )
-    rows = [(chain, token_address, one.address, str(one.balance), from_unix(one.since)) for one in found]
+    rows = [
+        (chain, token_address, negative.address, str(negative.balance), from_unix(negative.since))
+        for negative in negatives
+    ]
     return pa.Table.from_pylist(
         [dict(zip(NEGATIVE_BALANCES.names, row, strict=True)) for row in rows], NEGATIVE_BALANCES
     )
@@ -91,14 +94,16 @@ def all_negative_balances(store: Store, as_of: datetime) -> pa.Table:
     """Return the addresses below zero of all tokens at the end of the second ``as_of``, by chain and token. The schema
     is ``NEGATIVE_BALANCES``."""
     snapshot = store.snapshot()
-    found = (negative_balances(snapshot, one.chain, one.token_address, as_of) for one in snapshot.histories())
-    return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *found])
+    tables = (
+        negative_balances(snapshot, history.chain, history.token_address, as_of) for history in snapshot.histories()
+    )
+    return pa.concat_tables([NEGATIVE_BALANCES.empty_table(), *tables])
 
 
 def negative_counts(store: Store, as_of: datetime) -> dict[tuple[str, str], int]:
     """Return the number of addresses below zero at the end of the second, by token. Tokens without any are left out."""
     view, seconds = store.view(), np.array([to_unix(as_of)])
-    keys = [(one.chain, one.token_address) for one in store.histories()]
+    keys = [(history.chain, history.token_address) for history in store.histories()]
     counts = {key: len(negative_at(view, key, seconds).addresses) for key in keys}
     return {key: count for key, count in counts.items() if count}
 
@@ -113,8 +118,8 @@ def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
     if not len(negative.addresses):
         return [None] * instants
     counts = np.cumsum(sum(np.bincount(ends, minlength=instants + 1) * sign for ends, sign in _signed(negative)))
-    found, places = largest(negative, instants, _LISTED)
-    listed, which = np.unique(places, return_inverse=True)
+    instant_of, places = largest(negative, instants, _LISTED)
+    listed, inverse = np.unique(places, return_inverse=True)
     rows = negative.at(listed)
     texts, balances = view.dictionary.texts(rows.addresses), to_ints(rows.balances)
     order = sorted(range(len(listed)), key=lambda place: (balances[place], texts[place]))
@@ -122,12 +127,14 @@ def summaries_of(view: View, negative: Rows, instants: int) -> list[str | None]:
     rank[order] = np.arange(len(order))
     quoted = map(encode_basestring_ascii, texts)
     entries = [f'{{"address": {text}, "balance": "{balance}"}}' for text, balance in zip(quoted, balances, strict=True)]
-    written = [entries[one] for one in order]
-    ranks = rank[which][np.lexsort((rank[which], found))].tolist()
-    ends = np.searchsorted(found, np.arange(instants + 1)).tolist()
+    sorted_entries = [entries[place] for place in order]
+    ranks = rank[inverse][np.lexsort((rank[inverse], instant_of))].tolist()
+    ends = np.searchsorted(instant_of, np.arange(instants + 1)).tolist()
     return [
-        f'{{"count": {count}, "lowest": [{", ".join(written[one] for one in ranks[first:last])}]}}' if count else None
-        for count, first, last in zip(counts.tolist(), ends, ends[1:], strict=False)
+        f'{{"count": {count}, "lowest": [{", ".join(sorted_entries[place] for place in ranks[begin:end])}]}}'
+        if count
+        else None
+        for count, begin, end in zip(counts.tolist(), ends, ends[1:], strict=False)
     ]
 
 
@@ -145,37 +152,37 @@ def negative_addresses(view: View, key: tuple[str, str], negative: Rows, seconds
     numbers = np.unique(negative.addresses)
     texts = dict(zip(numbers.tolist(), view.dictionary.texts(numbers), strict=True))
     falls = _falls(view, key, numbers, int(seconds[-1]))
-    found: list[list[Negative]] = [[] for _ in seconds]
+    negatives: list[list[Negative]] = [[] for _ in seconds]
     ends = zip(negative.firsts.tolist(), negative.lasts.tolist(), strict=True)
-    for number, balance, (first, last) in zip(
+    for number, balance, (begin, end) in zip(
         negative.addresses.tolist(), to_ints(negative.balances), ends, strict=True
     ):
-        for instant in range(first, last):
+        for instant in range(begin, end):
             since = falls[number][bisect_right(falls[number], int(seconds[instant])) - 1]
-            found[instant].append(Negative(texts[number], balance, since))
-    return [sorted(some, key=lambda one: (one.balance, one.address)) for some in found]
+            negatives[instant].append(Negative(texts[number], balance, since))
+    return [sorted(entries, key=lambda entry: (entry.balance, entry.address)) for entries in negatives]
 
 
 def _falls(view: View, key: tuple[str, str], numbers: Array, second: int) -> dict[int, list[int]]:
     """Return for each address number the unix seconds, until ``second``, at whose end its balance fell below zero."""
     return {
-        number: list(_crossings([(time, change) for _, time, change in some]))
-        for number, some in groupby(_changes(view, key, numbers, second), key=lambda one: one[0])
+        number: list(_crossings([(time, change) for _, time, change in group]))
+        for number, group in groupby(_changes(view, key, numbers, second), key=lambda change: change[0])
     }
 
 
 def _changes(view: View, key: tuple[str, str], numbers: Array, second: int) -> list[tuple[int, int, int]]:
     """Return the changes of the addresses' balances as sorted tuples (address number, unix second, exact change)."""
-    found: list[tuple[int, int, int]] = []
+    changes: list[tuple[int, int, int]] = []
     for part in view.parts(*key):
         moves = part.moves.at(slice(count_until(part.moves.times, second)))
         concerned = np.isin(moves.senders, numbers) | np.isin(moves.receivers, numbers)
         moves = moves.at(np.flatnonzero(concerned & (moves.senders != moves.receivers)))
         addresses, spread = changes_of(moves)
-        kept = np.flatnonzero(np.isin(addresses, numbers))
-        times = np.concatenate([moves.times, moves.times])[kept]
-        found += zip(addresses[kept].tolist(), times.tolist(), digits_to_ints(spread[kept]), strict=True)
-    return sorted(found)
+        places = np.flatnonzero(np.isin(addresses, numbers))
+        times = np.concatenate([moves.times, moves.times])[places]
+        changes += zip(addresses[places].tolist(), times.tolist(), digits_to_ints(spread[places]), strict=True)
+    return sorted(changes)
 
 
 def passing_balances(store: Store, chain: str, token_address: str, as_of: datetime) -> pa.Table:
@@ -188,11 +195,13 @@ def passing_balances(store: Store, chain: str, token_address: str, as_of: dateti
     rows = []
     numbers = _ever_below(view, key, to_unix(as_of))
     texts = dict(zip(numbers.tolist(), view.dictionary.texts(numbers), strict=True)) if len(numbers) else {}
-    changes = groupby(_changes(view, key, numbers, to_unix(as_of)), key=lambda one: one[0]) if len(numbers) else ()
-    for number, some in changes:
+    changes = (
+        groupby(_changes(view, key, numbers, to_unix(as_of)), key=lambda change: change[0]) if len(numbers) else ()
+    )
+    for number, group in changes:
         rows += [
             (chain, token_address, texts[number], str(lowest), from_unix(since), from_unix(until))
-            for lowest, since, until in _times_below([(time, change) for _, time, change in some])
+            for lowest, since, until in _times_below([(time, change) for _, time, change in group])
         ]
     listed = [dict(zip(PASSING_BALANCES.names, row, strict=True)) for row in sorted(rows, key=lambda row: row[2:])]
     return pa.Table.from_pylist(listed, PASSING_BALANCES)
@@ -201,8 +210,8 @@ def passing_balances(store: Store, chain: str, token_address: str, as_of: dateti
 def _times_below(changes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
     """Yield the lowest balance, the first second and the end of each time below zero that is over."""
     balance, lowest, since = 0, 0, None
-    for second, some in groupby(changes, key=lambda one: one[0]):
-        balance += sum(change for _, change in some)
+    for second, group in groupby(changes, key=lambda change: change[0]):
+        balance += sum(change for _, change in group)
         if balance < 0:
             since = second if since is None else since
             lowest = min(lowest, balance)
@@ -226,16 +235,16 @@ def _ever_below(view: View, key: tuple[str, str], second: int) -> Array:
     order = order[np.lexsort((np.concatenate([moves.times, moves.times])[order], ends[order]))]
     owners = ends[order]
     cuts = np.flatnonzero(np.diff(owners)) + 1
-    found: list[Array] = []
+    pieces_below: list[Array] = []
     start = 0
     while start < len(order):
         place = np.searchsorted(cuts, start + _CHUNK)
         end = int(cuts[place]) if place < len(cuts) else len(order)
-        found.append(_below_in(moves, order[start:end], owners[start:end]))
+        pieces_below.append(_below_in(moves, order[start:end], owners[start:end]))
         start = end
-    numbers: Array = np.unique(np.concatenate(found))
-    others: Array = numbers[numbers != view.zero]
-    return others
+    numbers: Array = np.unique(np.concatenate(pieces_below))
+    addresses: Array = numbers[numbers != view.zero]
+    return addresses
 
 
 _CHUNK: Final = 1 << 18
@@ -250,8 +259,8 @@ def _below_in(moves: Moves, order: Array, owners: Array) -> Array:
     rows, signs = order % len(moves), np.where(order < len(moves), -1, 1)
     sums = np.cumsum(to_digits(moves.values[rows]) * signs[:, None], axis=0)
     firsts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
-    before = np.concatenate([np.zeros((1, sums.shape[1]), np.int64), sums])[firsts]
-    sums -= np.repeat(before, np.diff(np.append(firsts, len(owners))), axis=0)
+    sums_before = np.concatenate([np.zeros((1, sums.shape[1]), np.int64), sums])[firsts]
+    sums -= np.repeat(sums_before, np.diff(np.append(firsts, len(owners))), axis=0)
     for place in range(sums.shape[1] - 1):
         sums[:, place + 1] += sums[:, place] >> 32
     times = moves.times[rows]
@@ -261,8 +270,8 @@ def _below_in(moves: Moves, order: Array, owners: Array) -> Array:
 
 def _crossings(changes: Sequence[tuple[int, int]]) -> Iterator[int]:
     balance, was_below = 0, False
-    for second, some in groupby(changes, key=lambda one: one[0]):
-        balance += sum(change for _, change in some)
+    for second, group in groupby(changes, key=lambda change: change[0]):
+        balance += sum(change for _, change in group)
         if balance < 0 and not was_below:
             yield second
         was_below = balance < 0

@@ -74,11 +74,11 @@ def table_of(table: Table, columns: Columns, common: Mapping[str, Any] | None = 
     ``common`` is null.
     """
     count = max((len(column) for column in columns.values()), default=0)
-    filled: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for name, values in columns.items():
-        filled |= amount_arrays(name, values) if isinstance(values, Amounts) else {name: values}
+        arrays |= amount_arrays(name, values) if isinstance(values, Amounts) else {name: values}
     shared = {name: pa.scalar(value, table.schema.field(name).type) for name, value in (common or {}).items()}
-    return assemble(table, count, shared, filled)
+    return assemble(table, count, shared, arrays)
 
 
 def in_order(table: pa.Table, seconds: Array, requested: Array) -> pa.Table:
@@ -99,10 +99,10 @@ def texts_of(view: View, addresses: Array) -> pa.Array:
     return view.dictionary.text_array(addresses).cast(pa.string())
 
 
-def instants_of(seconds: Array, known: Array | None = None) -> pa.Array:
-    """Return unix seconds as a column of instants (UTC). With a mask ``known``, the column is null where ``known`` is
-    False."""
-    mask = None if known is None else ~known
+def instants_of(seconds: Array, is_known: Array | None = None) -> pa.Array:
+    """Return unix seconds as a column of instants (UTC). With a mask ``is_known``, the column is null where
+    ``is_known`` is False."""
+    mask = None if is_known is None else ~is_known
     return pa.array(seconds.astype(np.int64) * 1_000_000, mask=mask).cast(INSTANT_TYPE)
 
 
@@ -123,14 +123,14 @@ def amount_arrays(name: str, amounts: Amounts) -> dict[str, pa.Array]:
     if not len(wide):
         return {name: decimal, f"{name}_exact": pa.nulls(len(dense), pa.string())}
     raw = zip(to_ints(amounts.limbs[wide]), amounts.decimals[wide].tolist(), strict=True)
-    rows = [amount_columns(name, token_units(*one)) for one in raw]
-    few = {column: pa.array([row[column] for row in rows]) for column in (name, f"{name}_exact")}
+    rows = [amount_columns(name, token_units(*amount)) for amount in raw]
+    wide_columns = {column: pa.array([row[column] for row in rows]) for column in (name, f"{name}_exact")}
     place_of = np.full(len(dense), -1)
     place_of[wide] = np.arange(len(wide))
-    texts = spread(few[f"{name}_exact"].cast(pa.string()), place_of)
+    texts = spread(wide_columns[f"{name}_exact"].cast(pa.string()), place_of)
     places = np.where(place_of < 0, np.arange(len(dense)), len(dense) + place_of)
     return {
-        name: pa.concat_arrays([decimal, few[name].cast(AMOUNT_TYPE)]).take(pa.array(places)),
+        name: pa.concat_arrays([decimal, wide_columns[name].cast(AMOUNT_TYPE)]).take(pa.array(places)),
         f"{name}_exact": texts,
     }
 
@@ -142,27 +142,27 @@ def _scaled(amounts: Amounts) -> Array:
     """
     numbers = to_digits(amounts.limbs)
     # 2 more digits are enough for numbers up to 10^18 times as large
-    found = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
-    found[:, : numbers.shape[1]] = numbers
+    digits = np.zeros((len(numbers), max(4, numbers.shape[1] + 2)), np.int64)
+    digits[:, : numbers.shape[1]] = numbers
     missing = np.maximum(_PLACES - amounts.decimals, 0)
-    found[amounts.decimals > _PLACES] = 0
+    digits[amounts.decimals > _PLACES] = 0
     for places in (np.minimum(missing, 9), missing - np.minimum(missing, 9)):
         if places.any():
-            found *= 10 ** places[:, None]
-            for place in range(found.shape[1] - 1):
-                found[:, place + 1] += found[:, place] >> 32
-                found[:, place] &= 0xFFFFFFFF
-    return found
+            digits *= 10 ** places[:, None]
+            for place in range(digits.shape[1] - 1):
+                digits[:, place + 1] += digits[:, place] >> 32
+                digits[:, place] &= 0xFFFFFFFF
+    return digits
 
 
 def _reaches(numbers: Array, least: Array) -> Array:
     """Return, for each number, whether it is at least ``least``. Both are 32-bit digits, lowest first."""
     above = np.asarray(numbers[:, len(least) :].any(axis=1))
-    same = ~above
+    is_equal = ~above
     for place in range(len(least) - 1, -1, -1):
-        above |= same & (numbers[:, place] > least[place])
-        same &= numbers[:, place] == least[place]
-    reached: Array = above | same
+        above |= is_equal & (numbers[:, place] > least[place])
+        is_equal &= numbers[:, place] == least[place]
+    reached: Array = above | is_equal
     return reached
 
 

@@ -34,8 +34,8 @@ SERVED_CHAINS: Final = (
 
 def chains_table(store: Store) -> pa.Table:
     """Return the lake's ``chains`` rows: the contract's chains, then further chains of the store's tokens."""
-    own = [chain for chain in store.chains() if chain not in SERVED_CHAINS]
-    return build(TABLES["chains"], [_chain_row(chain) for chain in (*SERVED_CHAINS, *own)])
+    further_chains = [chain for chain in store.chains() if chain not in SERVED_CHAINS]
+    return build(TABLES["chains"], [_chain_row(chain) for chain in (*SERVED_CHAINS, *further_chains)])
 
 
 def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = False) -> pa.Table:
@@ -43,8 +43,8 @@ def tokens_table(store: Store, keys: Sequence[tuple[str, str]], stats: bool = Fa
 
     The columns ``transfers_count``, ``min_date`` and ``max_date`` are null unless ``stats`` is true.
     """
-    known = store.tokens(keys)
-    return _tokens(store, (known[key] for key in keys if key in known), stats)
+    stored_tokens = store.tokens(keys)
+    return _tokens(store, (stored_tokens[key] for key in keys if key in stored_tokens), stats)
 
 
 def search_tokens(store: Store, text: str, limit: int = 50) -> pa.Table:
@@ -83,11 +83,11 @@ def _statistics(store: Store, token: TokenInfo) -> dict[str, Any]:
 
 
 def _chain_row(chain: str) -> dict[str, Any]:
-    known = KNOWN_CHAINS.get(chain)
+    known_chain = KNOWN_CHAINS.get(chain)
     return {
         "chain": chain,
         "as_of": utc_now(),
-        "name": known.name if known else chain,
-        "dexscreener_id": known.dexscreener_id if known else None,
-        "coingecko_id": known.coingecko_id if known else None,
+        "name": known_chain.name if known_chain else chain,
+        "dexscreener_id": known_chain.dexscreener_id if known_chain else None,
+        "coingecko_id": known_chain.coingecko_id if known_chain else None,
     }

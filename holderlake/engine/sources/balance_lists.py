@@ -103,9 +103,9 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
     token accounts and their owners, the balances of an owner's accounts are added. Raises ``BadSource`` if any value is
     invalid.
     """
-    whole = _unpivoted(read_raw(path, options.rows_at))
-    theirs = _columns(whole, options)
-    raw = _named(whole, theirs, options)
+    file_rows = _unpivoted(read_raw(path, options.rows_at))
+    theirs = _columns(file_rows, options)
+    raw = _renamed(file_rows, theirs, options)
     rows = raw.table.num_rows
     chains = columns.chains(raw, options.chain)
     blocks, times = _instants(raw, options)
@@ -125,10 +125,10 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
         [pa.chunked_array([arrays[name]]).cast(OPENING_BALANCES.field(name).type) for name in OPENING_BALANCES.names],
         OPENING_BALANCES,
     )
-    doubts = list(notices(whole, theirs.get("address", "address"), theirs.get("balance"), balances))
-    account = _account_column(whole, theirs)
+    doubts = list(notices(file_rows, theirs.get("address", "address"), theirs.get("balance"), balances))
+    account = _account_column(file_rows, theirs)
     if account is not None and token_ids.null_count == rows:
-        summed = _by_owner(balances, whole.table.column(account).to_pylist())
+        summed = _by_owner(balances, file_rows.table.column(account).to_pylist())
         if summed.num_rows < rows:
             doubts.append(
                 f"{path.name}: {rows:,} rows of token accounts ({account}) belong to {summed.num_rows:,} owners "
@@ -176,10 +176,10 @@ def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
             listed = ", ".join(raw.columns)
             raise raw.bad(f"{ours} is mapped to {name}, which is not a column of the file; the file has {listed}")
     theirs = dict(mapped)
-    for ours, others in _NAMES.items():
+    for ours, synonyms in _NAMES.items():
         if ours in theirs or ours in constants or ours in _GIVEN_ONLY:
             continue
-        candidates = _candidates(raw, others if ours in others else (ours, *others))
+        candidates = _candidates(raw, synonyms if ours in synonyms else (ours, *synonyms))
         candidates = [name for name in candidates if name not in mapped.values()]
         if candidates:
             chain = options.chain
@@ -194,8 +194,8 @@ def _candidates(raw: RawTable, names: tuple[str, ...]) -> list[str]:
     return [
         theirs
         for name in map(_plain_name, names)
-        for theirs, own in plain.items()
-        if own == name or ("." in own and own.endswith(f".{name}") and "." in name)
+        for theirs, plain_name in plain.items()
+        if plain_name == name or ("." in plain_name and plain_name.endswith(f".{name}") and "." in name)
     ]
 
 
@@ -205,14 +205,14 @@ def _plain_name(name: str) -> str:
 
 def _starts_with_address(raw: RawTable, name: str, chain: str | None) -> bool:
     """Return whether the first value of a column is an address. A column ``owner`` may have names of persons."""
-    first = next((value for value in raw.table.column(name).to_pylist() if value not in (None, "")), None)
+    first_value = next((value for value in raw.table.column(name).to_pylist() if value not in (None, "")), None)
     try:
-        return first is not None and bool(parse_address(chain, first))
+        return first_value is not None and bool(parse_address(chain, first_value))
     except (ValueError, AttributeError):
         return False
 
 
-def _named(raw: RawTable, theirs: Mapping[str, str], options: BalanceOptions) -> RawTable:
+def _renamed(raw: RawTable, theirs: Mapping[str, str], options: BalanceOptions) -> RawTable:
     """Return the file with our column names. Columns that are neither mapped nor recognised are left out."""
     constants = dict(options.column_map.constants)
     if options.token is not None:
@@ -255,8 +255,8 @@ def _by_owner(balances: pa.Table, accounts: list[str | None]) -> pa.Table:
         earlier = balance_of.get((account, *owner))
         if earlier is None:
             balance_of[account, *owner] = row["balance"]
-            added = int(sums[owner]["balance"]) if owner in sums else 0
-            sums[owner] = row | {"balance": str(added + int(row["balance"]))}
+            subtotal = int(sums[owner]["balance"]) if owner in sums else 0
+            sums[owner] = row | {"balance": str(subtotal + int(row["balance"]))}
         elif earlier != row["balance"]:
             raise BadSource(
                 f"token account {account} has two balances, {earlier} and {row['balance']}; remove one of the rows"
@@ -268,9 +268,9 @@ def _refuse_bad_rows(raw: RawTable) -> None:
     """Raise ``BadSource`` with the first invalid value and the number of bad rows, if there are any."""
     rejected = rejected_rows(raw)
     if rejected is not None:
-        first = rejected.rows[0]
+        first_row = rejected.rows[0]
         count = f"{len(rejected.rows):,} of {rejected.of_rows:,} rows cannot be read, so nothing was imported"
-        raise bad_source(raw.path, f"{first.reason} ({count})", column=first.column, row=first.number)
+        raise bad_source(raw.path, f"{first_row.reason} ({count})", column=first_row.column, row=first_row.number)
 
 
 def _balances(raw: RawTable, token_ids: pa.Array, thousands: str | None) -> pa.Array:

@@ -17,7 +17,7 @@ from holderlake.engine.sources.rows.raw import RawTable
 _ACCOUNT_NAMES: Final = re.compile(r"(.*token)?[ _]?account([ _]?address)?|ata|pubkey", re.IGNORECASE)
 _OF_LARGEST_ACCOUNTS: Final = re.compile(r"ui[ _]?amount([ _]?string)?", re.IGNORECASE)
 _LARGEST_ACCOUNTS: Final = 20
-_FEW: Final = 3
+_MIN_BALANCES: Final = 3
 _SAMPLE: Final = 100
 _PRIME: Final = 2**255 - 19
 _CURVE: Final = -121665 * pow(121666, -1, _PRIME) % _PRIME
@@ -53,26 +53,28 @@ def _token_accounts(raw: RawTable, column: str, holders: Sequence[str]) -> Itera
 
 def _wrong_column(raw: RawTable, column: str, balances: Sequence[str]) -> Iterator[str]:
     count = len(balances)
-    if count < _FEW:
+    if count < _MIN_BALANCES:
         return
-    others = ", ".join(name for name in raw.columns if name != column and _has_numbers(raw, name))
+    other_columns = ", ".join(name for name in raw.columns if name != column and _has_numbers(raw, name))
     doubt = ""
     if len(set(balances)) == 1:
         doubt = f"all {count:,} balances are the same number, {balances[0]}"
     elif _is_rank([int(balance) for balance in balances]):
         doubt = f"the balances are {count:,} consecutive numbers, as ranks are"
     if doubt:
-        remedy = f"; numbers are also in {others}: --map balance=COLUMN chooses a column" if others else ""
+        remedy = (
+            f"; numbers are also in {other_columns}: --map balance=COLUMN chooses a column" if other_columns else ""
+        )
         yield f"{raw.path.name}: {doubt}; check that column {column} has the balances{remedy}"
 
 
 def _is_rank(numbers: Sequence[int]) -> bool:
-    return {after - before for before, after in pairwise(numbers)} in ({1}, {-1})
+    return {next_number - number for number, next_number in pairwise(numbers)} in ({1}, {-1})
 
 
 def _has_numbers(raw: RawTable, name: str) -> bool:
-    first = next((value for value in raw.table.column(name).to_pylist() if value not in (None, "")), "")
-    return bool(re.fullmatch(r"-?[0-9][0-9.,eE+' _-]*", str(first)))
+    first_value = next((value for value in raw.table.column(name).to_pylist() if value not in (None, "")), "")
+    return bool(re.fullmatch(r"-?[0-9][0-9.,eE+' _-]*", str(first_value)))
 
 
 def _are_derived(addresses: Sequence[str]) -> bool:
@@ -83,7 +85,7 @@ def _are_derived(addresses: Sequence[str]) -> bool:
     candidates = sorted({address for address in addresses if address != ZERO_ADDRESS})
     sample = random.Random(0).sample(candidates, min(_SAMPLE, len(candidates)))  # noqa: S311 - not a secret
     derived = sum(not _is_on_curve(from_base58(address) or b"") for address in sample)
-    return len(sample) > _FEW and derived >= 0.9 * len(sample)
+    return len(sample) > _MIN_BALANCES and derived >= 0.9 * len(sample)
 
 
 def _is_on_curve(key: bytes) -> bool:

@@ -173,8 +173,8 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
 
 def _read_csv(path: Path, text: str) -> LabelFile:
     rows = _csv_rows(path, text)
-    _, first = next(rows, (0, []))
-    header = [name.strip() for name in first]
+    _, first_row = next(rows, (0, []))
+    header = [name.strip() for name in first_row]
     for needs, read in _CSV_LAYOUTS:
         if needs <= set(header):
             return read(path, header, rows)
@@ -237,14 +237,14 @@ def _tag_kinds(name: str, category: str, actor: str, pack: str) -> Kinds:
     ``actor`` is the owner of the address, ``category`` the kind of owner, and ``pack`` the file of tags. If the name is
     that of an exchange's token or deployer, the address is no exchange.
     """
-    named = kinds_of(name)
+    kinds = kinds_of(name)
     is_token = bool(_TICKER.search(name))
-    is_dex = not is_token and (named.is_dex or category == "defi_dex")
+    is_dex = not is_token and (kinds.is_dex or category == "defi_dex")
     return Kinds(
-        is_cex=not (is_dex or is_token) and (named.is_cex or (category == "exchange" and keeps_custody(name))),
+        is_cex=not (is_dex or is_token) and (kinds.is_cex or (category == "exchange" and keeps_custody(name))),
         is_dex=is_dex,
-        is_contract=named.is_contract or is_token or category == "defi_dex" or pack == "defi-protocols-csh.yaml",
-        entity_id=entity_of(actor) if actor else named.entity_id,
+        is_contract=kinds.is_contract or is_token or category == "defi_dex" or pack == "defi-protocols-csh.yaml",
+        entity_id=entity_of(actor) if actor else kinds.entity_id,
     )
 
 
@@ -284,7 +284,7 @@ def _hand_names(path: Path, content: dict[str, str]) -> LabelFile:
     return entries.file(_hand_source(path), HAND)
 
 
-def _own(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
+def _own_labels(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> LabelFile:
     """Return the labels of our own CSV. Kinds are derived from the names only if the file has no column of kinds."""
     repeated = [name for name in _OWN_COLUMNS if header.count(name) > 1]
     if repeated:
@@ -326,17 +326,17 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
         raise _BadField(
             "chain", f"{chain!r} is not a chain id; write for example eth, or leave it empty for all chains"
         )
-    named = kinds_of(name)
+    kinds = kinds_of(name)
     guessed = fields.keys().isdisjoint(_KIND_COLUMNS)
     label = Label(
         address=_own_address(fields["address"], chain),
         chain=chain,
         source=source,
         name=name or None,
-        entity_id=fields.get("entity_id") or named.entity_id,
-        is_cex=named.is_cex if guessed else _yes_or_no(fields, "is_cex"),
-        is_dex=named.is_dex if guessed else _yes_or_no(fields, "is_dex"),
-        is_contract=named.is_contract if guessed else _yes_or_no(fields, "is_contract"),
+        entity_id=fields.get("entity_id") or kinds.entity_id,
+        is_cex=kinds.is_cex if guessed else _yes_or_no(fields, "is_cex"),
+        is_dex=kinds.is_dex if guessed else _yes_or_no(fields, "is_dex"),
+        is_contract=kinds.is_contract if guessed else _yes_or_no(fields, "is_contract"),
         is_paid_label=_yes_or_no(fields, "is_paid_label"),
         precedence=_precedence(fields.get("precedence", "")),
     )
@@ -377,10 +377,10 @@ def _hand_source(path: Path) -> str:
     return f"hand:{path.name.split('.')[0]}"
 
 
-def _unknown(path: Path, seen: str) -> BadSource:
+def _unknown(path: Path, layout: str) -> BadSource:
     return bad_source(
         path,
-        f"unknown layout of labels ({seen}); use one of these: CSV with address and name, and any of "
+        f"unknown layout of labels ({layout}); use one of these: CSV with address and name, and any of "
         f"{', '.join(sorted(set(_OWN_COLUMNS) - {'address', 'name'}))}; eth-labels CSV; GraphSense tags "
         "CSV; explorer JSON (address to name and labels); JSON of address to name; JSON lines with address, name, "
         "is_contract",
@@ -390,5 +390,5 @@ def _unknown(path: Path, seen: str) -> BadSource:
 _CSV_LAYOUTS: Final[tuple[tuple[frozenset[str], Callable[[Path, list[str], Iterable[_CsvRow]], LabelFile]], ...]] = (
     (frozenset({"chain_id", "address", "label", "name"}), _eth_labels),
     (frozenset({"network", "address", "label", "category", "actor"}), _graphsense),
-    (frozenset({"address", "name"}), _own),
+    (frozenset({"address", "name"}), _own_labels),
 )

@@ -56,13 +56,13 @@ def notices_of(transfers: pa.Table) -> list[str]:
         connection.register("transfers", transfers)
         approvals = connection.execute(_APPROVALS, {"approval": _APPROVAL}).fetchall()
         items = connection.execute(_ITEMS, {"large": _LARGE, "zero": zero}).fetchall()
-    found = [
+    sentences = [
         f"{count:,} of {rows:,} values of token {token} on {chain} are near 2^256, as in unlimited approvals: "
         "these rows look like approvals, not transfers. Check the export, and import it again into a new home"
         for chain, token, rows, count in approvals
     ]
     of_approvals = {(chain, token) for chain, token, *_ in approvals}
-    return found + [
+    return sentences + [
         f"value of token {token} on {chain} looks like numbers of items, not amounts: each of its {count:,} values is "
         f"minted at most once and moves whole, and the longest has {digits} digits. To read items, import it into "
         "a new home with --map token_id=value --set value=1 --set token_standard=erc721"
@@ -76,11 +76,11 @@ def assumed_decimals(tokens: Iterable[TokenInfo]) -> str | None:
     assumed = [token for token in tokens if token.has_assumed_decimals]
     if not assumed:
         return None
-    first = min(assumed, key=lambda token: (token.chain, token.address))
+    example = min(assumed, key=lambda token: (token.chain, token.address))
     return (
         f"No source gave the decimals of {len(assumed):,} {'token' if len(assumed) == 1 else 'tokens'}, so "
-        f"{first.decimals} are assumed and amounts in token units may be wrong, for example of {first.address} on "
-        f"{first.chain}. Import a token list, or read the token with import-rpc"
+        f"{example.decimals} are assumed and amounts in token units may be wrong, for example of {example.address} on "
+        f"{example.chain}. Import a token list, or read the token with import-rpc"
     )
 
 
@@ -91,9 +91,9 @@ def partly_indexed(events: Mapping[str, int]) -> list[str]:
     """
     if not events:
         return []
-    first = min(events)
+    example = min(events)
     return [
         f"{sum(events.values()):,} Transfer events of {len(events):,} {'token' if len(events) == 1 else 'tokens'}, for "
-        f"example {first}, have only one of their addresses indexed. They do not show which one is the sender, so they "
-        "were not read, and balances are not exact. Import the token's transfers from decoded columns (--map)"
+        f"example {example}, have only one of their addresses indexed. They do not show which one is the sender, so "
+        "they were not read, and balances are not exact. Import the token's transfers from decoded columns (--map)"
     ]

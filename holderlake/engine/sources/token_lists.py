@@ -119,13 +119,13 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
         raise bad_source(
             path, f"the key {token[_REPEATED]!r} is repeated; remove the repetition, or the token", row=number
         )
-    chain_id = _whole(token.get("chainId"))
+    chain_id = _whole_number(token.get("chainId"))
     if chain_id is None:
         reason = f"chainId is {shown(token.get('chainId'))}; write the number of the chain, or remove the token"
         raise bad_source(path, reason, row=number)
     if chain_id not in _CHAINS:
         return None
-    chain, address, decimals = _CHAINS[chain_id], token.get("address"), _whole(token.get("decimals"))
+    chain, address, decimals = _CHAINS[chain_id], token.get("address"), _whole_number(token.get("decimals"))
     if not isinstance(address, str) or not address.strip():
         raise bad_source(path, "a token has no address; add it or remove the token", row=number)
     if decimals is None or not 0 <= decimals <= _MAX_DECIMALS:
@@ -135,15 +135,15 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
         )
         raise bad_source(path, reason, row=number)
     # a few real tokens have a blank name or symbol; then both are the same
-    named = [text for text in (_plain(token.get("name")), _plain(token.get("symbol"))) if text]
-    if not named:
+    names = [text for text in (_plain(token.get("name")), _plain(token.get("symbol"))) if text]
+    if not names:
         raise bad_source(path, f"token {address} has neither name nor symbol; add one", row=number)
     img_url = token.get("logoURI")
     return TokenInfo(
         chain=chain,
         address=_address(path, number, chain, address),
-        name=named[0],
-        symbol=named[-1],
+        name=names[0],
+        symbol=names[-1],
         decimals=decimals,
         standard="erc721" if token.get("erc721") is True else "erc20",
         is_indexed=_is_indexed(path, number, token),
@@ -151,7 +151,7 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
     )
 
 
-def _whole(value: object) -> int | None:
+def _whole_number(value: object) -> int | None:
     """Return a whole number from a number or its text, decimal or hexadecimal; None for any other value."""
     if value is None or isinstance(value, bool):
         return None

@@ -28,8 +28,11 @@ def history_of(key: Key, parts: Sequence[PartFile]) -> History | None:
 
     Opening balances are not transfers, so their parts do not count.
     """
-    found = [part for part in parts if part.kind != OPENING]
-    if not found:
+    transfer_parts = [part for part in parts if part.kind != OPENING]
+    if not transfer_parts:
         return None
-    first, last = min(part.first_time for part in found), max(part.last_time for part in found)
-    return History(*key, sum(part.transfers for part in found), first, last)
+    first_time, last_time = (
+        min(part.first_time for part in transfer_parts),
+        max(part.last_time for part in transfer_parts),
+    )
+    return History(*key, sum(part.transfers for part in transfer_parts), first_time, last_time)

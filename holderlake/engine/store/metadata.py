@@ -36,10 +36,10 @@ class KeyedCache(Generic[K, T]):
     def get(self, keys: Sequence[K], read: Callable[[Sequence[K]], Mapping[K, T]]) -> dict[K, T]:
         """Return the values of the keys that have one. ``read`` is called at most once, with the keys that are not
         cached."""
-        new = [key for key in keys if key not in self._values]
-        if new:
-            found = read(new)
-            self._values.update((key, found.get(key)) for key in new)
+        missing = [key for key in keys if key not in self._values]
+        if missing:
+            values = read(missing)
+            self._values.update((key, values.get(key)) for key in missing)
         return {key: value for key in keys if (value := self._values[key]) is not None}
 
 
@@ -88,10 +88,10 @@ class Metadata:
         """
         self._write(lambda catalog: indexed_tokens.mark(catalog, keys, source, is_indexed))
 
-    def add_labels(self, added: Iterable[Label]) -> int:
+    def add_labels(self, new_labels: Iterable[Label]) -> int:
         """Store labels. A label replaces one with the same address, chain and source. Return the number of given
         labels."""
-        listed = list(added)
+        listed = list(new_labels)
         self._write(lambda catalog: labels.save_labels(catalog, listed))
         return len(listed)
 
@@ -126,15 +126,15 @@ class Metadata:
         """Return the stored metadata of tokens, by chain and address. Tokens without metadata are left out."""
         if self._metadata:
             return self._metadata.tokens.get(keys, self._read_tokens)
-        known: dict[Key, TokenInfo] = self.cached("tokens", self.metadata_generation(), dict)
-        found = {key: known[key] for key in keys if key in known}
-        missing = [key for key in keys if key not in found]
+        cache: dict[Key, TokenInfo] = self.cached("tokens", self.metadata_generation(), dict)
+        stored_tokens = {key: cache[key] for key in keys if key in cache}
+        missing = [key for key in keys if key not in stored_tokens]
         if missing:
             read = self._read_tokens(missing)
-            if len(known) < _MOST_TOKENS:
-                known.update(read)
-            found |= read
-        return found
+            if len(cache) < _MOST_TOKENS:
+                cache.update(read)
+            stored_tokens |= read
+        return stored_tokens
 
     def _read_tokens(self, keys: Sequence[Key]) -> dict[Key, TokenInfo]:
         with self._catalog() as catalog:

@@ -71,9 +71,9 @@ def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None)
     _restore_catalog(root, done, say)
     say("checking all files")
     damaged = verify(root).damaged
-    derived = [one.path for one in damaged if one.path.startswith(DERIVED)]
+    derived = [damage.path for damage in damaged if damage.path.startswith(DERIVED)]
     starts_over = any(path.endswith(".volume") for path in derived)
-    _drop_lost(root, sorted({one.token for one in damaged if one.token}), done)
+    _drop_lost(root, sorted({damage.token for damage in damaged if damage.token}), done)
     if starts_over:
         _drop_all(root)
     with Store(root, None, memory_limit, refuse_unlisted=False) as store:
@@ -104,18 +104,18 @@ def _writing(root: Path) -> Iterator[sqlite3.Connection]:
 def _restore_catalog(root: Path, done: Rebuilt, say: Say) -> None:
     try:
         with catalogue.transaction(root) as catalog:
-            catalog_copy.check(catalog, root, again=True)
-            (found,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
+            catalog_copy.check(catalog, root, always=True)
+            (result,) = catalog.execute("PRAGMA integrity_check(1)").fetchone()
             catalog.execute("SELECT count(*) FROM settings").fetchone()
-        if found == "ok":
+        if result == "ok":
             return
     except DamagedCatalog:
         pass
     image = catalog_copy.read_copy(root)
     say("restoring the catalogue from its copy" if image else "making the catalogue again from the files")
-    gone = [name for name in (catalog_copy.CATALOG, *catalog_copy.SIDE_FILES) if (root / name).exists()]
-    set_aside(root, gone, "damaged or older than the store")
-    done.set_aside += gone
+    moved_files = [name for name in (catalog_copy.CATALOG, *catalog_copy.SIDE_FILES) if (root / name).exists()]
+    set_aside(root, moved_files, "damaged or older than the store")
+    done.set_aside += moved_files
     done.catalog = "copy" if image else "files"
     if image:
         catalog_copy.restore(root, image)
@@ -140,15 +140,15 @@ def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
     transfers = [path for path in readable if not path.startswith("openings/")]
     if openings:
         rows = pa.concat_tables(list(_rows(store.root, openings)))
-        named = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENING_BALANCES.names)
-        done.added += store.add_opening_balances(named).added
+        balances = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENING_BALANCES.names)
+        done.added += store.add_opening_balances(balances).added
     if transfers:
         batches = (batch for rows in _rows(store.root, transfers) for batch in rows.to_batches())
         done.added += store.add_transfers(pa.RecordBatchReader.from_batches(TRANSFERS, batches), "rebuild").added
     with store.change() as (catalog, _):
-        rest = unlisted_files(catalog, store.root)
-    set_aside(store.root, rest, "not listed in the catalogue, or their rows are in new files")
-    done.set_aside += rest
+        paths_left = unlisted_files(catalog, store.root)
+    set_aside(store.root, paths_left, "not listed in the catalogue, or their rows are in new files")
+    done.set_aside += paths_left
 
 
 def _rows(root: Path, paths: Sequence[str]) -> Iterator[pa.Table]:
@@ -165,25 +165,25 @@ def _can_be_read(path: Path) -> bool:
     return True
 
 
-def _drop_lost(root: Path, lost: Sequence[tuple[str, str]], done: Rebuilt) -> None:
-    """Remove all parts of the tokens ``lost`` (chain, address), which lost a file of transfers or opening balances.
+def _drop_lost(root: Path, lost_tokens: Sequence[tuple[str, str]], done: Rebuilt) -> None:
+    """Remove all parts of ``lost_tokens`` (chain, address): tokens that lost a file of transfers or opening balances.
 
     The remaining files of such a token would give wrong balances, so they are moved to quarantine. The file of
     checkpoints is moved there too. Otherwise ``import-rpc`` would not read the lost blocks again.
     """
-    if not lost:
+    if not lost_tokens:
         return
     with _writing(root) as catalog:
-        paths = [path for key in lost for (path,) in catalog.execute(_PATHS, key)]
-        for key in lost:
+        paths = [path for key in lost_tokens for (path,) in catalog.execute(_PATHS, key)]
+        for key in lost_tokens:
             catalog.execute(_DROP, key)
         catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
-    gone = [path for path in paths if (root / path).exists()]
+    moved_files = [path for path in paths if (root / path).exists()]
     if (root / _NODES).exists():
-        gone.append(_NODES)  # else import-rpc would skip blocks that must be read again
-    set_aside(root, gone, "of tokens that lost a file of transfers")
-    done.lost += lost
-    done.set_aside += gone
+        moved_files.append(_NODES)  # else import-rpc would skip blocks that must be read again
+    set_aside(root, moved_files, "of tokens that lost a file of transfers")
+    done.lost += lost_tokens
+    done.set_aside += moved_files
 
 
 def _drop_all(root: Path) -> None:

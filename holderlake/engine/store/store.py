@@ -136,7 +136,7 @@ class Store(Metadata):
         return ImportReport(
             source,
             counts.rows,
-            counts.new,
+            counts.new_count,
             counts.duplicate,
             counts.conflict,
             tuple(sorted(counts.touched)),
@@ -155,19 +155,21 @@ class Store(Metadata):
         transfers of the token at or before the time of the balances.
         """
         with self.change() as (catalog, change):
-            found = []
+            additions = []
             for key, rows in balances_by_token(balances):
-                one = new_balances(key, rows, change.opening_rows(key))
-                found.append(one)
-                if one.new.num_rows:
-                    tokens.assume_token(catalog, *key, one.new["token_standard"][0].as_py())
-                    change.add_openings(key, one.new)
-            added = sum(one.new.num_rows for one in found)
-            if added:
+                addition = new_balances(key, rows, change.opening_rows(key))
+                additions.append(addition)
+                if addition.balances.num_rows:
+                    tokens.assume_token(catalog, *key, addition.balances["token_standard"][0].as_py())
+                    change.add_openings(key, addition.balances)
+            added_rows = sum(addition.balances.num_rows for addition in additions)
+            if added_rows:
                 change.finish()
                 note_change(catalog, EVERY_PAST)
-        names = sorted(f"{chain}/{address}" for chain, address in (one.key for one in found))
-        return ImportReport(source, balances.num_rows, added, sum(one.duplicates for one in found), 0, tuple(names))
+        names = sorted(f"{chain}/{address}" for chain, address in (addition.key for addition in additions))
+        return ImportReport(
+            source, balances.num_rows, added_rows, sum(addition.duplicates for addition in additions), 0, tuple(names)
+        )
 
     def remove_opening_balances(self, chain: str, token_address: str) -> int:
         """Remove all opening balances of a token. Return the number of removed balances."""
@@ -312,8 +314,8 @@ class Store(Metadata):
         if keys is not None:
             parts = (part for key in sorted(set(keys)) for part in manifest.parts_of(key))
             names = [part.file for part in parts if part.kind != OPENING]
-        found = [str(self._checks.path(f"transfers/{name}.parquet", manifest.sums)) for name in names]
-        return found or [str(self._empty_file())]
+        paths = [str(self._checks.path(f"transfers/{name}.parquet", manifest.sums)) for name in names]
+        return paths or [str(self._empty_file())]
 
     def read_all_files(self) -> list[DamagedFile]:
         """Compare all files with their checksums, and return an error for each damaged file.
@@ -335,5 +337,5 @@ class Store(Metadata):
     def histories(self) -> list[History]:
         """Return the number and period of every token's transfers, sorted by chain and token."""
         manifest = self._manifest()
-        found = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
-        return [history for history in found if history]
+        histories = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
+        return [history for history in histories if history]

@@ -29,7 +29,7 @@ QUARANTINE: Final = "quarantine"
 GRACE_SECONDS: Final = 3_600
 _SPILL_SECONDS: Final = 86_400
 
-_KNOWN: Final = "SELECT path FROM listed UNION SELECT path FROM files"
+_KNOWN_PATHS: Final = "SELECT path FROM listed UNION SELECT path FROM files"
 _COVERED: Final = """
 SELECT coalesce(sum(transfers) >= ? AND min(first_block) <= ? AND max(last_block) >= ?, 0)
 FROM parts JOIN histories ON token = number
@@ -54,13 +54,13 @@ def unlisted_files(catalog: sqlite3.Connection, root: Path) -> list[str]:
 
     Files that an import replaced, and files of a running import, are left out.
     """
-    found = sorted(_files(root))  # before the catalogue is read: an import in between adds no unlisted file
+    paths = sorted(_files(root))  # before the catalogue is read: an import in between adds no unlisted file
     running = imports_under_way(root)
-    known = {path for (path,) in catalog.execute(_KNOWN)}
+    known_paths = {path for (path,) in catalog.execute(_KNOWN_PATHS)}
     return [
         path
-        for path in found
-        if path not in known and import_of(Path(path).name) not in running and (root / path).exists()
+        for path in paths
+        if path not in known_paths and import_of(Path(path).name) not in running and (root / path).exists()
     ]
 
 
@@ -101,11 +101,11 @@ def quarantined(root: Path) -> list[Path]:
 
 
 def _free(path: Path) -> Path:
-    number, found = 1, path
-    while found.exists():
+    number, free_path = 1, path
+    while free_path.exists():
         number += 1
-        found = path.with_name(f"{path.name}.{number}")
-    return found
+        free_path = path.with_name(f"{path.name}.{number}")
+    return free_path
 
 
 def _files(root: Path) -> Iterator[str]:
@@ -128,9 +128,9 @@ def _is_covered(catalog: sqlite3.Connection, root: Path, path: str) -> bool:
         return True
     if not groups:
         return True
-    first, last = min(low["block_number"] for low in lows), max(high["block_number"] for high in highs)
+    first_block, last_block = min(low["block_number"] for low in lows), max(high["block_number"] for high in highs)
     key = (lows[0]["chain"], lows[0]["token_address"])
-    row = (metadata.num_rows, first, last, *key, path.startswith("openings/"))
+    row = (metadata.num_rows, first_block, last_block, *key, path.startswith("openings/"))
     (covered,) = catalog.execute(_COVERED, row).fetchone()
     return bool(covered)
 

@@ -76,21 +76,21 @@ def verify(
     ``begin`` is called with the total number of bytes to read, and ``step`` with the size of each file after it was
     read. Files of a store of version 0.1.0 have no recorded checksums; their checksums are recorded now.
     """
-    found = Verified(quarantined=len(quarantined(root)))
-    sums = _check_catalog(root, found, reads)
-    begin(sum(one.size for one in sums.values()))
+    verified = Verified(quarantined=len(quarantined(root)))
+    sums = _check_catalog(root, verified, reads)
+    begin(sum(file_sum.size for file_sum in sums.values()))
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as threads:
         for path, problem in zip(
             sums, threads.map(lambda path: _problem(root, path, sums[path], reads), sums), strict=True
         ):
-            found.files += 1
-            found.bytes += sums[path].size
+            verified.files += 1
+            verified.bytes += sums[path].size
             if problem:
-                found.damaged.append(_described(root, path, problem))
+                verified.damaged.append(_described(root, path, problem))
             step(sums[path].size)
-    if reads and found.damaged:
-        _distrust(root, [one.path for one in found.damaged])
-    return found
+    if reads and verified.damaged:
+        _distrust(root, [damage.path for damage in verified.damaged])
+    return verified
 
 
 def _distrust(root: Path, paths: list[str]) -> None:
@@ -99,31 +99,31 @@ def _distrust(root: Path, paths: list[str]) -> None:
         catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
 
-def _check_catalog(root: Path, found: Verified, reads: bool) -> Sums:
+def _check_catalog(root: Path, verified: Verified, reads: bool) -> Sums:
     """Check the catalogue and its copy. Return the recorded ``Sum`` of each file that it lists."""
     try:
         with catalogue.transaction(root) as catalog:
-            catalog_copy.check(catalog, root, again=True)
+            catalog_copy.check(catalog, root, always=True)
             _check_pages(catalog, root)
             if reads and catalog.execute("SELECT 1 FROM listed WHERE path NOT IN (SELECT path FROM files)").fetchone():
                 catalog.execute("BEGIN IMMEDIATE")
                 record_sums(catalog, root)
             sums = read_sums(catalog)
-            found.unlisted = unlisted_files(catalog, root)
-            _check_listing(catalog, root, found)
+            verified.unlisted = unlisted_files(catalog, root)
+            _check_listing(catalog, root, verified)
     except DamagedCatalog as error:
-        found.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to make the catalogue again"))
+        verified.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to make the catalogue again"))
         return {}
     if catalog_copy.read_copy(root) is None:
-        found.damaged.append(Damage(catalog_copy.COPY, "is missing or damaged", f"{REBUILD} to make it again"))
+        verified.damaged.append(Damage(catalog_copy.COPY, "is missing or damaged", f"{REBUILD} to make it again"))
     return sums
 
 
-def _check_listing(catalog: sqlite3.Connection, root: Path, found: Verified) -> None:
+def _check_listing(catalog: sqlite3.Connection, root: Path, verified: Verified) -> None:
     try:
         refuse_unlisted_transfers(catalog, root)
     except DamagedCatalog as error:
-        found.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to add the transfers"))
+        verified.damaged.append(Damage(CATALOG, str(error), f"{REBUILD} to add the transfers"))
 
 
 def _check_pages(catalog: sqlite3.Connection, root: Path) -> None:
@@ -134,14 +134,14 @@ def _check_pages(catalog: sqlite3.Connection, root: Path) -> None:
 
 def _problem(root: Path, path: str, expected: Sum, reads: bool) -> str | None:
     try:
-        found = sum_of(root / path) if reads else Sum((root / path).stat().st_size, expected.crc32)
+        actual = sum_of(root / path) if reads else Sum((root / path).stat().st_size, expected.crc32)
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
         return f"can't be read ({error.strerror})"
-    if found.size != expected.size:
-        return f"has {found.size:,} bytes instead of {expected.size:,}"
-    return None if found.crc32 == expected.crc32 else "changed since it was written: its checksum differs"
+    if actual.size != expected.size:
+        return f"has {actual.size:,} bytes instead of {expected.size:,}"
+    return None if actual.crc32 == expected.crc32 else "changed since it was written: its checksum differs"
 
 
 def _described(root: Path, path: str, problem: str) -> Damage:
@@ -149,11 +149,11 @@ def _described(root: Path, path: str, problem: str) -> Damage:
         return Damage(path, problem, f"{REBUILD} to make it again from the transfers")
     with catalogue.transaction(root) as catalog:
         row = catalog.execute(_HISTORY, (Path(path).stem,)).fetchone()
-    chain, address, transfers, first, last = row
+    chain, address, transfers, first_block, last_block = row
     kind = "opening balances" if path.startswith("openings/") else "transfers"
     remedy = (
         f"{REBUILD}, then import the {kind} of token {address} on {chain} again; this file holds {transfers:,} "
-        f"of blocks {first} to {last}"
+        f"of blocks {first_block} to {last_block}"
     )
     return Damage(path, problem, remedy, (chain, address))
 

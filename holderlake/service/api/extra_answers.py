@@ -101,7 +101,7 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
         request.token_address,
         as_of,
         options.limit,
-        after=cursor.position if cursor else None,
+        after_holder=cursor.position if cursor else None,
         details=options.return_metadata,
     )
     next_cursor = Cursor(to_unix(as_of), position).text(secret, request.subject) if position else None

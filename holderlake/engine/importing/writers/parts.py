@@ -16,7 +16,7 @@ from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.parts import DAY, FOREVER, Moves, changes_of, joined_moves
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.keys import merged_keys
-from holderlake.engine.importing.merge import merged
+from holderlake.engine.importing.merge import merge_sorted
 from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array, descending_order, from_digits, resized, total, width_for
 
@@ -52,22 +52,22 @@ def _write_moves(file: ArrayFile, pieces: Sequence[Moves], width: int, spool: Pa
     row = 0
     for moves in _by_time(pieces, budget.chunk // 2):
         values = resized(moves.values, width)
-        whole = Moves(moves.times, moves.senders, moves.receivers, values)
-        for name, column in zip(columns, (whole.times, whole.senders, whole.receivers, values), strict=True):
+        batch = Moves(moves.times, moves.senders, moves.receivers, values)
+        for name, column in zip(columns, (batch.times, batch.senders, batch.receivers, values), strict=True):
             file.fill(name, row, column)
-        row += len(whole)
+        row += len(batch)
         if len(cuts):
-            addresses, days, digits = _by_address_and_day(*_dated_changes(whole))
+            addresses, days, digits = _by_address_and_day(*_dated_changes(batch))
             changes.distribute(np.searchsorted(cuts, addresses, side="right"), (addresses, days, digits))
         else:
-            changes.add(0, _dated_changes(whole))
+            changes.add(0, _dated_changes(batch))
     return changes
 
 
 def _type_of_times(pieces: Sequence[Moves]) -> type[np.uint32] | type[np.int64]:
     """Return the type in which unix seconds are stored: 4 bytes if that suffices for all transfers, else 8."""
-    some = [piece.times for piece in pieces if len(piece)]
-    fits = all(int(times[0]) >= 0 and int(times[-1]) < 2**32 for times in some)
+    times_of_pieces = [piece.times for piece in pieces if len(piece)]
+    fits = all(int(times[0]) >= 0 and int(times[-1]) < 2**32 for times in times_of_pieces)
     return np.uint32 if fits else np.int64
 
 
@@ -82,8 +82,8 @@ def _cuts_of_addresses(pieces: Sequence[Moves], parts: int) -> Array:
 def _by_time(pieces: Sequence[Moves], rows: int) -> Iterator[Moves]:
     """Yield all transfers, sorted by time, in batches of about ``rows`` transfers."""
     if sum(map(len, pieces)) <= rows or len(pieces) == 1:
-        whole = joined_moves(list(pieces))
-        yield from (whole.at(slice(start, start + rows)) for start in range(0, len(whole), rows))
+        moves = joined_moves(list(pieces))
+        yield from (moves.at(slice(start, start + rows)) for start in range(0, len(moves), rows))
         return
     chains: list[list[Moves]] = []
     for piece in pieces:
@@ -92,7 +92,7 @@ def _by_time(pieces: Sequence[Moves], rows: int) -> Iterator[Moves]:
         elif len(piece):
             chains.append([piece])
     sources = [_slices(chain, max(rows // len(chains), 16)) for chain in chains]
-    yield from merged(sources, lambda moves: moves.times, Moves.at, joined_moves)
+    yield from merge_sorted(sources, lambda moves: moves.times, Moves.at, joined_moves)
 
 
 def _slices(chain: Sequence[Moves], rows: int) -> Iterator[Moves]:
@@ -117,8 +117,8 @@ def _by_address_and_day(addresses: Array, days: Array, digits: Array) -> Columns
     order = np.argsort(keys)
     ordered = keys[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    first = order[starts]
-    return addresses[first], days[first], np.add.reduceat(digits[order], starts, axis=0)
+    first_rows = order[starts]
+    return addresses[first_rows], days[first_rows], np.add.reduceat(digits[order], starts, axis=0)
 
 
 # ---------------------------------------------------------------------- intervals
@@ -130,10 +130,10 @@ def _write_intervals(
     by_holder, sizes = ArrayBuckets(spool, budget.waiting), Sample()
     width = 1
     for number in changes.numbers():
-        found = _intervals_of(*changes.take(number))
-        width = found[1].shape[1]
-        by_holder.add(0, found)
-        sizes.add(_rough_sizes(found[1]))
+        intervals = _intervals_of(*changes.take(number))
+        width = intervals[1].shape[1]
+        by_holder.add(0, intervals)
+        sizes.add(_rough_sizes(intervals[1]))
     count = by_holder.rows_of(0)
     empty = np.empty(0, np.int32)
     file.add("index", (block[0] for block in by_holder.blocks(0)) if count else empty)
@@ -168,13 +168,13 @@ def _intervals_of(addresses: Array, days: Array, digits: Array) -> Columns:
     ends = np.flatnonzero(is_last_of_day)
     # the running total before each address
     address_ends = np.flatnonzero(is_last_of_address)
-    before = np.concatenate([np.zeros((1, digits.shape[1]), np.int64), totals[address_ends[:-1]]])
-    balances = from_digits(totals[ends] - before[np.searchsorted(address_ends, ends)])
+    totals_before = np.concatenate([np.zeros((1, digits.shape[1]), np.int64), totals[address_ends[:-1]]])
+    balances = from_digits(totals[ends] - totals_before[np.searchsorted(address_ends, ends)])
     first_days = days[ends]
     end_days = np.concatenate([first_days[1:], first_days[:1]])
     end_days[is_last_of_address[ends]] = FOREVER
-    kept = np.flatnonzero(balances.any(axis=1))
-    return addresses[ends][kept], balances[kept], first_days[kept], end_days[kept]
+    nonzero = np.flatnonzero(balances.any(axis=1))
+    return addresses[ends][nonzero], balances[nonzero], first_days[nonzero], end_days[nonzero]
 
 
 def _by_size(
@@ -236,9 +236,9 @@ def _by_exact_size(
 
 
 def _mask_larger(balances: Array, than: Array) -> Array:
-    both = np.concatenate([than[None], balances])
-    ranks = np.empty(len(both), np.int64)
-    ranks[descending_order(both)] = np.arange(len(both))
+    all_balances = np.concatenate([than[None], balances])
+    ranks = np.empty(len(all_balances), np.int64)
+    ranks[descending_order(all_balances)] = np.arange(len(all_balances))
     larger: Array = ranks[1:] < ranks[0]
     return larger
 
@@ -250,13 +250,13 @@ def _order(holders: Array, balances: Array, dictionary: Dictionary) -> Array:
     """
     order = descending_order(balances)
     ordered = balances[order]
-    same = (ordered[1:] == ordered[:-1]).all(axis=1)
-    if same.any():
-        tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
-        group = np.cumsum(~np.concatenate([[False], same]))[tied]
+    ties = (ordered[1:] == ordered[:-1]).all(axis=1)
+    if ties.any():
+        tied = np.flatnonzero(np.concatenate([ties, [False]]) | np.concatenate([[False], ties]))
+        group = np.cumsum(~np.concatenate([[False], ties]))[tied]
         among = order[tied]
-        numbers, which = np.unique(holders[among], return_inverse=True)
-        order[tied] = among[np.lexsort((dictionary.ranks(numbers)[which], group))]
+        numbers, inverse = np.unique(holders[among], return_inverse=True)
+        order[tied] = among[np.lexsort((dictionary.ranks(numbers)[inverse], group))]
     return order
 
 

@@ -16,7 +16,7 @@ from holderlake.engine.files.adjacency import ANY, INWARD, OUTWARD, STEP, Run
 from holderlake.engine.files.arrays import ArrayFile
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.merge import merged
+from holderlake.engine.importing.merge import merge_sorted
 from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array
 
@@ -72,9 +72,9 @@ class EntryBuffer:
         self._moves.add(0, (tokens, moves.senders, moves.receivers, times))
         self.count += 2 * len(moves) - int((moves.senders == moves.receivers).sum())
         self.is_wide |= int(times[-1]) >= 2**32 or int(times[0]) < 0
-        some = slice(None, None, 1 + len(moves) // 4_096)
+        stride = slice(None, None, 1 + len(moves) // 4_096)
         for side in (moves.senders, moves.receivers):
-            self._sample.add((side[some].astype(np.int64) << 32) | np.clip(times[some], 0, 2**32 - 1))
+            self._sample.add((side[stride].astype(np.int64) << 32) | np.clip(times[stride], 0, 2**32 - 1))
 
     def entries(self) -> Iterator[Entries]:
         """Yield all entries by owner and time, in batches. A second call is not possible."""
@@ -82,11 +82,11 @@ class EntryBuffer:
         buckets = ArrayBuckets(self._spool, self._budget.waiting)
         for block in self._moves.blocks(0):
             for start in range(0, len(block[0]), self._budget.chunk):
-                found = _entries_of(*(column[start : start + self._budget.chunk] for column in block))
+                batch = _entries_of(*(column[start : start + self._budget.chunk] for column in block))
                 if len(cuts):
-                    buckets.distribute(np.searchsorted(cuts, found.keys, side="right"), found)
+                    buckets.distribute(np.searchsorted(cuts, batch.keys, side="right"), batch)
                 else:
-                    buckets.add(0, found)
+                    buckets.add(0, batch)
         self._moves.drop(0)
         for number in buckets.numbers():
             yield Entries(*buckets.take(number)).ordered()
@@ -107,10 +107,14 @@ def entries_of_run(run: Run, rows: int) -> Iterator[Entries]:
     """Yield the entries of a run by owner and time, in batches of ``rows`` entries."""
     for start in range(0, len(run.others), rows):
         end = min(start + rows, len(run.others))
-        first = int(np.searchsorted(run.starts, start, side="right")) - 1
-        last = int(np.searchsorted(run.starts, end, side="left"))
-        edges = np.clip(run.starts[first : last + 1], start, end)
-        numbers = run.addresses[first:last] if len(run.addresses) else np.arange(first, last, dtype=np.int32)
+        first_owner = int(np.searchsorted(run.starts, start, side="right")) - 1
+        last_owner = int(np.searchsorted(run.starts, end, side="left"))
+        edges = np.clip(run.starts[first_owner : last_owner + 1], start, end)
+        numbers = (
+            run.addresses[first_owner:last_owner]
+            if len(run.addresses)
+            else np.arange(first_owner, last_owner, dtype=np.int32)
+        )
         part = slice(start, end)
         yield Entries(
             np.repeat(numbers, np.diff(edges)), run.others[part], run.times[part].astype(np.int64), run.kinds[part]
@@ -122,12 +126,12 @@ def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
     if len(sources) == 1:
         yield from sources[0]
         return
-    yield from (rows.entries for rows in merged([_rows(one) for one in sources], _keys, _Rows.at, _joined))
+    yield from (rows.entries for rows in merge_sorted([_rows(source) for source in sources], _keys, _Rows.at, _join))
 
 
 class _Rows:
-    """A batch of entries whose length is the number of entries, as ``merged`` expects. The length of ``Entries``, a
-    tuple, is the number of its columns."""
+    """A batch of entries whose length is the number of entries, as ``merge_sorted`` expects. The length of ``Entries``,
+    a tuple, is the number of its columns."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -147,10 +151,10 @@ def _keys(rows: _Rows) -> Array:
     return rows.entries.keys
 
 
-def _joined(several: list[_Rows]) -> _Rows:
+def _join(several: list[_Rows]) -> _Rows:
     if len(several) == 1:
         return several[0]
-    return _Rows(Entries(*map(np.concatenate, zip(*(one.entries for one in several), strict=True))).ordered())
+    return _Rows(Entries(*map(np.concatenate, zip(*(rows.entries for rows in several), strict=True))).ordered())
 
 
 # ---------------------------------------------------------------------- writing
@@ -167,21 +171,23 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
             file.reserve(name, dtype, count)
         owners, repeated = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)
         parts = 1 + count // budget.chunk
-        row, before = 0, -1
-        for found, after in _with_next_owner(entries):
-            for name, column in (("others", found.others), ("kinds", found.kinds), ("times", found.times)):
+        row, owner_before = 0, -1
+        for batch, owner_after in _with_next_owner(entries):
+            for name, column in (("others", batch.others), ("kinds", batch.kinds), ("times", batch.times)):
                 file.fill(name, row, column)
-            firsts = _firsts(found)
+            firsts = _firsts(batch)
             file.fill("firsts", row, firsts)
             # a batch may divide an address: the first entry of a pair in a batch need not be the first of all
-            divided = np.flatnonzero(((found.owners == before) | (found.owners == after)) & (firsts != 0))
-            others = found.others[divided]
-            repeated.distribute(others % parts, (found.owners[divided], others, firsts[divided], divided + row))
-            begins = _is_first(found.owners)
-            begins[0] = found.owners[0] != before
+            divided = np.flatnonzero(((batch.owners == owner_before) | (batch.owners == owner_after)) & (firsts != 0))
+            counterparties = batch.others[divided]
+            repeated.distribute(
+                counterparties % parts, (batch.owners[divided], counterparties, firsts[divided], divided + row)
+            )
+            begins = _is_first(batch.owners)
+            begins[0] = batch.owners[0] != owner_before
             starts = np.flatnonzero(begins)
-            owners.add(0, (found.owners[starts], starts + row, found.times[starts].astype(times)))
-            row, before = row + len(found.owners), int(found.owners[-1])
+            owners.add(0, (batch.owners[starts], starts + row, batch.times[starts].astype(times)))
+            row, owner_before = row + len(batch.owners), int(batch.owners[-1])
         firsts = file.map_reserved("firsts")
         for bucket in repeated.numbers():
             _keep_first_bits(firsts, repeated.take(bucket))
@@ -195,12 +201,12 @@ def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]
     For the last batch, the number is -1.
     """
     waiting: Entries | None = None
-    for found in entries:
-        if not len(found.owners):
+    for batch in entries:
+        if not len(batch.owners):
             continue
         if waiting is not None:
-            yield waiting, int(found.owners[0])
-        waiting = found
+            yield waiting, int(batch.owners[0])
+        waiting = batch
     if waiting is not None:
         yield waiting, -1
 
@@ -225,9 +231,9 @@ def _firsts(entries: Entries) -> Array:
 
 def _is_first(ordered: Array) -> Array:
     """Return a mask of the sorted numbers that differ from the previous number."""
-    found = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
-    return found
+    mask = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=mask[1:])
+    return mask
 
 
 def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
@@ -236,14 +242,14 @@ def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
 
     ``repeated`` has the columns owner, counterparty, bits, and row in ``firsts``.
     """
-    owners, others, bits, rows = repeated
-    pairs = (owners.astype(np.int64) << 32) | others
+    owners, counterparties, bits, rows = repeated
+    pairs = (owners.astype(np.int64) << 32) | counterparties
     order = np.argsort(pairs, kind="stable")
-    found = np.zeros(len(rows), np.uint8)
+    kept_bits = np.zeros(len(rows), np.uint8)
     for bit in _BITS:
         mine = order[(bits[order] & bit) != 0]
-        found[mine[_is_first(pairs[mine])]] |= bit
-    firsts[rows] = found
+        kept_bits[mine[_is_first(pairs[mine])]] |= bit
+    firsts[rows] = kept_bits
 
 
 def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
@@ -251,11 +257,11 @@ def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
     totals = np.zeros((1, 3), np.int64)
     yield totals
     rows = max(chunk // STEP, 1) * STEP
-    whole = len(firsts) // STEP * STEP
-    for start in range(0, whole, rows):
-        steps = firsts[start : min(start + rows, whole)].reshape(-1, STEP)
-        found = np.stack([np.count_nonzero(steps & bit, axis=1) for bit in _BITS], axis=1)
-        sums = totals[-1:] + np.cumsum(found, axis=0)
+    end = len(firsts) // STEP * STEP
+    for start in range(0, end, rows):
+        steps = firsts[start : min(start + rows, end)].reshape(-1, STEP)
+        counts = np.stack([np.count_nonzero(steps & bit, axis=1) for bit in _BITS], axis=1)
+        sums = totals[-1:] + np.cumsum(counts, axis=0)
         yield sums
         totals = sums[-1:]
 
@@ -299,9 +305,9 @@ def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]
     """
     number = 0
     for block in owners.blocks(0):
-        last = int(block[0][-1])
-        while number <= last:
-            numbers = np.arange(number, min(number + chunk, last + 1), dtype=np.int32)
+        last_owner = int(block[0][-1])
+        while number <= last_owner:
+            numbers = np.arange(number, min(number + chunk, last_owner + 1), dtype=np.int32)
             yield block, numbers
             number += len(numbers)
 
@@ -318,8 +324,8 @@ def may_contain(run: Run, entries: Entries) -> bool:
         is_early = run.times[middle] < entries.times[opened]
         low[opened[is_early]] = middle[is_early] + 1
         high[opened[~is_early]] = middle[~is_early]
-    found = np.flatnonzero(low < ends)
-    return bool((run.times[low[found]] == entries.times[found]).any())
+    places = np.flatnonzero(low < ends)
+    return bool((run.times[low[places]] == entries.times[places]).any())
 
 
 def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
@@ -328,29 +334,29 @@ def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[
 
     A pair has the run's remaining entries, and those of ``removed`` that the run does not contain.
     """
-    for found in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
-        is_removed = (found.kinds >> 32) != 0
-        entries = Entries(found.owners, found.others, found.times, (found.kinds & 0xFFFFFFFF).astype(np.int32))
+    for batch in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
+        is_removed = (batch.kinds >> 32) != 0
+        entries = Entries(batch.owners, batch.others, batch.times, (batch.kinds & 0xFFFFFFFF).astype(np.int32))
         if not is_removed.any():
             yield entries, entries.at(slice(0, 0))
             continue
         order = np.lexsort((entries.kinds, entries.others, entries.times, entries.owners))
-        same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in entries])
+        is_equal = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in entries])
         group = np.empty(len(order), np.int64)
-        group[order] = np.cumsum(np.concatenate([[True], ~same])) - 1
+        group[order] = np.cumsum(np.concatenate([[True], ~is_equal])) - 1
         removed_counts, present = np.bincount(group[is_removed], minlength=len(order)), group[~is_removed]
         removed_groups = group[is_removed]
-        kept = _rank_among_equals(present) >= removed_counts[present]
+        is_kept = _rank_among_equals(present) >= removed_counts[present]
         missed = _rank_among_equals(removed_groups) >= np.bincount(present, minlength=len(order))[removed_groups]
         yield (
-            entries.at(np.flatnonzero(~is_removed)[kept]),
+            entries.at(np.flatnonzero(~is_removed)[is_kept]),
             entries.at(np.flatnonzero(is_removed)[missed]),
         )
 
 
 def _marked(entries: Iterator[Entries], mark: int) -> Iterator[Entries]:
-    for some in entries:
-        yield some._replace(kinds=some.kinds.astype(np.int64) | (mark << 32))
+    for batch in entries:
+        yield batch._replace(kinds=batch.kinds.astype(np.int64) | (mark << 32))
 
 
 def _rank_among_equals(numbers: Array) -> Array:

@@ -36,7 +36,7 @@ from holderlake.engine.sources.files.numbers import (
 from holderlake.engine.sources.rows.raw import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
-_WHOLE: Final = r"^[0-9]{1,77}$"
+_WHOLE_NUMBER: Final = r"^[0-9]{1,77}$"
 _CHAIN_ID: Final = re.compile(r"(?!\.+$)[A-Za-z0-9_.\-]{1,64}")
 _NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
 _EVM_CHAIN: Final = "eth"
@@ -68,8 +68,8 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
     places = counts(raw, decimals)
     texts = raw.table.column(name).combine_chunks().cast(pa.string())
     is_exact = any(map(has_more_digits_than_floats, texts.unique().drop_null().to_pylist()))
-    both = pc.binary_join_element_wise(pc.fill_null(texts, ""), pc.fill_null(places.cast(pa.string()), "0"), "/")
-    joined = raw.over(pa.table({name: both}))
+    pairs = pc.binary_join_element_wise(pc.fill_null(texts, ""), pc.fill_null(places.cast(pa.string()), "0"), "/")
+    raw_pairs = raw.over(pa.table({name: pairs}))
 
     def parse(text: str) -> str:
         amount, _, scale = text.rpartition("/")
@@ -77,7 +77,7 @@ def scaled_amounts(raw: RawTable, name: str, decimals: str) -> pa.Array:
             raise ValueError(_MISSING)
         return str(raw_amount(amount, int(scale), is_exact=is_exact))
 
-    return _mapped(joined, name, parse, pa.string())
+    return _mapped(raw_pairs, name, parse, pa.string())
 
 
 def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False, token: bool = False) -> pa.Array:
@@ -85,7 +85,7 @@ def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = Fa
 
     ``chains`` has the chain of each row. With ``token``, the value ``native`` is allowed too.
     """
-    found = pa.nulls(raw.table.num_rows, pa.string())
+    texts = pa.nulls(raw.table.num_rows, pa.string())
     for chain in chains.unique().drop_null().to_pylist():
         of_chain = pc.fill_null(pc.equal(chains, chain), False)
         spelt_as = _EVM_CHAIN if raw.is_evm and family_of(chain) is None else chain
@@ -101,8 +101,8 @@ def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = Fa
             quick=partial(parse_addresses, spelt_as),
             among=of_chain,
         )
-        found = pc.if_else(of_chain, mapped, found)
-    return found
+        texts = pc.if_else(of_chain, mapped, texts)
+    return texts
 
 
 def _address(chain: str, spelt_as: str, is_token: bool, value: str | bytes) -> str:
@@ -128,8 +128,8 @@ def hashes(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = False
 
     ``chains`` has the chain of each row.
     """
-    named = chains.unique().drop_null().to_pylist()
-    family = family_of(named[0]) if len(named) == 1 else None
+    chain_names = chains.unique().drop_null().to_pylist()
+    family = family_of(chain_names[0]) if len(chain_names) == 1 else None
     if family is None and raw.is_evm:
         family = "evm"
     return _mapped(
@@ -151,22 +151,22 @@ def counts(raw: RawTable, name: str) -> pa.Array:
     return _mapped(raw, name, _int64, pa.int64(), quick=_small_numbers)
 
 
-def choices(raw: RawTable, name: str, known: dict[str, str], *, blank: str | None = None) -> pa.Array:
-    """Return the column ``name`` with each text replaced by its value in ``known``. Case and hyphens are ignored.
+def choices(raw: RawTable, name: str, meanings: dict[str, str], *, blank: str | None = None) -> pa.Array:
+    """Return the column ``name`` with each text replaced by its value in ``meanings``. Case and hyphens are ignored.
 
     ``blank`` is the value of rows without a text; None adds these rows to the problems.
     """
 
     def choice(value: object) -> str:
-        result = known.get(str(value).strip().lower().replace("-", ""))
+        result = meanings.get(str(value).strip().lower().replace("-", ""))
         if result is None:
-            raise ValueError(f"{shown(value)} is not one of {', '.join(sorted(set(known.values())))}; correct it")
+            raise ValueError(f"{shown(value)} is not one of {', '.join(sorted(set(meanings.values())))}; correct it")
         return result
 
-    chosen = _mapped(raw, name, choice, pa.string(), optional=blank is not None)
+    column = _mapped(raw, name, choice, pa.string(), optional=blank is not None)
     if blank is None:
-        return chosen
-    return pc.if_else(pc.and_(pc.is_null(chosen), pc.invert(_has_problem(raw, name))), blank, chosen)
+        return column
+    return pc.if_else(pc.and_(pc.is_null(column), pc.invert(_has_problem(raw, name))), blank, column)
 
 
 def _has_problem(raw: RawTable, name: str) -> pa.Array:
@@ -229,24 +229,24 @@ def _decimals(texts: pa.Array) -> pa.Array:
 
     A number has at most 77 digits and is therefore below 2^256.
     """
-    plain = pc.match_substring_regex(texts, _WHOLE)
+    plain = pc.match_substring_regex(texts, _WHOLE_NUMBER)
     digits = pc.utf8_ltrim(texts, "0")
     return pc.if_else(plain, pc.if_else(pc.equal(digits, ""), "0", digits), pa.scalar(None, pa.string()))
 
 
 def _small_numbers(texts: pa.Array) -> pa.Array:
     """Return integers from texts with few enough digits for 64 bits, null for other texts."""
-    return _where(pc.match_substring_regex(texts, "^[0-9]{1,18}$"), texts)
+    return _integers_where(pc.match_substring_regex(texts, "^[0-9]{1,18}$"), texts)
 
 
 def _unix_seconds(texts: pa.Array) -> pa.Array:
     """Return integers from texts whose digits are unix seconds from 2009 to 2100, null for other texts."""
-    seconds = _where(pc.match_substring_regex(texts, "^[1-9][0-9]{9}$"), texts)
+    seconds = _integers_where(pc.match_substring_regex(texts, "^[1-9][0-9]{9}$"), texts)
     is_time = pc.and_(pc.greater_equal(seconds, FIRST_SECOND), pc.less(seconds, LAST_SECOND))
     return pc.if_else(is_time, seconds, pa.scalar(None, pa.int64()))
 
 
-def _where(plain: pa.Array, texts: pa.Array) -> pa.Array:
+def _integers_where(plain: pa.Array, texts: pa.Array) -> pa.Array:
     return pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(pa.int64())
 
 
@@ -265,14 +265,14 @@ def _int64(value: object) -> int:
 def _chain(value: object, name: str, chain: str | None) -> str:
     text = str(value).strip()
     number = re.fullmatch(r"0[xX][0-9a-fA-F]+|[0-9]+", text)
-    found = CHAIN_BY_EVM_ID.get(whole_number(text)) or chain if number else chain_named(text)
-    if found is None:
+    chain_id = CHAIN_BY_EVM_ID.get(whole_number(text)) or chain if number else chain_named(text)
+    if chain_id is None:
         raise ValueError(f"chain id {value} is unknown; set the name of the chain (--chain NAME)")
-    if not _CHAIN_ID.fullmatch(found):
+    if not _CHAIN_ID.fullmatch(chain_id):
         raise ValueError(f"{shown(value)} is not a chain id; use at most 64 letters, digits, '-', '_' and '.'")
-    if chain is not None and found != chain:
-        raise ValueError(f"the row is of chain {found}, but --chain is {chain}; remove --chain, or remove the row")
-    return found
+    if chain is not None and chain_id != chain:
+        raise ValueError(f"the row is of chain {chain_id}, but --chain is {chain}; remove --chain, or remove the row")
+    return chain_id
 
 
 def _refuse_floats(raw: RawTable, name: str) -> None:
@@ -300,14 +300,16 @@ def _mapped(
     column = _plain_type(raw, name)
     encoded = column.dictionary_encode()
     distinct = encoded.dictionary
-    found: pa.Array | None = None
+    quick_result: pa.Array | None = None
     if quick is not None and pa.types.is_string(distinct.type):
-        found = quick(distinct)
-    listed = distinct.to_pylist() if found is None else None
+        quick_result = quick(distinct)
+    listed = distinct.to_pylist() if quick_result is None else None
     parsed: list[Hashable | None] = [None] * len(distinct)
     reasons: list[str | None] = [None] * len(distinct)
-    left = range(len(distinct)) if found is None else pc.indices_nonzero(pc.is_null(found)).to_pylist()
-    for position in left:
+    positions = (
+        range(len(distinct)) if quick_result is None else pc.indices_nonzero(pc.is_null(quick_result)).to_pylist()
+    )
+    for position in positions:
         value = listed[position] if listed is not None else distinct[position].as_py()
         try:
             if not _is_blank(value):
@@ -317,8 +319,8 @@ def _mapped(
         except ValueError as error:
             reasons[position] = str(error)
     result = pa.array(parsed, dtype)
-    if found is not None:
-        result = pc.coalesce(found, result)
+    if quick_result is not None:
+        result = pc.coalesce(quick_result, result)
     if any(reasons) or (column.null_count and not optional):
         wrong = pa.array(reasons, pa.string()).take(encoded.indices)
         if not optional:

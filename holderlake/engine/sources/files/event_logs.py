@@ -36,12 +36,12 @@ def decoded_logs(raw: RawTable) -> RawTable:
     """Return the transfers among the logs as rows of our own layout. A ``TransferBatch`` has a row for each of its
     items."""
     topics, data = _indexed(_topics(raw), _hexadecimal(raw, "data"))
-    tokens = _prefixed(_digits(_whole(raw.table["address"]))).filter(_partly_indexed(topics, data))
+    tokens = _prefixed(_digits(_one_chunk(raw.table["address"]))).filter(_partly_indexed(topics, data))
     is_batch = pc.and_(_is(topics[0], TRANSFER_BATCH), _are_addresses(topics[2], topics[3]))
     kinds = _kinds(topics, data)
     if "removed" in raw.columns:
         removed = pc.is_in(
-            pc.utf8_lower(_whole(raw.table["removed"]).cast(pa.string())), pa.array(["true", "1", "t", "yes"])
+            pc.utf8_lower(_one_chunk(raw.table["removed"]).cast(pa.string())), pa.array(["true", "1", "t", "yes"])
         )
         kinds, is_batch = pc.if_else(removed, _NO_TEXT, kinds), pc.and_(is_batch, pc.invert(removed))
     singles = _singles(kinds, topics, data)
@@ -49,11 +49,11 @@ def decoded_logs(raw: RawTable) -> RawTable:
     decoded = pa.concat_tables(parts).sort_by("row")
     rows = decoded["row"].combine_chunks()
     carried = raw.table.select([name for name in raw.columns if name not in {*_DECODED, "topics", "data", "address"}])
-    table = carried.take(rows).append_column("token_address", _whole(raw.table["address"]).take(rows))
+    table = carried.take(rows).append_column("token_address", _one_chunk(raw.table["address"]).take(rows))
     for name in decoded.column_names[1:]:
         table = table.append_column(name, decoded[name])
     passed_over = raw.table.num_rows - len(rows.unique())
-    partly = {one["values"]: one["counts"] for one in tokens.value_counts().to_pylist()}
+    partly = {entry["values"]: entry["counts"] for entry in tokens.value_counts().to_pylist()}
     return RawTable(raw.path, table, numbers=rows, passed_over=passed_over, partly_indexed=partly)
 
 
@@ -91,16 +91,16 @@ def _kinds(topics: list[pa.Array], data: pa.Array) -> pa.Array:
 def _singles(kinds: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table:
     rows = pc.indices_nonzero(pc.is_valid(kinds))
     standard, words = kinds.take(rows), data.take(rows)
-    first, second, third = (topic.take(rows) for topic in topics[1:])
+    topic1, topic2, topic3 = (topic.take(rows) for topic in topics[1:])
     several = pc.equal(standard, "erc1155")
     fungible = pc.equal(standard, "erc20")
-    item = pc.if_else(several, pc.utf8_slice_codeunits(words, 0, 64), third)
+    item = pc.if_else(several, pc.utf8_slice_codeunits(words, 0, 64), topic3)
     value = pc.if_else(several, pc.utf8_slice_codeunits(words, 64, 128), words)
     return _table(
         rows,
         standard,
-        pc.if_else(several, second, first),
-        pc.if_else(several, third, second),
+        pc.if_else(several, topic2, topic1),
+        pc.if_else(several, topic3, topic2),
         pc.if_else(pc.equal(standard, "erc721"), "1", _prefixed(value)),
         pc.if_else(fungible, _NO_TEXT, _prefixed(item)),
     )
@@ -111,15 +111,15 @@ def _batches(rows: pa.Array, topics: list[pa.Array], data: pa.Array) -> pa.Table
 
     The events are decoded one by one, because they are few and their data differ in length.
     """
-    found: list[tuple[int, str, str]] = []
+    item_rows: list[tuple[int, str, str]] = []
     for row in rows.to_pylist():
         words = data[row].as_py()
-        whole = words is not None and len(words) % 64 == 0
-        items = batch_of(words) if whole else None
-        found += [(row, str(value), str(item)) for item, value in (items or {}).items()]
-    places = pa.array([row for row, _, _ in found], pa.uint64())
-    values, items = (pa.array([one[at] for one in found], pa.string()) for at in (1, 2))
-    standard = pa.repeat(pa.scalar("erc1155", pa.string()), len(found))
+        has_whole_words = words is not None and len(words) % 64 == 0
+        items = batch_of(words) if has_whole_words else None
+        item_rows += [(row, str(value), str(item)) for item, value in (items or {}).items()]
+    places = pa.array([row for row, _, _ in item_rows], pa.uint64())
+    values, items = (pa.array([item_row[at] for item_row in item_rows], pa.string()) for at in (1, 2))
+    standard = pa.repeat(pa.scalar("erc1155", pa.string()), len(item_rows))
     return _table(places, standard, topics[2].take(places), topics[3].take(places), values, items)
 
 
@@ -135,27 +135,29 @@ def _topics(raw: RawTable) -> list[pa.Array]:
     if "topic1" in raw.columns or "topic_1" in raw.columns:
         prefix = "topic_" if "topic_1" in raw.columns else "topic"
         names = ["topics", *(f"{prefix}{number}" for number in (1, 2, 3))]
-        found = [_hexadecimal(raw, name) if name in raw.columns else None for name in names]
+        topic_columns = [_hexadecimal(raw, name) if name in raw.columns else None for name in names]
         absent = pa.nulls(raw.table.num_rows, pa.string())
-        return [absent if one is None else pc.if_else(pc.equal(one, ""), _NO_TEXT, one) for one in found]
-    column = _whole(raw.table["topics"])
+        return [
+            absent if column is None else pc.if_else(pc.equal(column, ""), _NO_TEXT, column) for column in topic_columns
+        ]
+    column = _one_chunk(raw.table["topics"])
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         four = pc.list_slice(column, 0, 4, return_fixed_size_list=True)
         return [_digits(pc.list_element(four, number)) for number in range(4)]
-    found = pc.extract_regex(column.cast(pa.string()), _TOPIC_LIST)
-    texts = [pc.utf8_lower(pc.struct_field(found, [name])) for name in ("t0", "t1", "t2", "t3")]
+    groups = pc.extract_regex(column.cast(pa.string()), _TOPIC_LIST)
+    texts = [pc.utf8_lower(pc.struct_field(groups, [name])) for name in ("t0", "t1", "t2", "t3")]
     return [pc.if_else(pc.equal(text, ""), _NO_TEXT, text) for text in texts]
 
 
 def _hexadecimal(raw: RawTable, name: str) -> pa.Array:
-    return pc.fill_null(_digits(_whole(raw.table[name])), "")
+    return pc.fill_null(_digits(_one_chunk(raw.table[name])), "")
 
 
 def _digits(column: pa.Array) -> pa.Array:
     """Return hexadecimal digits in lower case, from bytes or from text with or without a prefix; null for other
     text."""
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) or _is_fixed(column.type):
-        return pa.array([None if one is None else one.hex() for one in column.to_pylist()], pa.string())
+        return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
     return pc.if_else(
         pc.match_substring_regex(text, _DIGITS),
@@ -181,5 +183,5 @@ def _prefixed(digits: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise("0x", digits, "")
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -30,13 +30,13 @@ def parse_hash(family: Family | None, value: str | bytes) -> str:
         raise ValueError(f"{shown(value)} is not the hash of a transaction; check the export")
     if family in {None, "solana"}:
         return text.lower() if text[:2] in {"0x", "0X"} else text
-    found = _SPELT.fullmatch(text)
-    if found is None and family == "ton" and _BASE64.fullmatch(text):
+    match = _SPELT.fullmatch(text)
+    if match is None and family == "ton" and _BASE64.fullmatch(text):
         padded = text.replace("-", "+").replace("_", "/").rstrip("=") + "="
         return base64.b64decode(padded).hex()
-    if found is None:
+    if match is None:
         return text.lower() if text[:2] in {"0x", "0X"} else text
-    return _prefixed(family, found[1].lower())
+    return _prefixed(family, match[1].lower())
 
 
 def parse_hashes(family: Family | None, texts: pa.Array) -> pa.Array:

@@ -72,20 +72,20 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
     """Return the transfers of a file in our own layout, of any chain. Optional columns may be absent."""
     rows, names = raw.table.num_rows, raw.columns
     chains = columns.chains(raw, chain)
-    given: dict[str, pa.Array] = {
+    columns_by_name: dict[str, pa.Array] = {
         name: columns.texts(raw, name) for name in ("time_kind", "log_index_kind", "source") if name in names
     }
     if "tx_hash" in names:
-        given["tx_hash"] = columns.hashes(raw, "tx_hash", chains, optional=True)
+        columns_by_name["tx_hash"] = columns.hashes(raw, "tx_hash", chains, optional=True)
     token = columns.addresses(raw, "token_address", chains, token=True)
     token_id = optional_ids(raw)
     if "token_standard" in names:
-        given["token_standard"] = columns.choices(raw, "token_standard", STANDARDS, blank="erc20")
+        columns_by_name["token_standard"] = columns.choices(raw, "token_standard", STANDARDS, blank="erc20")
         # exports have an id, mostly 0 or 1, for fungible tokens too, which has no meaning
-        has_id = pc.is_in(given["token_standard"], pa.array(["erc721", "erc1155"]))
+        has_id = pc.is_in(columns_by_name["token_standard"], pa.array(["erc721", "erc1155"]))
         token_id = pc.if_else(has_id, token_id, pa.scalar(None, pa.string()))
-    standard = given.get("token_standard", pa.repeat("erc20", rows))
-    given["token_standard"] = pc.if_else(pc.fill_null(pc.equal(token, NATIVE), False), "native", standard)
+    standard = columns_by_name.get("token_standard", pa.repeat("erc20", rows))
+    columns_by_name["token_standard"] = pc.if_else(pc.fill_null(pc.equal(token, NATIVE), False), "native", standard)
     in_units = DECIMALS in names
     return transfers_table(
         raw,
@@ -96,7 +96,7 @@ def read_holderlake(raw: RawTable, chain: str | None) -> pa.Table:
         value=columns.scaled_amounts(raw, "value", DECIMALS) if in_units else columns.amounts(raw, "value"),
         token_id=token_id,
         block_time=block_times(raw),
-        **({"tx_hash": pa.nulls(rows, pa.string())} | given),
+        **({"tx_hash": pa.nulls(rows, pa.string())} | columns_by_name),
     )
 
 
@@ -159,11 +159,11 @@ def _read_cryo_native(raw: RawTable, chain: str | None) -> pa.Table:
         }
     )
     # transfer_index counts within the block; the first transfer of a transaction is its own value
-    first = places.group_by(["block", "transaction"]).aggregate([("transfer", "min")])
+    first_transfers = places.group_by(["block", "transaction"]).aggregate([("transfer", "min")])
     rows = pa.array(range(raw.table.num_rows), pa.int64())
-    joined = places.append_column("row", rows).join(first, ["block", "transaction"]).sort_by("row")
-    place = pc.subtract(joined["transfer"], joined["transfer_min"])
-    index = pc.add(pc.multiply(joined["transaction"], NATIVE_LOG_INDEX), place).combine_chunks()
+    table = places.append_column("row", rows).join(first_transfers, ["block", "transaction"]).sort_by("row")
+    place = pc.subtract(table["transfer"], table["transfer_min"])
+    index = pc.add(pc.multiply(table["transaction"], NATIVE_LOG_INDEX), place).combine_chunks()
     return _native_table(raw, chain, "transaction_hash", ("to_address",), index, pa.repeat(True, len(rows)))
 
 
@@ -195,7 +195,7 @@ def _native_table(
         )
     return transfers_table(
         raw,
-        kept=is_moved,
+        is_transfer=is_moved,
         chain=chains,
         token_address=pa.repeat(NATIVE, rows),
         token_standard=pa.repeat("native", rows),

@@ -24,7 +24,7 @@ from holderlake.engine.sources.rows.rejected import rejected_rows
 
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")
-KNOWN: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
+MAPPABLE_COLUMNS: Final = (*TRANSFERS.names, "decimals", *_OF_LOGS)
 """Our columns that a column map may name: those of transfers, the token's decimals, and those of event logs."""
 _BLOCKS: Final = ("block_number", "number", "blockNumber", "result.number")
 _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp", "timeStamp", "result.timestamp")
@@ -67,8 +67,8 @@ class ColumnMap:
     def over(self, below: ColumnMap) -> ColumnMap:
         """Return a map with the entries of this map, and those of ``below`` for columns that this map lacks."""
         constants = {name: value for name, value in below.constants.items() if name not in self.columns}
-        named = {name: value for name, value in below.columns.items() if name not in self.constants}
-        return ColumnMap({**named, **self.columns}, {**constants, **self.constants})
+        mapped_names = {name: value for name, value in below.columns.items() if name not in self.constants}
+        return ColumnMap({**mapped_names, **self.columns}, {**constants, **self.constants})
 
 
 def parse_map(pairs: Iterable[str], constants: Iterable[str]) -> ColumnMap:
@@ -100,28 +100,31 @@ def read_map(path: Path) -> ColumnMap:
         raise bad_source(
             path, f"unknown table {sorted(content)[0]}; a column map has only the tables [columns] and [constants]"
         )
-    columns_, constants = ({own: str(value) for own, value in table.items()} for table in tables.values())
+    columns_, constants = ({ours: str(value) for ours, value in table.items()} for table in tables.values())
     return _checked(ColumnMap(columns_, constants))
 
 
-def mapped(raw: RawTable, chosen: ColumnMap) -> RawTable:
+def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
     """Return the file with our column names. Columns that are not in the map keep their names.
 
     Raises ``BadSource`` if the file lacks a column of the map.
     """
-    for own, theirs in chosen.columns.items():
+    for ours, theirs in column_map.columns.items():
         if theirs not in raw.columns:
-            seen = ", ".join(raw.columns)
-            raise raw.bad(f"{own} is mapped to {theirs}, which is not a column of the file; the file has {seen}")
-    taken = {*chosen.columns, *chosen.constants, *chosen.columns.values(), *_OURS_ALONE}
-    if "block_time" in taken:
-        taken |= set(_TIMES)  # other time columns of the file do not count
-    found = {name: raw.table.column(name) for name in raw.columns if name not in taken}
-    found |= {own: raw.table.column(theirs) for own, theirs in chosen.columns.items()}
-    found |= {own: pa.repeat(value, raw.table.num_rows) for own, value in chosen.constants.items()}
-    if "block_time" in chosen.columns and chosen.columns.get("block_number") == chosen.columns["block_time"]:
-        found["block_number"] = _numbers_of_times(raw, chosen.columns["block_time"])
-    return raw.over(pa.table(found))
+            listed = ", ".join(raw.columns)
+            raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {listed}")
+    used_names = {*column_map.columns, *column_map.constants, *column_map.columns.values(), *_OURS_ALONE}
+    if "block_time" in used_names:
+        used_names |= set(_TIMES)  # other time columns of the file do not count
+    table_columns = {name: raw.table.column(name) for name in raw.columns if name not in used_names}
+    table_columns |= {ours: raw.table.column(theirs) for ours, theirs in column_map.columns.items()}
+    table_columns |= {ours: pa.repeat(value, raw.table.num_rows) for ours, value in column_map.constants.items()}
+    if (
+        "block_time" in column_map.columns
+        and column_map.columns.get("block_number") == column_map.columns["block_time"]
+    ):
+        table_columns["block_number"] = _numbers_of_times(raw, column_map.columns["block_time"])
+    return raw.over(pa.table(table_columns))
 
 
 def _numbers_of_times(raw: RawTable, name: str) -> pa.Array | pa.ChunkedArray:
@@ -135,15 +138,15 @@ def _numbers_of_times(raw: RawTable, name: str) -> pa.Array | pa.ChunkedArray:
     return columns.times(RawTable(raw.path, raw.table), name)  # the column block_time has the problems
 
 
-def missing_columns(names: Iterable[str], chosen: ColumnMap) -> list[str]:
-    """Return the columns that transfers need, and that neither ``names`` nor the map ``chosen`` has.
+def missing_columns(names: Iterable[str], column_map: ColumnMap) -> list[str]:
+    """Return the columns that transfers need, and that neither ``names`` nor ``column_map`` has.
 
     Event logs need other columns; the result is empty if all of these are there.
     """
-    present = {*names, *chosen.columns, *chosen.constants}
+    present = {*names, *column_map.columns, *column_map.constants}
     if {*_OF_LOGS, "block_number", "log_index", "tx_hash"} <= present:
         return []
-    is_item = chosen.constants.get("token_standard") == "erc721"
+    is_item = column_map.constants.get("token_standard") == "erc721"
     return [name for name in _NEEDED if name not in present and not (is_item and name == "value")]
 
 
@@ -175,12 +178,12 @@ def with_item_values(raw: RawTable) -> RawTable:
 def suggestion(names: Sequence[str]) -> str:
     """Return the ``--map`` options for columns with usual names as a text, which is empty if there are none."""
     spelt = {name.lower(): name for name in names}
-    found = {}
-    for own, others in _GUESSES.items():
-        theirs = next((spelt[name] for name in (own, *others) if name in spelt), None)
-        if theirs is not None and theirs != own:
-            found[own] = f"{own}='{theirs}'" if " " in theirs else f"{own}={theirs}"
-    return " ".join(f"--map {pair}" for pair in found.values())
+    pairs = {}
+    for ours, synonyms in _GUESSES.items():
+        theirs = next((spelt[name] for name in (ours, *synonyms) if name in spelt), None)
+        if theirs is not None and theirs != ours:
+            pairs[ours] = f"{ours}='{theirs}'" if " " in theirs else f"{ours}={theirs}"
+    return " ".join(f"--map {pair}" for pair in pairs.values())
 
 
 def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
@@ -196,17 +199,17 @@ def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
             f"The file has {', '.join(raw.columns)}"
         )
     numbers = columns.counts(raw, name)
-    found = pc.index_in(numbers, pa.array(list(blocks), pa.int64()))
-    seconds = pa.array(list(blocks.values()), pa.int64()).take(found)
-    absent = pc.and_(pc.is_valid(numbers), pc.is_null(found))
+    positions = pc.index_in(numbers, pa.array(list(blocks), pa.int64()))
+    seconds = pa.array(list(blocks.values()), pa.int64()).take(positions)
+    absent = pc.and_(pc.is_valid(numbers), pc.is_null(positions))
     if columns.first_row(absent) is not None:
         texts = pc.binary_join_element_wise(
             "block", numbers.cast(pa.string()), "is in no file of blocks (--blocks)", " "
         )
         raw.problems.add(name, pc.if_else(absent, texts, pa.scalar(None, pa.string())))
         seconds = pc.fill_null(seconds, 1)  # the row is rejected already
-    kept = [own for own in raw.columns if own not in _TIMES]
-    return raw.over(raw.table.select(kept).append_column("block_timestamp", seconds))
+    names = [name for name in raw.columns if name not in _TIMES]
+    return raw.over(raw.table.select(names).append_column("block_timestamp", seconds))
 
 
 def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
@@ -233,17 +236,17 @@ def read_block_times(paths: Sequence[Path]) -> dict[int, int]:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    own, equals, value = text.partition("=")
+    ours, equals, value = text.partition("=")
     if not equals or not value.strip():
         raise BadSource(f"invalid column map {text!r}; write OURS=THEIRS, for example from_address=sender")
-    return own.strip(), value.strip()
+    return ours.strip(), value.strip()
 
 
-def _checked(chosen: ColumnMap) -> ColumnMap:
-    for own in (*chosen.columns, *chosen.constants):
-        if own not in KNOWN:
-            raise BadSource(f"{own} is not a column of transfers; use one of {', '.join(KNOWN)}")
-    twice = sorted(chosen.columns.keys() & chosen.constants.keys())
+def _checked(column_map: ColumnMap) -> ColumnMap:
+    for ours in (*column_map.columns, *column_map.constants):
+        if ours not in MAPPABLE_COLUMNS:
+            raise BadSource(f"{ours} is not a column of transfers; use one of {', '.join(MAPPABLE_COLUMNS)}")
+    twice = sorted(column_map.columns.keys() & column_map.constants.keys())
     if twice:
         raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
-    return chosen
+    return column_map

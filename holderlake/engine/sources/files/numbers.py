@@ -58,13 +58,13 @@ def raw_amount(text: str, decimals: int, *, is_exact: bool = False) -> int:
     if decimals > MAX_DECIMALS:
         raise ValueError(f"{decimals} decimals are too many; use the token's decimals, from 0 to {MAX_DECIMALS}")
     plain = _bare(text)
-    found = _FRACTION.fullmatch(plain)
-    if found is None or not (found[2] or found[3]):
+    match = _FRACTION.fullmatch(plain)
+    if match is None or not (match[2] or match[3]):
         raise ValueError(f"{shown(text)} is not a number; write for example 12.5{_separator_hint(plain)}")
-    sign, whole, fraction, exponent = found.groups()
-    digits, places = (whole + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
+    sign, integral, fraction, exponent = match.groups()
+    digits, places = (integral + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
     if places < 0 and digits:
-        raise ValueError(f"{shown(text)} {_LOST}")
+        raise ValueError(f"{shown(text)} {_LOST_DIGITS}")
     if len(digits) in _FLOAT_DIGITS and decimals > places and "." in plain and not is_exact:
         raise ValueError(
             f"{shown(text)} may be rounded, because floating-point numbers have {len(digits)} digits; export raw "
@@ -73,12 +73,12 @@ def raw_amount(text: str, decimals: int, *, is_exact: bool = False) -> int:
     beyond = digits[max(len(digits) - (places - decimals), 0) :] if places > decimals else ""
     if beyond.strip("0"):
         raise ValueError(f"{shown(text)} has more than {decimals} decimals; check the token's decimals")
-    kept = digits[: len(digits) - len(beyond)] if places > decimals else digits + "0" * (decimals - places)
-    number = int(kept[:_MAX_DIGITS] or "0") if len(kept) <= _MAX_DIGITS else MAX_AMOUNT + 1
+    scaled = digits[: len(digits) - len(beyond)] if places > decimals else digits + "0" * (decimals - places)
+    number = int(scaled[:_MAX_DIGITS] or "0") if len(scaled) <= _MAX_DIGITS else MAX_AMOUNT + 1
     return _in_range(-number if sign else number, text)
 
 
-_LOST: Final = (
+_LOST_DIGITS: Final = (
     "has lost digits, as in spreadsheets and floating-point numbers; export the column as text, with all its digits"
 )
 
@@ -99,9 +99,9 @@ def _integer(value: object) -> int:
     if isinstance(value, Decimal) and value == value.to_integral_value():
         return int(value)
     text = _bare(str(value))
-    found = _HEX.fullmatch(text)
-    if found:
-        return int(found[1], 16)
+    match = _HEX.fullmatch(text)
+    if match:
+        return int(match[1], 16)
     digits = text.removeprefix("-")
     if _DIGITS.fullmatch(digits):
         # int() refuses thousands of digits; the first ones already show that the number exceeds 256 bits
@@ -115,22 +115,22 @@ def _written_out(text: str, value: object) -> int:
 
     Raises ``ValueError`` if it may have lost digits.
     """
-    found = _FRACTION.fullmatch(text)
-    if found is None or not (found[2] or found[3]):
+    match = _FRACTION.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
         raise ValueError(f"{shown(value)} is not a whole number; {_REMEDY}{_separator_hint(text)}")
-    sign, whole, fraction, exponent = found.groups()
-    digits, places = (whole + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
+    sign, integral, fraction, exponent = match.groups()
+    digits, places = (integral + fraction).lstrip("0"), len(fraction) - int(exponent or 0)
     significant = len(digits.rstrip("0"))
     if not significant:
         return 0
     if places < 0:
-        raise ValueError(f"{shown(value)} {_LOST}")
+        raise ValueError(f"{shown(value)} {_LOST_DIGITS}")
     if digits[len(digits) - places :].strip("0") or places > len(digits):
         raise ValueError(f"{shown(value)} {_UNITS}")
-    kept = digits[: len(digits) - places]
-    if len(kept) > _MAX_DIGITS:
+    integral_digits = digits[: len(digits) - places]
+    if len(integral_digits) > _MAX_DIGITS:
         return -MAX_AMOUNT if sign else MAX_AMOUNT + 1
-    number = int(kept or "0")
+    number = int(integral_digits or "0")
     if number >= _EXACT_FLOAT and significant <= max(_FLOAT_DIGITS):
         raise ValueError(f"{shown(value)} may be a rounded floating-point number; export the raw integer as text")
     return -number if sign else number

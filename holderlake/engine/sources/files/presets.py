@@ -41,40 +41,40 @@ class Preset:
         """True if only EVM chains have files of this kind. A preset of another chain has a constant ``chain``."""
         return "chain" not in self.constants
 
-    def map_of(self, names: Iterable[str], chosen: ColumnMap) -> ColumnMap | None:
+    def map_of(self, names: Iterable[str], user_map: ColumnMap) -> ColumnMap | None:
         """Return the column map for a file with the columns ``names``; None if a needed column is missing.
 
-        ``chosen`` is the user's column map, which takes precedence over the preset.
+        ``user_map`` is the user's column map, which takes precedence over the preset.
         """
-        found, missing = self.found(names, chosen)
-        return None if missing else chosen.over(ColumnMap(found, self.constants))
+        columns, missing = self.match(names, user_map)
+        return None if missing else user_map.over(ColumnMap(columns, self.constants))
 
-    def missing(self, names: Iterable[str], chosen: ColumnMap) -> list[str]:
+    def missing(self, names: Iterable[str], user_map: ColumnMap) -> list[str]:
         """Return the columns of our layout that the user must map or set, so that this preset fits the file.
 
-        ``names`` are the file's columns, ``chosen`` is the user's column map. The result is empty if the file has too
+        ``names`` are the file's columns, ``user_map`` is the user's column map. The result is empty if the file has too
         few of the preset's columns.
         """
-        found, missing = self.found(names, chosen)
-        return missing if set(missing) <= _REMEDIES.keys() and len(found) > len(missing) + 2 else []
+        columns, missing = self.match(names, user_map)
+        return missing if set(missing) <= _REMEDIES.keys() and len(columns) > len(missing) + 2 else []
 
-    def found(self, names: Iterable[str], chosen: ColumnMap) -> tuple[dict[str, str], list[str]]:
+    def match(self, names: Iterable[str], user_map: ColumnMap) -> tuple[dict[str, str], list[str]]:
         """Return a dictionary from our column names to the file's columns, and a list of missing columns.
 
         The list has the needed columns that neither the file nor the user's map has.
         """
         spelt = spellings(names)
-        found: dict[str, str] = {}
-        given = {*chosen.columns, *chosen.constants}
+        columns: dict[str, str] = {}
+        named_columns = {*user_map.columns, *user_map.constants}
         missing = [name for name in self.known_by if folded_name(name) not in spelt]
         missing += [name for name in self.lacks if folded_name(name) in spelt]
-        for own, theirs in {**self.columns, **self.optional}.items():
+        for ours, theirs in {**self.columns, **self.optional}.items():
             column = next((spelt[folded_name(name)] for name in theirs if folded_name(name) in spelt), None)
             if column is not None:
-                found[own] = column
-            elif own in self.columns and own not in given:
-                missing.append(own)
-        return found, missing
+                columns[ours] = column
+            elif ours in self.columns and ours not in named_columns:
+                missing.append(ours)
+        return columns, missing
 
 
 def folded_name(name: str) -> str:
@@ -88,28 +88,28 @@ def spellings(names: Iterable[str]) -> dict[str, str]:
     return {folded_name(name): name for name in reversed(listed)}
 
 
-def preset_for(names: Iterable[str], chosen: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
+def preset_for(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[Preset, ColumnMap] | None:
     """Return the first preset that fits the columns, with its column map; None if none fits.
 
-    ``chosen`` is the user's column map. ``format`` selects the presets of one format; None tries all.
+    ``user_map`` is the user's column map. ``format`` selects the presets of one format; None tries all.
     """
     listed = list(names)
     for preset in PRESETS:
-        column_map = preset.map_of(listed, chosen) if format in (None, preset.format) else None
+        column_map = preset.map_of(listed, user_map) if format in (None, preset.format) else None
         if column_map is not None:
             return preset, column_map
     return None
 
 
-def missing_options(names: Iterable[str], chosen: ColumnMap, format: str | None) -> tuple[str, set[str]]:
+def missing_options(names: Iterable[str], user_map: ColumnMap, format: str | None) -> tuple[str, set[str]]:
     """Return a sentence with the options that the user must add so that a preset fits, and our columns that the file
     then has. The sentence is empty if no options suffice."""
     listed = list(names)
     for preset in PRESETS:
-        missing = preset.missing(listed, chosen) if format in (None, preset.format) else []
+        missing = preset.missing(listed, user_map) if format in (None, preset.format) else []
         if missing:
             text = f"it looks like {preset.title}; {' and '.join(_REMEDIES[name] for name in missing)}"
-            return text, {*preset.found(listed, chosen)[0], *preset.constants, *chosen.columns, *chosen.constants}
+            return text, {*preset.match(listed, user_map)[0], *preset.constants, *user_map.columns, *user_map.constants}
     return "", set()
 
 
@@ -129,7 +129,7 @@ def _read_presets(path: Path) -> tuple[Preset, ...]:
 
 def _preset(table: Mapping[str, Any]) -> Preset:
     names = {
-        kind: {own: (theirs,) if isinstance(theirs, str) else tuple(theirs) for own, theirs in table[kind].items()}
+        kind: {ours: (theirs,) if isinstance(theirs, str) else tuple(theirs) for ours, theirs in table[kind].items()}
         for kind in ("columns", "optional", "only")
         if kind in table
     }

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from holderlake.contract.chains.addresses import shown
 from holderlake.engine.sources.rows.raw import RawTable
 
-_SAME: Final = {" ": " \u00a0\u202f\u2009", "'": "'\u2019"}
+_LOOKALIKES: Final = {" ": " \u00a0\u202f\u2009", "'": "'\u2019"}
 """Separators that look alike: with one of them, all of them are removed."""
 
 
@@ -50,16 +50,16 @@ def _plain(text: str, thousands: str, marks: set[str]) -> str | None:
     number = text.strip().strip("\"'").strip()
     if not re.match(r"[-+]?[0-9.,]", number) or re.fullmatch(r"0[xX].*", number):
         return text
-    separator = f"[{re.escape(_SAME.get(thousands, thousands))}]"
+    separator = f"[{re.escape(_LOOKALIKES.get(thousands, thousands))}]"
     mark = re.escape("".join(marks)) and f"[{re.escape(''.join(marks))}]"
     fraction = f"({mark}[0-9]*)?" if mark else "()"
     groups = (
         f"[0-9]*|[0-9]{{1,3}}(?:{separator}[0-9]{{3}})+|[0-9]{{1,2}}(?:{separator}[0-9]{{2}})+{separator}[0-9]{{3}}"
     )
-    found = re.fullmatch(f"([-+]?)({groups}){fraction}([eE][-+]?[0-9]+)?", number)
-    if found is None or (len(marks) > 1 and found[3]):
+    match = re.fullmatch(f"([-+]?)({groups}){fraction}([eE][-+]?[0-9]+)?", number)
+    if match is None or (len(marks) > 1 and match[3]):
         return None
-    return f"{found[1]}{re.sub(separator, '', found[2])}{(found[3] or '').replace(',', '.')}{found[4] or ''}"
+    return f"{match[1]}{re.sub(separator, '', match[2])}{(match[3] or '').replace(',', '.')}{match[4] or ''}"
 
 
 def _reason(text: str, thousands: str, marks: set[str]) -> str:
@@ -67,10 +67,10 @@ def _reason(text: str, thousands: str, marks: set[str]) -> str:
         return (
             f"{shown(text)} can't be read, because the column has both . and , in its numbers; set --thousands , or ."
         )
-    other = "." if thousands == "," else ","
+    other_mark = "." if thousands == "," else ","
     return (
-        f"{shown(text)} has irregular groups of digits for the separator {thousands!r}; write --thousands {other} if "
-        f"{thousands} is the decimal mark"
+        f"{shown(text)} has irregular groups of digits for the separator {thousands!r}; write --thousands {other_mark} "
+        f"if {thousands} is the decimal mark"
     )
 
 

@@ -34,7 +34,7 @@ from holderlake.engine.sources.rows.problems import Rejected
 from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw
 from holderlake.engine.sources.rows.rejected import rejected_rows
 
-FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(one.format for one in PRESETS)]))
+FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
 """The names of formats, for ``FileOptions.format`` and ``detect_format``."""
 
 
@@ -111,10 +111,10 @@ def read_transfers(
     ``column_map`` assigns the file's columns to ours. ``block_times`` (unix seconds by block) replace the times in the
     file.
     """
-    found = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
-    if found.rejected is not None:
-        raise found.rejected.error()
-    return found.transfers
+    content = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
+    if content.rejected is not None:
+        raise content.rejected.error()
+    return content.transfers
 
 
 def detect_format(path: Path) -> str:
@@ -138,13 +138,13 @@ _LOGS: Final = next(layout for layout in LAYOUTS if layout.format == "logs")
 
 def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
     """Return the file with our column names, and the layout that reads it."""
-    found = _layout_of(raw, options)
-    if found.layout is not None:
-        return replace(raw, is_evm=found.layout.is_evm), found.layout
-    preset = found.preset
+    recognised = _layout_of(raw, options)
+    if recognised.layout is not None:
+        return replace(raw, is_evm=recognised.layout.is_evm), recognised.layout
+    preset = recognised.preset
     if preset is not None:
         raw = replace(_only(raw, preset.only), is_evm=preset.is_evm)
-    raw = mapped(raw, found.column_map)
+    raw = mapped(raw, recognised.column_map)
     if _LOGS.fits(raw.columns):
         return replace(raw, is_evm=True), _LOGS
     raw = with_item_values(raw)
@@ -166,20 +166,20 @@ def _with_coin(raw: RawTable, values: Sequence[str]) -> RawTable:
 
 def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
     """Recognise a file. Raises ``BadSource`` with the options that would help."""
-    names, format, chosen = raw.columns, options.format, options.column_map
+    names, format, column_map = raw.columns, options.format, options.column_map
     if format is not None and format not in FORMATS:
         raise raw.bad(f"unknown format {format!r}; use one of {', '.join(FORMATS)}, or leave it out to detect it")
-    if not chosen:
+    if not column_map:
         for layout in LAYOUTS:
             if format in (None, layout.format) and layout.fits(names):
                 return _Found(layout.format, layout)
-    if chosen and not missing_columns((), chosen):  # a complete map needs no preset
-        return _Found(_MAPPED.format, None, chosen)
-    preset = preset_for(names, chosen, format)
+    if column_map and not missing_columns((), column_map):  # a complete map needs no preset
+        return _Found(_MAPPED.format, None, column_map)
+    preset = preset_for(names, column_map, format)
     if preset is not None:
         return _Found(preset[0].format, None, preset[1], preset[0])
-    if chosen and (not missing_columns(names, chosen) or not missing_options(names, chosen, format)[0]):
-        return _Found(_MAPPED.format, None, chosen)
+    if column_map and (not missing_columns(names, column_map) or not missing_options(names, column_map, format)[0]):
+        return _Found(_MAPPED.format, None, column_map)
     raise _unknown(raw, options)
 
 
@@ -189,12 +189,12 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
     Upper and lower case are equal. A column of ``only`` that the file lacks allows all rows.
     """
     spelt = spellings(raw.columns)
-    kept = pa.repeat(True, raw.table.num_rows)
+    is_kept = pa.repeat(True, raw.table.num_rows)
     for name, values in only.items():
         if folded_name(name) in spelt:
             texts = pc.utf8_lower(raw.table.column(spelt[folded_name(name)]).cast(pa.string()))
-            kept = pc.and_(kept, pc.is_in(texts, pa.array(values)).combine_chunks())
-    numbers = pc.indices_nonzero(kept)
+            is_kept = pc.and_(is_kept, pc.is_in(texts, pa.array(values)).combine_chunks())
+    numbers = pc.indices_nonzero(is_kept)
     if len(numbers) == raw.table.num_rows:
         return raw
     return replace(raw, table=raw.table.take(numbers), numbers=numbers, passed_over=raw.table.num_rows - len(numbers))
@@ -217,8 +217,8 @@ def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
         column = table.column(name)
         if pa.types.is_string(column.type):
             is_empty = pc.match_substring_regex(pc.utf8_trim_whitespace(column), r"(?i)^(|null|none|nan|\\n)$")
-            filled = pc.if_else(pc.fill_null(is_empty, True), ZERO_ADDRESS, column)
-            table = table.set_column(table.column_names.index(name), name, filled)
+            filled_column = pc.if_else(pc.fill_null(is_empty, True), ZERO_ADDRESS, column)
+            table = table.set_column(table.column_names.index(name), name, filled_column)
     return raw.over(table)
 
 
@@ -234,16 +234,16 @@ def _absent(names: Collection[str], options: FileOptions) -> list[str]:
 
 def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     names, format = raw.columns, options.format
-    nearly, given = missing_options(names, options.column_map, format)
-    if nearly:
-        sentences = "; ".join([nearly, *_absent([*names, *given], options)])
+    sentence, columns = missing_options(names, options.column_map, format)
+    if sentence:
+        sentences = "; ".join([sentence, *_absent([*names, *columns], options)])
         return raw.bad(f"{sentences}. Columns seen: {', '.join(names)}")
     nested = _nested(raw)
     if nested:
         return raw.bad(f"column {nested} has lists of objects; if they are the rows, add --rows {nested}")
     candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
-    known = {preset.title for preset in PRESETS if format in (None, preset.format)}
-    known |= {layout.title for layout in candidates}
+    titles = {preset.title for preset in PRESETS if format in (None, preset.format)}
+    titles |= {layout.title for layout in candidates}
     possible = [layout for layout in candidates if layout.lacks.isdisjoint(names)] or LAYOUTS
     nearest = min(possible, key=lambda layout: len(layout.needs - set(names)))
     by_names = suggestion(names) or "--map OURS=THEIRS for each of our columns"
@@ -251,7 +251,7 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
         by_names += " --chain CHAIN"
     return raw.bad(
         f"unknown layout. Columns seen: {', '.join(names)}. Map them, for example with {by_names} "
-        f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(known))}. The nearest is "
+        f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(titles))}. The nearest is "
         f"{nearest.title}, which also needs {', '.join(sorted(nearest.needs - set(names)))}"
     )
 

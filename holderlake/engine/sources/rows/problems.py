@@ -21,8 +21,8 @@ def bad_source(
     place = [f"row {row}"] if row is not None else []
     place += [f"line {line}"] if line is not None else []
     place += [f"column {column}"] if column is not None else []
-    where = f"{path.name}, {', '.join(place)}" if place else path.name
-    return BadSource(f"{where}: {reason}")
+    location = f"{path.name}, {', '.join(place)}" if place else path.name
+    return BadSource(f"{location}: {reason}")
 
 
 @dataclass
@@ -47,10 +47,10 @@ class Problems:
 
     def bad_rows(self, rows: int) -> pa.Array:
         """Return a mask of the invalid rows. ``rows`` is the number of rows of the table."""
-        found = pa.repeat(False, rows)
+        is_bad = pa.repeat(False, rows)
         for reasons in self.reasons.values():
-            found = pc.or_(found, pc.is_valid(reasons))
-        return found
+            is_bad = pc.or_(is_bad, pc.is_valid(reasons))
+        return is_bad
 
     def of_row(self, row: int) -> tuple[str, str]:
         """Return the name of the first invalid column of a row, and the reason. ``row`` is a position, from 0."""
@@ -81,10 +81,12 @@ class Rejected:
     def error(self) -> BadSource:
         """Return the error for a file that is not imported. It has the first invalid row, and the number of invalid
         rows."""
-        first = self.rows[0]
+        first_row = self.rows[0]
         count = f"{len(self.rows):,} of {self.of_rows:,} rows cannot be read, so the file was not imported"
         remedy = "--rejected FILE writes them to a file and imports the rest"
-        return bad_source(self.path, f"{first.reason} ({count}; {remedy})", column=first.column, row=first.number)
+        return bad_source(
+            self.path, f"{first_row.reason} ({count}; {remedy})", column=first_row.column, row=first_row.number
+        )
 
     def lines(self) -> Iterator[str]:
         """Yield a line of JSON for each invalid row: its values, and its file, row, column and reason."""
