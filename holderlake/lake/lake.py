@@ -279,7 +279,7 @@ class Lake:
                 latest, old_rows = self._latest_rows(place)
                 old_manifest = latest.manifest
                 absent = {name: self._lacking(old_manifest, name) for name in old_rows} if old_manifest else {}
-                rows, answers, covered_subjects = rows_after_write(
+                rows, answers, subjects = rows_after_write(
                     place, old_manifest, old_rows, new_rows, by, requested, covered, final, options, absent
                 )
                 data = {
@@ -291,27 +291,12 @@ class Lake:
                 }
                 new_options = options_after_write(old_manifest, options, covered)
                 open_subjects = {*(old_manifest.unanswered if old_manifest else ()), *requested, *unsent}
-                unanswered = frozenset(open_subjects - covered_subjects - covered.keys())
-                if old_manifest and _content(old_manifest) == (
-                    files,
-                    covered_subjects,
-                    new_options,
-                    answers,
-                    unanswered,
-                ):
+                unanswered = frozenset(open_subjects - subjects - covered.keys())
+                if old_manifest and _content(old_manifest) == (files, subjects, new_options, answers, unanswered):
                     return old_manifest
                 commit = uuid4().hex
                 manifest = Manifest(
-                    *place,
-                    provider,
-                    utc_now(),
-                    commit,
-                    files,
-                    covered_subjects,
-                    new_options,
-                    answers,
-                    FORMAT,
-                    unanswered,
+                    *place, provider, utc_now(), commit, files, subjects, new_options, answers, FORMAT, unanswered
                 )
                 if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
