@@ -33,7 +33,7 @@ from holderlake.units import counted
 
 _log = logging.getLogger(__name__)
 _DAMAGED: Final = "damaged"
-_LOST: Final = "lost.txt"
+_LOST_FILE: Final = "lost.txt"
 """Name of the file next to a damaged segment that lists the digests of its unreadable answers, one a line."""
 
 
@@ -143,14 +143,14 @@ class AnswerArchive:
         ``as_of`` is the answer's instant (naive UTC), None for the latest data, or a text such as ``known 2026-11-20``
         for an endpoint without history mode. The request's option ``refresh`` does not change the digest.
         """
-        return hashlib.sha256(_named(provider_id, request, as_of).encode()).hexdigest()
+        return hashlib.sha256(_key_text(provider_id, request, as_of).encode()).hexdigest()
 
     def keys(self, provider_id: str, request: Request, paths: Iterable[str], as_of: datetime | str | None) -> list[str]:
         """Return the digests of several requests that differ from ``request`` only in their paths.
 
         ``paths`` are percent-encoded. The digests are in the order of ``paths``.
         """
-        head, _, tail = _named(provider_id, request, as_of).partition(json.dumps(request.path))
+        head, _, tail = _key_text(provider_id, request, as_of).partition(json.dumps(request.path))
         return [hashlib.sha256(f'{head}"{path}"{tail}'.encode()).hexdigest() for path in paths]
 
     def put(
@@ -168,15 +168,15 @@ class AnswerArchive:
         ``fetched_at`` is naive UTC. ``as_of`` is the value from which ``key`` was computed. Raises ``OSError``; then
         nothing has changed.
         """
-        (kept,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
-        return kept
+        (answer,) = self.put_all([NewAnswer(key, request, raw, fetched_at, provider_id, as_of_text(as_of))])
+        return answer
 
     def put_all(self, answers: Sequence[NewAnswer]) -> list[ArchivedAnswer]:
         """Archive all answers or none, with one sync to disk. Return them in the order of ``answers``. Raises
         ``OSError``."""
-        pieces = [Piece(_about(one), one.raw) for one in answers]
+        pieces = [Piece(_about(answer), answer.raw) for answer in answers]
         self._segments.add(pieces)
-        return [_answer(one.key, piece) for one, piece in zip(answers, pieces, strict=True)]
+        return [_answer(answer.key, piece) for answer, piece in zip(answers, pieces, strict=True)]
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
         """Return the current answer of a key; None if it is missing, damaged or fetched before ``since`` (naive UTC).
@@ -224,8 +224,8 @@ class AnswerArchive:
         """
         at = fetched_at and fetched_at.isoformat()
         places = [place for place in self._segments.all_of(key) if place.sha256 == sha256]
-        found = (self._at(place) for place in places if at in (None, place.fetched_at))
-        return next((answer for answer in found if answer), None)
+        answers = (self._at(place) for place in places if at in (None, place.fetched_at))
+        return next((answer for answer in answers if answer), None)
 
     def __contains__(self, key: str) -> bool:
         """Return whether the archive has a current answer of this digest, without reading it."""
@@ -244,13 +244,13 @@ class AnswerArchive:
                 at = datetime.fromisoformat(place.fetched_at)
                 yield StoredAnswer(place, place.name, place.sha256, at, request, place.length, bool(place.superseded))
 
-    def remove(self, stored: Sequence[StoredAnswer]) -> None:
+    def remove(self, answers: Sequence[StoredAnswer]) -> None:
         """Delete answers from the archive. To fetch them again costs credits."""
-        self._segments.remove(one.place for one in stored)
+        self._segments.remove(answer.place for answer in answers)
 
-    def copy_from(self, other: AnswerArchive) -> int:
-        """Copy the segments of the local archive ``other`` that this archive in a bucket lacks. Return their number."""
-        return self._shared.copy_from(other._segments) if self._shared is not None else 0
+    def copy_from(self, local_archive: AnswerArchive) -> int:
+        """Copy the segments of ``local_archive`` that this archive in a bucket lacks. Return their number."""
+        return self._shared.copy_from(local_archive._segments) if self._shared is not None else 0
 
     def newest_day(self) -> str | None:
         """Return the day (YYYY-MM-DD, UTC) on which the newest answer was fetched; None in an empty archive."""
@@ -281,15 +281,15 @@ class AnswerArchive:
 
     def _set_aside(self, place: Place, error: Exception) -> None:
         """Move the segment of a damaged answer away. The readable answers of the segment stay in the archive."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.segment).stem}-", dir=_made(self.root / _DAMAGED)))
-        lost = self._segments.set_aside(place.segment, folder)
-        write_whole(folder / _LOST, "".join(f"{name}\n" for name in lost).encode())
+        folder = Path(tempfile.mkdtemp(prefix=f"{Path(place.segment).stem}-", dir=_made_folder(self.root / _DAMAGED)))
+        lost_digests = self._segments.set_aside(place.segment, folder)
+        write_whole(folder / _LOST_FILE, "".join(f"{name}\n" for name in lost_digests).encode())
         _log.warning(
             "the archive's segment %s is damaged (%s); it was moved to %s. Lost answers: %s",
             self.root / place.segment,
             error,
             folder,
-            ", ".join(lost) or "none",
+            ", ".join(lost_digests) or "none",
         )
 
     def damage(self, *, every_byte: bool) -> Iterator[str]:
@@ -314,11 +314,11 @@ class AnswerArchive:
 
     def lost(self) -> list[str]:
         """Return the digests of answers that were in damaged segments and were not fetched again."""
-        named = (path.read_text().split() for path in (self.root / _DAMAGED).glob(f"*/{_LOST}"))
-        return sorted({digest for digests in named for digest in digests if digest not in self})
+        digest_lists = (path.read_text().split() for path in (self.root / _DAMAGED).glob(f"*/{_LOST_FILE}"))
+        return sorted({digest for digests in digest_lists for digest in digests if digest not in self})
 
 
-def _made(folder: Path) -> Path:
+def _made_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -332,26 +332,26 @@ def _is_since(place: Place, since: datetime | None) -> bool:
     return since is None or place.fetched_at >= since.isoformat()
 
 
-def _sent(request: Request) -> dict[str, Any]:
+def _request_fields(request: Request) -> dict[str, Any]:
     return {"method": request.method, "path": request.path, "query": request.query, "body": request.body}
 
 
-def _named(provider_id: str, request: Request, as_of: datetime | str | None) -> str:
+def _key_text(provider_id: str, request: Request, as_of: datetime | str | None) -> str:
     """Return the text whose hash names the answer of a request."""
-    parts = _sent(request)
+    parts = _request_fields(request)
     parts["query"] = {name: value for name, value in parts["query"].items() if name != "refresh"}
-    named = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
-    return json.dumps(named, sort_keys=True, separators=(",", ":"))
+    fields = {"provider": provider_id, "as_of": as_of_text(as_of), **parts}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
-def _about(one: NewAnswer) -> dict[str, Any]:
+def _about(answer: NewAnswer) -> dict[str, Any]:
     return {
-        "digest": one.key,
-        "provider": one.provider_id,
-        "as_of": one.as_of,
-        "fetched_at": one.fetched_at.isoformat(),
-        "sha256": hashlib.sha256(one.raw).hexdigest(),
-        "request": _sent(one.request),
+        "digest": answer.key,
+        "provider": answer.provider_id,
+        "as_of": answer.as_of,
+        "fetched_at": answer.fetched_at.isoformat(),
+        "sha256": hashlib.sha256(answer.raw).hexdigest(),
+        "request": _request_fields(answer.request),
     }
 
 

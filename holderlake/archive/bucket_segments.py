@@ -22,7 +22,7 @@ from holderlake.archive.segments import FORMAT, SEGMENT, SUFFIX, Place, Segments
 from holderlake.contract.times import utc_now
 from holderlake.storage.atomic_files import write_whole
 from holderlake.storage.formats import FORMAT_FILE, too_new
-from holderlake.storage.objects import Listed, Objects, each
+from holderlake.storage.objects import Listed, Objects, in_threads
 from holderlake.storage.sqlite import Database, DatabaseError
 
 _PACKS: Final = "packs/"
@@ -53,29 +53,29 @@ class BucketSegments(Segments):
         """
         self._refresh(self._index, all_segments=all_segments)
 
-    def copy_from(self, other: Segments) -> int:
+    def copy_from(self, folder_segments: Segments) -> int:
         """Copy the segments of an archive in a folder that this one lacks, and return their number."""
         self.refresh(all_segments=True)
-        known = {segment for (segment,) in self._index.rows("SELECT DISTINCT pack FROM pieces")}
+        known_segments = {segment for (segment,) in self._index.rows("SELECT DISTINCT pack FROM pieces")}
         copied = 0
-        for segment in sorted({place.segment for place in other.places()}):
-            stored = (other.root / segment).read_bytes()
-            entries = list(entries_in(stored, segment))
+        for segment in sorted({place.segment for place in folder_segments.places()}):
+            content = (folder_segments.root / segment).read_bytes()
+            entries = list(entries_in(content, segment))
             name = f"{_PACKS}{entries[0][2][:10]}/{Path(segment).name}" if entries else segment
-            if entries and name not in known:
-                self._objects.put(name, stored + footer(entries))
+            if entries and name not in known_segments:
+                self._objects.put(name, content + footer(entries))
                 copied += 1
         self.refresh(all_segments=True)
         return copied
 
     def find(self, name: str) -> Place | None:
-        found = super().find(name)
-        if found is None and time.monotonic() - self._refreshed_at > _STALE_SECONDS:
+        place = super().find(name)
+        if place is None and time.monotonic() - self._refreshed_at > _STALE_SECONDS:
             self.refresh()
-            found = super().find(name)
-        return found
+            place = super().find(name)
+        return place
 
-    def stored(self, place: Place) -> bytes:
+    def piece_bytes(self, place: Place) -> bytes:
         return self._read(place.segment)[place.start : place.start + place.length]
 
     def check_format(self) -> None:
@@ -89,10 +89,10 @@ class BucketSegments(Segments):
 
     def _check_format(self) -> None:
         """Raise ``DatabaseError`` for an archive of a later format. Write the format file of a new archive."""
-        found = self._objects.get(FORMAT_FILE)
-        if found is None:
+        stored_object = self._objects.get(FORMAT_FILE)
+        if stored_object is None:
             self._objects.put_if(FORMAT_FILE, b'{"format":%d}' % FORMAT, None)
-        elif (number := int(json.loads(found[0])["format"])) > FORMAT:
+        elif (number := int(json.loads(stored_object[0])["format"])) > FORMAT:
             raise DatabaseError(too_new(self._objects.url, number, FORMAT))
 
     def _add_unknown(self, db: object) -> None:
@@ -100,31 +100,39 @@ class BucketSegments(Segments):
 
     def _refresh(self, index: Database, *, all_segments: bool) -> None:
         began = time.monotonic()
-        after = "" if all_segments else f"{_PACKS}{_time_of_name(utc_now() - _SKEW)}"
-        rows = index.rows("SELECT DISTINCT pack FROM pieces WHERE pack > ?", [after])
-        known = {segment for (segment,) in rows}  # read first: a segment that we write meanwhile is not gone
-        listed = {one.name: one for one in self._objects.list(_PACKS, after) if SEGMENT.fullmatch(one.name)}
-        new = [one for name, one in listed.items() if name not in known]
-        found = [(entries, one.name) for one, entries in zip(new, each(self._entries_of, new), strict=True) if entries]
-        gone = known - listed.keys() if all_segments else set()
-        if found or gone:
+        after_name = "" if all_segments else f"{_PACKS}{_time_of_name(utc_now() - _SKEW)}"
+        rows = index.rows("SELECT DISTINCT pack FROM pieces WHERE pack > ?", [after_name])
+        known_segments = {segment for (segment,) in rows}  # read first: a segment that we write meanwhile is not gone
+        listed = {
+            listed_object.name: listed_object
+            for listed_object in self._objects.list(_PACKS, after_name)
+            if SEGMENT.fullmatch(listed_object.name)
+        }
+        new_objects = [listed_object for name, listed_object in listed.items() if name not in known_segments]
+        readable = [
+            (entries, listed_object.name)
+            for listed_object, entries in zip(new_objects, in_threads(self._entries_of, new_objects), strict=True)
+            if entries
+        ]
+        deleted = known_segments - listed.keys() if all_segments else set()
+        if readable or deleted:
             with index.transaction() as db:
-                db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in gone])
-                for entries, segment in sorted(found, key=lambda one: one[0][0][2]):
+                db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in deleted])
+                for entries, segment in sorted(readable, key=lambda item: item[0][0][2]):
                     enter(db, segment, entries)
-                supersede(db, {entry[0] for entries, _ in found for entry in entries})
+                supersede(db, {entry[0] for entries, _ in readable for entry in entries})
         self._refreshed_at = began
 
-    def _entries_of(self, one: Listed) -> list[Entry]:
+    def _entries_of(self, segment: Listed) -> list[Entry]:
         """Return the pieces of a segment: from its footer, or from all its bytes if the footer is not readable."""
-        start = max(0, one.size - _TAIL)
+        start = max(0, segment.size - _TAIL)
         try:
-            end = self._objects.part(one.name, start, one.size - start)
+            end = self._objects.part(segment.name, start, segment.size - start)
             size = footer_bytes(end)
             if size and size > len(end):
-                end = self._objects.part(one.name, max(0, one.size - size), min(size, one.size))
-            found = parsed_footer(end[-size:]) if size else None
-            return list(entries_in(self._read(one.name), one.name)) if found is None else found
+                end = self._objects.part(segment.name, max(0, segment.size - size), min(size, segment.size))
+            entries = parsed_footer(end[-size:]) if size else None
+            return list(entries_in(self._read(segment.name), segment.name)) if entries is None else entries
         except FileNotFoundError:  # deleted since it was listed
             return []
 
@@ -139,23 +147,23 @@ class BucketSegments(Segments):
             if segment in self._recent:
                 self._recent.move_to_end(segment)
                 return self._recent[segment]
-        found = self._objects.get(segment)
-        if found is None:
+        stored_object = self._objects.get(segment)
+        if stored_object is None:
             raise FileNotFoundError(f"{self._objects.url}/{segment}")
         with self._recent_lock:
-            self._recent[segment] = found[0]
+            self._recent[segment] = stored_object[0]
             while sum(map(len, self._recent.values())) > _KEPT_BYTES and len(self._recent) > 1:
                 self._recent.popitem(last=False)
-        return found[0]
+        return stored_object[0]
 
     def _delete(self, segment: str) -> None:
         self._objects.delete([segment])
 
     def _move(self, segment: str, folder: Path) -> None:
         """Move a damaged segment to the folder ``damaged`` of the bucket, and copy it into ``folder``."""
-        stored = self._read(segment)
-        write_whole(folder / Path(segment).name, stored)
-        self._objects.put(f"damaged/{folder.name}/{Path(segment).name}", stored)
+        content = self._read(segment)
+        write_whole(folder / Path(segment).name, content)
+        self._objects.put(f"damaged/{folder.name}/{Path(segment).name}", content)
         self._delete(segment)
 
     def _exists(self) -> bool:

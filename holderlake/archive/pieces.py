@@ -64,12 +64,12 @@ def footer_bytes(end: bytes) -> int | None:
     return len(_SKIPPABLE) + 4 + int.from_bytes(end[-_TRAILER : -len(_END)], "little") + _TRAILER
 
 
-def parsed_footer(stored: bytes) -> list[Entry] | None:
+def parsed_footer(content: bytes) -> list[Entry] | None:
     """Return (name, SHA-256, fetch time, start, length) of the pieces in a footer; None if it is damaged."""
     try:
-        text = zstandard.ZstdDecompressor().decompressobj().decompress(stored[len(_SKIPPABLE) + 4 : -_TRAILER])
-        found = msgspec.json.decode(text, type=list[Entry])
-        return [(digest_name(name), digest_name(sha), at, start, length) for name, sha, at, start, length in found]
+        text = zstandard.ZstdDecompressor().decompressobj().decompress(content[len(_SKIPPABLE) + 4 : -_TRAILER])
+        entries = msgspec.json.decode(text, type=list[Entry])
+        return [(digest_name(name), digest_name(sha), at, start, length) for name, sha, at, start, length in entries]
     except (zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError, BadName):
         return None
 
@@ -86,13 +86,13 @@ def about_of(text: bytes) -> dict[str, Any]:
     return about
 
 
-def decompressed(stored: bytes) -> tuple[bytes, int]:
+def decompressed(content: bytes) -> tuple[bytes, int]:
     """Return the decompressed first frame, and its compressed length in bytes. Raises ``ZstdError``, ``ValueError``."""
     reader = zstandard.ZstdDecompressor().decompressobj()  # does not trust the size that a damaged file may claim
-    text = reader.decompress(stored)
+    text = reader.decompress(content)
     if not reader.eof:
         raise ValueError("the compressed bytes of an archived answer end too early")
-    return text, len(stored) - len(reader.unused_data)
+    return text, len(content) - len(reader.unused_data)
 
 
 def rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Iterator[Entry]:
@@ -103,14 +103,14 @@ def rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Ite
         start += len(frame)
 
 
-def entries_in(stored: bytes, segment: str) -> Iterator[Entry]:
+def entries_in(content: bytes, segment: str) -> Iterator[Entry]:
     """Yield (name, SHA-256, fetch time, start, length) of the readable pieces in the bytes of a segment."""
     start = 0
     default = {"digest": PurePath(segment).stem.partition("-")[0]}  # a file of a single piece is named after it
-    while 0 <= start < len(stored):
+    while 0 <= start < len(content):
         length = 0
         with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError, BadName):
-            text, length = decompressed(stored[start:])
+            text, length = decompressed(content[start:])
             about = default | about_of(text)
             yield digest_name(about["digest"]), digest_name(about["sha256"]), about["fetched_at"], start, length
-        start = start + length if length else stored.find(_MAGIC, start + 1)
+        start = start + length if length else content.find(_MAGIC, start + 1)

@@ -119,7 +119,9 @@ class Commit:
     @property
     def is_computed(self) -> bool:
         """True if the local engine computed the commit's rows, without requests."""
-        return not any(group.asked or INVALID_ADDRESS in {one.code for one in group.failures} for group in self.groups)
+        return not any(
+            group.asked or INVALID_ADDRESS in {failure.code for failure in group.failures} for group in self.groups
+        )
 
 
 def group_of(
@@ -134,15 +136,15 @@ def group_of(
     answer. ``failures`` are rows of the lake's table ``failures``.
     """
     failed = tuple(Failed(row["subject"], row["code"], row["reason"], row["answer_hash"]) for row in failures)
-    asked = []
+    calls = []
     for place, request in enumerate(requests):
         fields = _fields(request)
         if place < len(answers):
-            kept = answers[place]
-            asked.append(Asked(request.endpoint, fields, kept.digest, kept.sha256, kept.fetched_at))
+            answer = answers[place]
+            calls.append(Asked(request.endpoint, fields, answer.digest, answer.sha256, answer.fetched_at))
         else:
-            asked.append(Asked(request.endpoint, fields))
-    return Group(tuple(subjects), tuple(asked), failed)
+            calls.append(Asked(request.endpoint, fields))
+    return Group(tuple(subjects), tuple(calls), failed)
 
 
 def encoded(commit: Commit) -> bytes:
@@ -175,9 +177,9 @@ def records_of(archive: AnswerArchive, place: tuple[str, str, str]) -> list[Path
 
 def _copy_other_records(archive: AnswerArchive, place: tuple[str, str, str] | None) -> None:
     """Copy the commit records in the manifests of a lake in a bucket to this host's journal, unless they are there."""
-    for (family, chain, timestamp), found in archive.other_records(place):
+    for (family, chain, timestamp), records in archive.other_records(place):
         folder = _folder(archive) / f"chain={chain}" / f"timestamp={timestamp}" / family
-        for number, record in enumerate(found):
+        for number, record in enumerate(records):
             path = folder / f"{number:06d}-{hashlib.sha256(record).hexdigest()[:16]}{_SUFFIX}"
             if not path.exists():
                 write_whole(path, record)
@@ -201,16 +203,16 @@ def newest_answer(archive: AnswerArchive, place: tuple[str, str, str]) -> tuple[
     """
     for path in reversed(records_of(archive, place)):
         commit = read(path)
-        for asked in (asked for group in (commit.groups if commit else ()) for asked in group.asked):
-            if asked.digest and asked.sha256 and (answer := archive.version(asked.digest, asked.sha256)):
-                return asked.request, answer.raw
+        for call in (call for group in (commit.groups if commit else ()) for call in group.asked):
+            if call.digest and call.sha256 and (answer := archive.version(call.digest, call.sha256)):
+                return call.request, answer.raw
     return None
 
 
 def commits(archive: AnswerArchive) -> Iterator[Commit]:
     """Yield all readable commit records, in the order of ``records``."""
-    found = (read(path) for path in records(archive))
-    return (commit for commit in found if commit)
+    records_read = (read(path) for path in records(archive))
+    return (commit for commit in records_read if commit)
 
 
 def _folder(archive: AnswerArchive) -> Path:

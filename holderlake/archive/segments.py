@@ -70,7 +70,7 @@ _COLUMNS: Final = "id, name, sha256, fetched_at, pack, start, length, superseded
 _SIZES: Final = "SELECT count(*), coalesce(sum(length), 0) FROM pieces WHERE superseded = 0"
 _NEWEST: Final = "SELECT max(fetched_at) FROM (SELECT fetched_at FROM pieces ORDER BY id DESC LIMIT 64)"
 """Latest fetch time among the 64 pieces that were added last: a scan of all pieces would be slow."""
-_KNOWN: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
+_KNOWN_STARTS: Final = "SELECT json_group_array(start) FROM pieces WHERE pack = ?"
 _CURRENT: Final = """
     SELECT name
     FROM json_each(?) AS wanted
@@ -165,15 +165,15 @@ class Segments:
 
     def find(self, name: str) -> Place | None:
         """Return the location of the current piece of a name; None if there is none."""
-        found = self._select("WHERE name = ? AND superseded = 0", name)
-        return found[0] if found else None
+        places = self._select("WHERE name = ? AND superseded = 0", name)
+        return places[0] if places else None
 
     def current(self, names: Sequence[str], since: str = "") -> set[str]:
         """Return those of the names that have a current piece, fetched at or after ``since`` (ISO 8601 text, UTC)."""
         if not self._exists():
             return set()
-        some = (names[first : first + _NAMES_AT_ONCE] for first in range(0, len(names), _NAMES_AT_ONCE))
-        return {name for part in some for (name,) in self._rows(_CURRENT, (json.dumps(part), since))}
+        parts = (names[start : start + _NAMES_AT_ONCE] for start in range(0, len(names), _NAMES_AT_ONCE))
+        return {name for part in parts for (name,) in self._rows(_CURRENT, (json.dumps(part), since))}
 
     def all_of(self, name: str) -> list[Place]:
         """Return the locations of all pieces of a name: the current piece, then the superseded ones, latest first."""
@@ -185,17 +185,17 @@ class Segments:
         The index is read in batches of ten thousand locations, so memory does not grow with the archive.
         """
         for superseded in (0, 1) if self._exists() else ():
-            query, last = _PAGE.format(columns=_COLUMNS, superseded=superseded), ("", 0)
-            while page := self._rows(query, (*last, _NAMES_AT_ONCE)):
-                last = page[-1][1], page[-1][0]
+            query, last_place = _PAGE.format(columns=_COLUMNS, superseded=superseded), ("", 0)
+            while page := self._rows(query, (*last_place, _NAMES_AT_ONCE)):
+                last_place = page[-1][1], page[-1][0]
                 yield from _as_places(page)
 
     def sizes(self) -> tuple[int, int]:
         """Return the number of current pieces, and their compressed bytes."""
         if not self._exists():
             return 0, 0
-        ((count, stored),) = self._rows(_SIZES)
-        return int(count), int(stored)
+        ((count, compressed_bytes),) = self._rows(_SIZES)
+        return int(count), int(compressed_bytes)
 
     def newest(self) -> str | None:
         """Return the fetch time of the newest piece (ISO 8601 text, UTC); None if there are no pieces."""
@@ -209,7 +209,7 @@ class Segments:
         if self._exists():
             _check(self._index, self.root / _INDEX)
 
-    def stored(self, place: Place) -> bytes:
+    def piece_bytes(self, place: Place) -> bytes:
         """Return the compressed bytes of a piece. Raises ``FileNotFoundError``."""
         with self._path(place.segment).open("rb") as file:
             file.seek(place.start)
@@ -217,11 +217,11 @@ class Segments:
 
     def about(self, place: Place) -> dict[str, Any]:
         """Return the metadata of a piece, not its answer. Raises ``DamagedPiece`` and ``FileNotFoundError``."""
-        reader = zstandard.ZstdDecompressor().stream_reader(self.stored(place))
+        reader = zstandard.ZstdDecompressor().stream_reader(self.piece_bytes(place))
         head = b""
         try:
-            while b"\n" not in head and (more := reader.read(_HEAD_BYTES)):
-                head += more
+            while b"\n" not in head and (chunk := reader.read(_HEAD_BYTES)):
+                head += chunk
             return about_of(head)
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
@@ -229,7 +229,7 @@ class Segments:
     def read(self, place: Place) -> Piece:
         """Read and return a piece, without checking its hash. Raises ``DamagedPiece`` and ``FileNotFoundError``."""
         try:
-            text, _ = decompressed(self.stored(place))
+            text, _ = decompressed(self.piece_bytes(place))
             return Piece(about_of(text), text.partition(b"\n")[2])
         except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
             raise DamagedPiece(str(error)) from error
@@ -240,14 +240,14 @@ class Segments:
 
     def remove(self, places: Iterable[Place]) -> None:
         """Delete pieces and their segments. Other pieces of these segments are first moved to new segments."""
-        chosen = list(places)
-        for segment in dict.fromkeys(place.segment for place in chosen):
-            gone = [(place.id,) for place in chosen if place.segment == segment]
+        pieces = list(places)
+        for segment in dict.fromkeys(place.segment for place in pieces):
+            piece_ids = [(place.id,) for place in pieces if place.segment == segment]
             with self._index.transaction() as db:  # meanwhile no other process adds unknown segments
-                db.executemany("DELETE FROM pieces WHERE id = ?", gone)
-                left = _places(db.execute, "WHERE pack = ? ORDER BY start", segment)
-                if left:
-                    self._copy(db, left)
+                db.executemany("DELETE FROM pieces WHERE id = ?", piece_ids)
+                places_left = _places(db.execute, "WHERE pack = ? ORDER BY start", segment)
+                if places_left:
+                    self._copy(db, places_left)
             self._delete(segment)
 
     def set_aside(self, segment: str, folder: Path) -> list[str]:
@@ -258,36 +258,36 @@ class Segments:
         folder.mkdir(parents=True, exist_ok=True)
         with self._index.transaction() as db:
             listed = {place.name for place in _places(db.execute, "WHERE pack = ?", segment)}
-            stored = self._read(segment)
-            entries = list(entries_in(stored, segment))
+            content = self._read(segment)
+            entries = list(entries_in(content, segment))
             db.execute("DELETE FROM pieces WHERE pack = ?", (segment,))
             if entries and not segment.startswith("packs/"):  # named after its only piece, which is readable
                 enter(db, segment, entries)
                 return []
             if entries:
-                self._enter_readable(db, stored, entries)
+                self._enter_readable(db, content, entries)
             self._move(segment, folder)
         return sorted(listed - {entry[0] for entry in entries})
 
-    def _enter_readable(self, db: sqlite3.Connection, stored: bytes, entries: Sequence[Entry]) -> None:
+    def _enter_readable(self, db: sqlite3.Connection, content: bytes, entries: Sequence[Entry]) -> None:
         """Write the readable pieces of a damaged segment to a new segment.
 
-        ``stored`` are the segment's bytes; ``entries`` are (name, SHA-256, fetch time, start, length) of these pieces.
+        ``content`` are the segment's bytes; ``entries`` are (name, SHA-256, fetch time, start, length) of these pieces.
         If several pieces have one name, the piece that was fetched last becomes the current one.
         """
-        frames = [stored[start : start + length] for _, _, _, start, length in entries]
+        frames = [content[start : start + length] for _, _, _, start, length in entries]
         abouts = ({"digest": name, "sha256": sha, "fetched_at": at} for name, sha, at, _, _ in entries)
-        moved = list(rows_of(abouts, frames))
-        enter(db, self._write(frames, moved), moved)
+        new_entries = list(rows_of(abouts, frames))
+        enter(db, self._write(frames, new_entries), new_entries)
         supersede(db, {entry[0] for entry in entries})
 
     def _copy(self, db: sqlite3.Connection, places: Sequence[Place]) -> None:
         """Copy pieces to one new segment, and point the index to it."""
-        frames = [self.stored(place) for place in places]
+        frames = [self.piece_bytes(place) for place in places]
         abouts = ({"digest": place.name, "sha256": place.sha256, "fetched_at": place.fetched_at} for place in places)
-        moved = list(rows_of(abouts, frames))
-        segment = self._write(frames, moved)
-        for place, entry in zip(places, moved, strict=True):
+        new_entries = list(rows_of(abouts, frames))
+        segment = self._write(frames, new_entries)
+        for place, entry in zip(places, new_entries, strict=True):
             db.execute("UPDATE pieces SET pack = ?, start = ? WHERE id = ?", (segment, entry[3], place.id))
 
     @cached_property
@@ -300,9 +300,9 @@ class Segments:
 
     def check_format(self) -> None:
         """Raise ``DatabaseError`` for an archive of a later format than this version knows."""
-        found = read_format(self.root)["format"]
-        if found > FORMAT:
-            raise DatabaseError(too_new(self.root, found, FORMAT))
+        number = read_format(self.root)["format"]
+        if number > FORMAT:
+            raise DatabaseError(too_new(self.root, number, FORMAT))
 
     def _opened_index(self) -> Database:
         self.check_format()
@@ -351,23 +351,25 @@ class Segments:
 
     def _add_unknown(self, db: sqlite3.Connection) -> None:
         """Add segments that the index lacks, oldest pieces first, and remove entries of segments that are gone."""
-        known = dict(db.execute("SELECT name, changed FROM folders").fetchall())
-        found: list[tuple[str, str, int, Entry]] = []
+        known_folders = dict(db.execute("SELECT name, changed FROM folders").fetchall())
+        new_entries: list[tuple[str, str, int, Entry]] = []
         for folder in (folder for pattern in _FOLDERS for folder in self.root.glob(pattern)):
             name, changed = folder.relative_to(self.root).as_posix(), folder.stat().st_mtime_ns
-            if known.get(name) == changed:
+            if known_folders.get(name) == changed:
                 continue
-            there = {f"{name}/{path.name}" for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")}
+            present = {f"{name}/{path.name}" for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")}
             listed = {
                 segment
                 for (segment,) in db.execute("SELECT DISTINCT pack FROM pieces WHERE pack GLOB ?", [f"{name}/*"])
             }
-            db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in listed - there])
-            for segment in there - listed:
-                found += [(entry[2], segment, entry[3], entry) for entry in entries_in(self._read(segment), segment)]
+            db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in listed - present])
+            for segment in present - listed:
+                new_entries += [
+                    (entry[2], segment, entry[3], entry) for entry in entries_in(self._read(segment), segment)
+                ]
             if time.time_ns() - changed > _TICK:
                 db.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (name, changed))
-        for _, segment, _, entry in sorted(found):
+        for _, segment, _, entry in sorted(new_entries):
             enter(db, segment, [entry])
 
     def _select(self, clauses: str, *values: str) -> list[Place]:
@@ -382,9 +384,9 @@ class Segments:
 
 def _check(index: Database, path: Path) -> None:
     """Raise ``DamagedDatabase`` if SQLite's integrity check of the index fails."""
-    ((found,),) = index.rows("PRAGMA integrity_check(1)")
-    if found != "ok":
-        raise DamagedDatabase(f"{path} is damaged ({found}); {_REMEDY}")
+    ((result,),) = index.rows("PRAGMA integrity_check(1)")
+    if result != "ok":
+        raise DamagedDatabase(f"{path} is damaged ({result}); {_REMEDY}")
 
 
 def enter(db: sqlite3.Connection, segment: str, entries: Iterable[Entry]) -> None:
@@ -392,11 +394,11 @@ def enter(db: sqlite3.Connection, segment: str, entries: Iterable[Entry]) -> Non
 
     ``entries`` are (name, SHA-256, fetch time, start, length) of the pieces.
     """
-    (known,) = db.execute(_KNOWN, (segment,)).fetchone()
-    there = set(json.loads(known))
-    fresh = [entry for entry in entries if entry[3] not in there]
-    last = {entry[0]: place for place, entry in enumerate(fresh)}
-    rows = json.dumps([(*entry, int(last[entry[0]] > place)) for place, entry in enumerate(fresh)])
+    (starts,) = db.execute(_KNOWN_STARTS, (segment,)).fetchone()
+    known_starts = set(json.loads(starts))
+    fresh = [entry for entry in entries if entry[3] not in known_starts]
+    last_index = {entry[0]: place for place, entry in enumerate(fresh)}
+    rows = json.dumps([(*entry, int(last_index[entry[0]] > place)) for place, entry in enumerate(fresh)])
     db.execute(_SUPERSEDE, (rows,))
     db.execute(_INSERT, (segment, rows))
 

@@ -73,7 +73,7 @@ PARTIAL: Final = frozenset({UNREADABLE_ROW, UNREADABLE_VALUE, MISSING_CONTENT})
 _Lacks = Callable[[Any], Iterable[Unreadable]]
 """Function that yields the blocks that an answer (a struct) lacks."""
 
-_ODD: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
+_DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError)
 """Errors of the fast decoder. If one is raised, the answer is decoded again in the lenient mode."""
 
 
@@ -110,8 +110,8 @@ def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
     """
     common = _common(as_of, chain=chain)
 
-    def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
-        return maps_tables(answers, TokenColumn(tokens), common, odd)
+    def build(answers: Iterable[Any], tokens: Sequence[str], is_lenient: bool) -> Tables:
+        return maps_tables(answers, TokenColumn(tokens), common, is_lenient)
 
     return _decoded(raws, token_addresses, structs.Map, chain, build, missing_blocks)
 
@@ -123,7 +123,7 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
     """
     common = _common(as_of, chain=chain)
 
-    def build(answers: Iterable[Any], tokens: Sequence[str], odd: bool) -> Tables:
+    def build(answers: Iterable[Any], tokens: Sequence[str], is_lenient: bool) -> Tables:
         return {"holders": holders_table([*answers], TokenColumn(tokens), common)}
 
     return _decoded(raws, token_addresses, list[structs.Node], chain, build, missing_holders)
@@ -138,13 +138,13 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
     (address_set,) = address_sets
     common = _common(chain=chain, as_of=as_of, address_set=address_set)
 
-    def build(answers: Sequence[Any], odd: bool) -> Tables:
+    def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
         transfers = Transfers()
-        transfers.add(distinct(answers), lenient=odd)
+        transfers.add(distinct(answers), lenient=is_lenient)
         (count,) = transfers.counts
         return {"subgraph_transfers": assemble(TABLES["subgraph_transfers"], count, common, transfers.columns())}
 
-    return _merged(raws, list[structs.Transfer], build)
+    return _merged_answers(raws, list[structs.Transfer], build)
 
 
 def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as_of: datetime) -> Decoded:
@@ -155,10 +155,10 @@ def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as
     """
     common = _common(chain=chain, as_of=as_of)
 
-    def build(answers: Sequence[Any], odd: bool) -> Tables:
+    def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
         return {"addresses": addresses_table([item for answer in answers for item in answer], common)}
 
-    return _merged(raws, list[structs.Node], build)
+    return _merged_answers(raws, list[structs.Node], build)
 
 
 def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
@@ -167,18 +167,18 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
     Tokens that are not on ``chain`` or not in ``token_addresses`` are left out. Raises ``MalformedAnswer`` if an answer
     cannot be parsed.
     """
-    wanted = {normalise_address(address) for address in token_addresses}
+    requested_addresses = {normalise_address(address) for address in token_addresses}
 
-    def build(answers: Sequence[Any], odd: bool) -> Tables:
-        own = [
+    def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
+        tokens = [
             token
             for answer in answers
             for token in answer
-            if token.token_key.chain == chain and normalise_address(token.token_key.address) in wanted
+            if token.token_key.chain == chain and normalise_address(token.token_key.address) in requested_addresses
         ]
-        return {"tokens": tokens_table(own, _common(as_of))}
+        return {"tokens": tokens_table(tokens, _common(as_of))}
 
-    return _merged(raws, list[structs.Token], build)
+    return _merged_answers(raws, list[structs.Token], build)
 
 
 def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], as_of: datetime) -> Decoded:
@@ -188,11 +188,11 @@ def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], 
     ``MalformedAnswer`` if an answer cannot be parsed.
     """
 
-    def build(answers: Sequence[Any], odd: bool) -> Tables:
-        own = [one for answer in answers for one in answer if chain in (None, one.id)]
-        return {"chains": chains_table(own, _common(as_of))}
+    def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
+        chain_list = [listed_chain for answer in answers for listed_chain in answer if chain in (None, listed_chain.id)]
+        return {"chains": chains_table(chain_list, _common(as_of))}
 
-    return _merged(raws, list[structs.Chain], build)
+    return _merged_answers(raws, list[structs.Chain], build)
 
 
 def _common(as_of: datetime, **texts: str) -> Common:
@@ -208,37 +208,39 @@ def _decoded(
     that an answer lacks.
     """
 
-    def tables_of(answers: Iterable[Any], odd: bool) -> tuple[Tables, list[Unreadable]]:
+    def tables_of(answers: Iterable[Any], is_lenient: bool) -> tuple[Tables, list[Unreadable]]:
         missing: list[Unreadable] = []
 
         def noted() -> Iterator[Any]:
             for place, answer in enumerate(answers):
-                missing.extend(replace(one, answer=place) for one in lacks(answer))
+                missing.extend(replace(note, answer=place) for note in lacks(answer))
                 yield answer
 
-        tables = build(noted(), tokens, odd)
+        tables = build(noted(), tokens, is_lenient)
         return tables, [*missing, *missing_fields(tables, tokens)]
 
     try:
         return Decoded(*tables_of((parse(raw, shape) for raw in raws), False))
-    except _ODD:
+    except _DECODE_ERRORS:
         if len(raws) > 1:
             pairs = zip(raws, tokens, strict=True)
             alone = [_decoded([raw], [token], shape, chain, build, lacks) for raw, token in pairs]
-            tables = {name: pa.concat_tables(one.tables[name] for one in alone) for name in alone[0].tables}
-            return Decoded(tables, [replace(note, answer=k) for k, one in enumerate(alone) for note in one.unreadable])
+            tables = {name: pa.concat_tables(decoded.tables[name] for decoded in alone) for name in alone[0].tables}
+            return Decoded(
+                tables, [replace(note, answer=k) for k, decoded in enumerate(alone) for note in decoded.unreadable]
+            )
 
-    def odd() -> Decoded:
+    def decode_leniently() -> Decoded:
         answer, unreadable = lenient.read(raws[0], shape, chain)
         tables, missing = tables_of([answer], True)
         if is_older_map(raws[0]):
             return Decoded(tables, unreadable)
         return Decoded(tables, [*unreadable, *unnamed(missing, unreadable)])
 
-    return _leniently(odd)
+    return _leniently(decode_leniently)
 
 
-def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
+def _merged_answers(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], bool], Tables]) -> Decoded:
     """Decode several answers about the same subject into one set of tables, leniently if the fast decoder fails.
 
     ``shape`` is the type of an answer's struct; ``build`` makes the tables from structs and the flag ``lenient``.
@@ -246,10 +248,10 @@ def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], b
     try:
         tables = build([parse(raw, shape) for raw in raws], False)
         return Decoded(tables, [*missing_fields(tables)])
-    except _ODD:
+    except _DECODE_ERRORS:
         pass
 
-    def odd() -> Decoded:
+    def decode_leniently() -> Decoded:
         answers, unreadable = [], []
         for place, raw in enumerate(raws):
             try:
@@ -262,7 +264,7 @@ def _merged(raws: Sequence[bytes], shape: Any, build: Callable[[Sequence[Any], b
         tables = build(answers, True)
         return Decoded(tables, [*unreadable, *unnamed([*missing_fields(tables)], unreadable)])
 
-    return _leniently(odd)
+    return _leniently(decode_leniently)
 
 
 def _leniently(decode: Callable[[], Decoded]) -> Decoded:
@@ -271,5 +273,5 @@ def _leniently(decode: Callable[[], Decoded]) -> Decoded:
         return decode()
     except MalformedAnswer:
         raise
-    except _ODD as error:
+    except _DECODE_ERRORS as error:
         raise MalformedAnswer(f"the answer has a value that does not fit its column: {error}") from error

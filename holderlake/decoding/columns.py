@@ -37,13 +37,13 @@ _SIMPLE_AMOUNT: Final = rf"^-?[0-9]{{1,{_DIGITS_BEFORE}}}(\.[0-9]{{1,{_DIGITS_AF
 _SIMPLE_INSTANT: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
 
 
-def joined(raws: Iterable[Raw]) -> bytes:
+def joined_texts(raws: Iterable[Raw]) -> bytes:
     """Join raw JSON texts with ``_SEPARATOR``. ``split`` is the inverse."""
     return _SEPARATOR.join(raws)
 
 
 def split(pieces: Sequence[bytes], count: int) -> pa.Array:
-    """Split ``pieces``, texts that ``joined`` made, into one binary Arrow array with an element for each JSON text.
+    """Split ``pieces``, texts that ``joined_texts`` made, into one binary Arrow array, an element for each JSON text.
 
     Raises ``ValueError`` if the array does not have ``count`` elements, because a JSON text contains the separator.
     """
@@ -57,7 +57,7 @@ def split(pieces: Sequence[bytes], count: int) -> pa.Array:
 
 def texts_of(raws: Sequence[Raw]) -> pa.Array:
     """Return raw JSON texts as an Arrow array of strings."""
-    return split([joined(raws)], len(raws)).cast(pa.string())
+    return split([joined_texts(raws)], len(raws)).cast(pa.string())
 
 
 def normalised(addresses: list[str]) -> list[str]:
@@ -94,13 +94,13 @@ def amounts_of(name: str, texts: pa.Array) -> dict[str, pa.Array]:
     exact = pa.nulls(len(texts), pa.string())
     if not simple.false_count:
         return {name: decimals, f"{name}_exact": exact}
-    odd = pc.invert(simple)
-    columns = [amount_columns(name, _amount(text)) for text in texts.filter(odd).to_pylist()]
-    rounded = pa.array([each[name] for each in columns], AMOUNT_TYPE)
-    spelled = pa.array([each[f"{name}_exact"] for each in columns], pa.string())
+    mask = pc.invert(simple)
+    columns = [amount_columns(name, _amount(text)) for text in texts.filter(mask).to_pylist()]
+    rounded = pa.array([row[name] for row in columns], AMOUNT_TYPE)
+    spelled = pa.array([row[f"{name}_exact"] for row in columns], pa.string())
     return {
-        name: pc.replace_with_mask(decimals, odd, rounded),
-        f"{name}_exact": pc.replace_with_mask(exact, odd, spelled),
+        name: pc.replace_with_mask(decimals, mask, rounded),
+        f"{name}_exact": pc.replace_with_mask(exact, mask, spelled),
     }
 
 

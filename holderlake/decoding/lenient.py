@@ -100,11 +100,11 @@ def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadab
     if get_origin(shape) is list:
         answer: Any = reading.list_of(get_args(shape)[0], _expected(list, plain, "$"), "$")
         if plain and not answer:
-            first = reading.notes[0]
-            raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {first.path}: {first.reason}")
+            first_note = reading.notes[0]
+            raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {first_note.path}: {first_note.reason}")
     else:
         plain = current(_expected(dict, plain, "$"), shape, chain)
-        if not any(isinstance(plain.get(one.name), dict | list) for one in _fields(shape)):
+        if not any(isinstance(plain.get(field.name), dict | list) for field in _fields(shape)):
             raise MalformedAnswer(f"$: expected a {shape.__name__.lower()}, not {_described(plain)}")
         answer = reading.struct(shape, plain, "$")
     return answer, reading.all_notes()
@@ -119,8 +119,8 @@ def _parsed(raw: bytes) -> Any:
     try:
         return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number, strict=False)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise MalformedAnswer(f"the answer is not JSON ({error.msg}: {where}); it begins {raw[:60]!r}") from error
+        position = f"line {error.lineno}, column {error.colno}"
+        raise MalformedAnswer(f"the answer is not JSON ({error.msg}: {position}); it begins {raw[:60]!r}") from error
 
 
 def _number(text: str) -> Decimal:
@@ -147,8 +147,8 @@ class _Reading:
 
     def all_notes(self) -> list[Unreadable]:
         """Return the first hundred notes. If there are more, add a note with the number of omitted notes."""
-        more = f"{self._omitted:,} more rows or values of this answer cannot be read"
-        return self.notes + ([Unreadable(UNREADABLE_ROW, "$", more)] if self._omitted else [])
+        omitted = f"{self._omitted:,} more rows or values of this answer cannot be read"
+        return self.notes + ([Unreadable(UNREADABLE_ROW, "$", omitted)] if self._omitted else [])
 
     def note(self, code: str, path: str, reason: str) -> None:
         if len(self.notes) < _MOST_NOTES:
@@ -161,16 +161,16 @@ class _Reading:
 
         Each element that cannot be read becomes a note.
         """
-        found = []
+        elements = []
         for place, item in enumerate(items):
-            before = len(self.notes)
+            note_count = len(self.notes)
             try:
-                found.append(self._item(kind, item, f"{path}[{place}]"))
+                elements.append(self._item(kind, item, f"{path}[{place}]"))
             except _NoRow as error:
                 self.note(UNREADABLE_ROW, *error.args)
             if path == "$":
-                self.notes[before:] = [replace(note, subject=_subject(item)) for note in self.notes[before:]]
-        return found
+                self.notes[note_count:] = [replace(note, subject=_subject(item)) for note in self.notes[note_count:]]
+        return elements
 
     def _item(self, kind: Any, item: Any, path: str) -> Any:
         if not isinstance(kind, type):
@@ -185,29 +185,31 @@ class _Reading:
 
     def _unknown_transfer(self, item: Mapping[str, Any], path: str) -> UnknownTransfer:
         ends = {name: item.get(name) for name in ("from_address", "to_address")}
-        known = self.struct(Transfer, ends, path)
+        transfer = self.struct(Transfer, ends, path)
         rel_type = self.value(_Field("rel_type", "text", identifies=True), item["rel_type"], f"{path}.rel_type")
         data = _ENCODER.encode(_cleaned(item.get("data"))).decode()
-        return UnknownTransfer(known.from_address, known.to_address, TransferData(NULL), rel_type, data)
+        return UnknownTransfer(transfer.from_address, transfer.to_address, TransferData(NULL), rel_type, data)
 
     def struct(self, kind: type[Struct], plain: Mapping[str, Any], path: str) -> Any:
         """Return a JSON object as a struct. Raises ``_NoRow`` if a field that identifies the object cannot be read."""
-        given = (one for one in _fields(kind) if one.identifies or one.name in plain)
-        return kind(**{one.name: self._field(one, plain.get(one.name), f"{path}.{one.name}") for one in given})
+        fields = (field for field in _fields(kind) if field.identifies or field.name in plain)
+        return kind(
+            **{field.name: self._field(field, plain.get(field.name), f"{path}.{field.name}") for field in fields}
+        )
 
-    def _field(self, one: _Field, value: Any, path: str) -> Any:
-        if isinstance(one.kind, list):
+    def _field(self, field: _Field, value: Any, path: str) -> Any:
+        if isinstance(field.kind, list):
             if value is None:
                 return None
             if isinstance(value, list):
-                return self.list_of(one.kind[0], value, path)
+                return self.list_of(field.kind[0], value, path)
             self.note(UNREADABLE_VALUE, path, f"expected a list, not {_described(value)}")
             return None
-        if isinstance(one.kind, type):
-            return self._nested(one, value, path)
-        return self.value(one, value, path)
+        if isinstance(field.kind, type):
+            return self._nested(field, value, path)
+        return self.value(field, value, path)
 
-    def _nested(self, one: _Field, value: Any, path: str) -> Any:
+    def _nested(self, field: _Field, value: Any, path: str) -> Any:
         """Return a nested object as a struct.
 
         If it cannot be read, a required field gets a struct without values, and an optional field gets None.
@@ -215,23 +217,23 @@ class _Reading:
         if value is not None and not isinstance(value, dict):
             self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
             value = None
-        return self.struct(one.kind, value or {}, path) if one.identifies or value is not None else None
+        return self.struct(field.kind, value or {}, path) if field.identifies or value is not None else None
 
-    def value(self, one: _Field, value: Any, path: str) -> Any:
+    def value(self, field: _Field, value: Any, path: str) -> Any:
         """Return a value as the type of its field. For an unreadable value add a note and return null."""
         try:
-            if one.kind == "scores":
+            if field.kind == "scores":
                 return self._scores(value, path)
-            found = _READERS[one.kind](value)
+            result = _READERS[field.kind](value)
         except _Unfit as error:
-            if one.identifies and one.kind not in _RAW:
+            if field.identifies and field.kind not in _RAW:
                 raise _NoRow(path, str(error)) from error
             if value is not None:
                 self.note(UNREADABLE_VALUE, path, str(error))
-            return NULL if one.kind in _RAW else None
+            return NULL if field.kind in _RAW else None
         if isinstance(value, str) and value != _cleaned(value):
             self.note(UNREADABLE_VALUE, path, "the text is not Unicode; U+FFFD replaces the invalid characters")
-        return found
+        return result
 
     def _scores(self, value: Any, path: str) -> Raw:
         """Return a map's scores as JSON. A score that has a table column is a number or null; others stay unchanged."""
@@ -239,24 +241,24 @@ class _Reading:
             if value is not None:
                 self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
             value = {}
-        kept: dict[str, Any] = {}
+        scores: dict[str, Any] = {}
         for name, score in _cleaned(value).items():
             kind = {SCORE_COUNT: "integer", score_name(value): "figure"}.get(name)
             kind = "figure" if name in SCORE_FIGURES else kind
             if kind is None or score is None:
-                kept[name] = score
+                scores[name] = score
             else:
-                kept[name] = self.value(_Field(name, kind, identifies=False), score, f"{path}.{name}")
-        return Raw(_ENCODER.encode(kept))
+                scores[name] = self.value(_Field(name, kind, identifies=False), score, f"{path}.{name}")
+        return Raw(_ENCODER.encode(scores))
 
 
 @cache
 def _fields(kind: type[Struct]) -> tuple[_Field, ...]:
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
-        _Field(one.name, _kind(hints[one.name]), one.required)
-        for one in msgspec.structs.fields(kind)
-        if one.name != "rel_type"
+        _Field(field.name, _kind(hints[field.name]), field.required)
+        for field in msgspec.structs.fields(kind)
+        if field.name != "rel_type"
     )
 
 
@@ -275,8 +277,8 @@ def _kind(hint: Any) -> Any:
 
 def _subject(item: Any) -> str | None:
     """Return the address in an element of an answer's list, or None if it cannot be read."""
-    named = item.get("token_key", item) if isinstance(item, dict) else None
-    address = named.get("address") if isinstance(named, dict) else None
+    token_key = item.get("token_key", item) if isinstance(item, dict) else None
+    address = token_key.get("address") if isinstance(token_key, dict) else None
     return normalise_address(address) if isinstance(address, str) else None
 
 
@@ -303,11 +305,11 @@ def _decimal(value: Any) -> Decimal:
 
 def _integer(value: Any) -> int:
     number = _decimal(value)
-    if number.adjusted() > 20 or number != (whole := int(number)):
+    if number.adjusted() > 20 or number != (integer := int(number)):
         raise _Unfit(f"expected an integer of 64 bits, not {_described(value)}")
-    if not -(2**63) <= whole < 2**63:
+    if not -(2**63) <= integer < 2**63:
         raise _Unfit(f"expected an integer of 64 bits, not {_described(value)}")
-    return whole
+    return integer
 
 
 def _unix_seconds(value: Any) -> int:
@@ -395,4 +397,4 @@ def _cleaned(plain: Any) -> Any:
         return plain if plain.is_finite() else None
     if isinstance(plain, dict):
         return {_cleaned(name): _cleaned(value) for name, value in plain.items()}
-    return [_cleaned(one) for one in plain] if isinstance(plain, list) else plain
+    return [_cleaned(item) for item in plain] if isinstance(plain, list) else plain

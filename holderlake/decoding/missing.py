@@ -77,11 +77,12 @@ def missing_fields(tables: Mapping[str, pa.Table], tokens: Sequence[str] = ()) -
         if not lacking:
             continue
         for place, token in enumerate(tokens or (None,)):
-            own = None if token is None else pc.equal(rows["token_address"], normalise_address(token))
+            is_of_token = None if token is None else pc.equal(rows["token_address"], normalise_address(token))
             counts = {
-                name: pc.sum(nulls if own is None else pc.and_(nulls, own)).as_py() for name, nulls in lacking.items()
+                name: pc.sum(nulls if is_of_token is None else pc.and_(nulls, is_of_token)).as_py()
+                for name, nulls in lacking.items()
             }
-            total = rows.num_rows if own is None else pc.sum(own).as_py()
+            total = rows.num_rows if is_of_token is None else pc.sum(is_of_token).as_py()
             text = ", ".join(f"{name} ({count:,})" for name, count in counts.items() if count)
             if text:
                 yield Unreadable(MISSING_CONTENT, parent, f"rows of {total:,} that lack a field: {text}", place)
@@ -89,12 +90,13 @@ def missing_fields(tables: Mapping[str, pa.Table], tokens: Sequence[str] = ()) -
 
 def unnamed(missing: Sequence[Unreadable], unreadable: Sequence[Unreadable]) -> list[Unreadable]:
     """Return those of ``missing`` that are not explained by an unreadable value of the same answer."""
-    named = {(one.answer, _INDEX.sub("[*]", one.path)) for one in unreadable}
+    explained = {(note.answer, _INDEX.sub("[*]", note.path)) for note in unreadable}
     return [
-        one
-        for one in missing
+        note
+        for note in missing
         if not any(
-            answer == one.answer and (path.startswith(one.path) or one.path.startswith(path)) for answer, path in named
+            answer == note.answer and (path.startswith(note.path) or note.path.startswith(path))
+            for answer, path in explained
         )
     ]
 

@@ -103,9 +103,9 @@ def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
         "symbol": [token.metadata.symbol for token in answer],
         "is_indexed": [token.metadata.is_indexed for token in answer],
         "img_url": [token.metadata.img_url for token in answer],
-        "transfers_count": integers_of([one and one.transfers_count for one in stats]),
-        "min_date": date_times_of([one and one.min_date for one in stats]),
-        "max_date": date_times_of([one and one.max_date for one in stats]),
+        "transfers_count": integers_of([token_stats and token_stats.transfers_count for token_stats in stats]),
+        "min_date": date_times_of([token_stats and token_stats.min_date for token_stats in stats]),
+        "max_date": date_times_of([token_stats and token_stats.max_date for token_stats in stats]),
     }
     return assemble(TABLES["tokens"], len(answer), common, columns)
 
@@ -137,15 +137,15 @@ def _rank(holder: Any) -> float:
     return float("inf") if rank is None else rank
 
 
-def _holding_columns(held: Sequence[Any], others: int = 0) -> Columns:
-    """Return the columns rank, share and amount: a row for each holding, then ``others`` rows of nulls."""
-    held = [each or _NO_HOLDING for each in held]
-    nulls = [None] * others
-    amounts = amounts_of("amount", texts_of([each.amount for each in held]))
+def _holding_columns(holdings: Sequence[Any], null_count: int = 0) -> Columns:
+    """Return the columns rank, share and amount: a row for each holding, then ``null_count`` rows of nulls."""
+    holdings = [holding or _NO_HOLDING for holding in holdings]
+    nulls = [None] * null_count
+    amounts = amounts_of("amount", texts_of([holding.amount for holding in holdings]))
     return {
-        "rank": [each.rank for each in held] + nulls,
-        "share": [figure_of(each.share) for each in held] + nulls,
-        **{name: pa.concat_arrays([array, pa.nulls(others, array.type)]) for name, array in amounts.items()},
+        "rank": [holding.rank for holding in holdings] + nulls,
+        "share": [figure_of(holding.share) for holding in holdings] + nulls,
+        **{name: pa.concat_arrays([array, pa.nulls(null_count, array.type)]) for name, array in amounts.items()},
     }
 
 
@@ -153,7 +153,7 @@ def _details_columns(details: Sequence[Any]) -> Columns:
     """Return the columns of address details (``DETAIL_COLUMNS``), one row for each element of ``details``."""
     columns: Columns = dict.fromkeys(DETAIL_COLUMNS, ())
     if details:
-        rows = [_details(each or _NO_DETAILS) for each in details]
+        rows = [_details(address_details or _NO_DETAILS) for address_details in details]
         columns.update(zip(DETAIL_COLUMNS, zip(*rows, strict=True), strict=True))
     return columns | {"first_activity_date": date_times_of(columns["first_activity_date"])}
 
@@ -172,16 +172,16 @@ def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, len
     function sets the relationships of the structs to None after reading them, to free their memory. ``common`` has the
     values that are equal in all rows, by column.
     """
-    transfers, kept = Transfers(), []
+    transfers, maps = Transfers(), []
     for answer in answers:
         time_nodes = (answer.nodes or _NO_NODES).time_nodes or ()
         transfers.add(answer.relationships or (), time_nodes, lenient)
         answer.relationships = None  # most of the answer: freeing it while it is in the cache costs least
-        kept.append(answer)
-    nodes = [answer.nodes or _NO_NODES for answer in kept]
-    clusters = [_largest_first(answer.clusters or ()) for answer in kept]
+        maps.append(answer)
+    nodes = [answer.nodes or _NO_NODES for answer in maps]
+    clusters = [_largest_first(answer.clusters or ()) for answer in maps]
     return {
-        "maps": _maps(kept, tokens, common),
+        "maps": _maps(maps, tokens, common),
         "map_nodes": _map_nodes(nodes, tokens, common),
         "grouped_transfers": _map_transfers(transfers, tokens, common),
         "clusters": _clusters(clusters, tokens, common),
@@ -199,21 +199,21 @@ def _maps(answers: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Tab
 def _map_row(answer: Any) -> Columns:
     supply, scores = answer.metrics.supply_stats, _read_scores(answer.metrics.scores)
     name = score_name(scores)
-    others = {key: scores[key] for key in sorted(scores) if key.endswith("_score") and key != name}
+    other_scores = {key: scores[key] for key in sorted(scores) if key.endswith("_score") and key != name}
     return {
         "dt_update": answer.metadata.dt_update,
         **{share: figure_of(getattr(supply, share)) for share in _SHARES},
         "service_score": figure_of(scores.get(name or "", NULL)),
         **{figure: figure_of(scores.get(figure, NULL)) for figure in SCORE_FIGURES},
         SCORE_COUNT: _read_count(scores.get(SCORE_COUNT, NULL)),
-        "other_scores": _ENCODER.encode(others).decode() if others else None,
+        "other_scores": _ENCODER.encode(other_scores).decode() if other_scores else None,
     }
 
 
 def _largest_first(clusters: Sequence[Any]) -> list[tuple[float | None, Any]]:
     """Return pairs (share, cluster), the largest share first. Clusters without a share come last."""
     shares = [figure_of(cluster.share) for cluster in clusters]
-    return sorted(zip(shares, clusters, strict=True), key=lambda one: float("inf") if one[0] is None else -one[0])
+    return sorted(zip(shares, clusters, strict=True), key=lambda pair: float("inf") if pair[0] is None else -pair[0])
 
 
 def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
@@ -221,22 +221,22 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
 
     ``common`` has the values that are equal in all rows, by column.
     """
-    windows = [own.time_nodes or () for own in nodes]
-    top = [_ranked(own.top_holders or ()) for own in nodes]
-    magic = [own.magic_nodes or () for own in nodes]
+    windows = [map_nodes.time_nodes or () for map_nodes in nodes]
+    top = [_ranked(map_nodes.top_holders or ()) for map_nodes in nodes]
+    magic = [map_nodes.magic_nodes or () for map_nodes in nodes]
     kinds: dict[str, Sequence[Sequence[Any]]] = {"top_holder": top, "magic": magic, "time": windows}
-    addresses = [node.address for of_answers in kinds.values() for own in of_answers for node in own]
-    counts = [[len(own) for own in of_answers] for of_answers in kinds.values()]
-    known = [node for of_answers in (top, magic) for own in of_answers for node in own]
+    addresses = [node.address for of_answers in kinds.values() for group in of_answers for node in group]
+    counts = [[len(group) for group in of_answers] for of_answers in kinds.values()]
+    address_nodes = [node for of_answers in (top, magic) for group in of_answers for node in group]
     timed = sum(counts[2])
     columns = {
         "token_address": pa.concat_arrays([tokens.repeat(of_kind) for of_kind in counts]),
         "kind": [kind for kind, of_kind in zip(kinds, counts, strict=True) for _ in range(sum(of_kind))],
         "address": normalised(addresses),
-        "is_shown_on_map": [node.is_shown_on_map for node in known] + [None] * timed,
-        "time_node": [None] * len(known) + [number for count in counts[2] for number in range(1, count + 1)],
-        **_holding_columns([node.holder_data for own in top for node in own], len(addresses) - sum(counts[0])),
-        **_details_columns([node.address_details for node in known] + [None] * timed),
+        "is_shown_on_map": [node.is_shown_on_map for node in address_nodes] + [None] * timed,
+        "time_node": [None] * len(address_nodes) + [number for count in counts[2] for number in range(1, count + 1)],
+        **_holding_columns([node.holder_data for group in top for node in group], len(addresses) - sum(counts[0])),
+        **_details_columns([node.address_details for node in address_nodes] + [None] * timed),
     }
     return assemble(TABLES["map_nodes"], len(addresses), common, columns)
 
@@ -255,11 +255,11 @@ def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) ->
 
 
 def _clusters(clusters: Sequence[Sequence[tuple[float | None, Any]]], tokens: TokenColumn, common: Common) -> pa.Table:
-    listed = [cluster for own in clusters for _, cluster in own]
+    listed = [cluster for map_clusters in clusters for _, cluster in map_clusters]
     columns = {
-        "token_address": tokens.repeat([len(own) for own in clusters]),
-        "cluster_id": [number for own in clusters for number in range(1, len(own) + 1)],
-        "share": [share for own in clusters for share, _ in own],
+        "token_address": tokens.repeat([len(map_clusters) for map_clusters in clusters]),
+        "cluster_id": [number for map_clusters in clusters for number in range(1, len(map_clusters) + 1)],
+        "share": [share for map_clusters in clusters for share, _ in map_clusters],
         "holder_count": integers_of([cluster.holder_count for cluster in listed]),
         "magic_node_count": integers_of([cluster.magic_node_count for cluster in listed]),
         **amounts_of("amount", texts_of([cluster.amount for cluster in listed])),
@@ -274,15 +274,15 @@ def _cluster_members(
     kinds: list[str] = []
     numbers: list[int] = []
     counts = []
-    for own in clusters:
-        before = len(addresses)
-        for number, (_, cluster) in enumerate(own, 1):
+    for map_clusters in clusters:
+        start = len(addresses)
+        for number, (_, cluster) in enumerate(map_clusters, 1):
             holders, magic = cluster.holders or [], cluster.magic_nodes or []
             addresses += holders
             addresses += magic
             kinds += ["holder"] * len(holders) + ["magic"] * len(magic)
             numbers += [number] * (len(holders) + len(magic))
-        counts.append(len(addresses) - before)
+        counts.append(len(addresses) - start)
     columns = {
         "token_address": tokens.repeat(counts),
         "cluster_id": numbers,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holderlake.contract.models import GROUPED_TRANSFER
-from holderlake.decoding.columns import amounts_of, dates_of, integers_of, joined, normalised, split
+from holderlake.decoding.columns import amounts_of, dates_of, integers_of, joined_texts, normalised, split
 from holderlake.decoding.structs import TokenKey, UnknownTransfer
 
 Integers = npt.NDArray[np.int64]
@@ -44,20 +44,20 @@ class Transfers:
         groups = [outside, *(node.relationships or () for node in time_nodes)]
         links = [link for group in groups for link in group]
         if lenient:
-            first = sum(self.counts)
-            unknown = ((place, link) for place, link in enumerate(links, first) if isinstance(link, UnknownTransfer))
+            start = sum(self.counts)
+            unknown = ((place, link) for place, link in enumerate(links, start) if isinstance(link, UnknownTransfer))
             self._unknown |= dict(unknown)
         self._sizes.append([len(group) for group in groups])
         if not links:
             return
         data = [link.data for link in links]
-        self._texts["from_address"].append(joined([link.from_address for link in links]))
-        self._texts["to_address"].append(joined([link.to_address for link in links]))
-        self._texts["token_key"].append(joined([each.token_key for each in data]))
-        self._texts["total_value"].append(joined([each.total_value for each in data]))
-        self._numbers["total_transfers"].append(integers_of([each.total_transfers for each in data]))
-        self._numbers["first_date"].append(integers_of([each.first_date for each in data]))
-        self._numbers["last_date"].append(integers_of([each.last_date for each in data]))
+        self._texts["from_address"].append(joined_texts([link.from_address for link in links]))
+        self._texts["to_address"].append(joined_texts([link.to_address for link in links]))
+        self._texts["token_key"].append(joined_texts([transfer.token_key for transfer in data]))
+        self._texts["total_value"].append(joined_texts([transfer.total_value for transfer in data]))
+        self._numbers["total_transfers"].append(integers_of([transfer.total_transfers for transfer in data]))
+        self._numbers["first_date"].append(integers_of([transfer.first_date for transfer in data]))
+        self._numbers["last_date"].append(integers_of([transfer.last_date for transfer in data]))
 
     @property
     def counts(self) -> list[int]:
@@ -77,16 +77,18 @@ class Transfers:
         """
         count = sum(self.counts)
         ends, (senders, receivers) = _dictionary([*self._texts["from_address"], *self._texts["to_address"]], count, 2)
-        tokens, (moved,) = _dictionary(self._texts["token_key"], count)
+        tokens, (token_indices,) = _dictionary(self._texts["token_key"], count)
         keys = [_token(raw) for raw in tokens]
         addresses = pa.array(normalised(_strings(ends)), pa.string())
         chains, contracts = (pa.array([key[part] for key in keys], pa.string()) for part in (0, 1))
-        numbers = {name: pa.concat_arrays([*known, pa.array([], pa.int64())]) for name, known in self._numbers.items()}
+        numbers = {
+            name: pa.concat_arrays([*chunks, pa.array([], pa.int64())]) for name, chunks in self._numbers.items()
+        }
         return {
             "from_address": addresses.take(senders),
             "to_address": addresses.take(receivers),
-            "transfer_chain": chains.take(moved),
-            "transfer_token": contracts.take(moved),
+            "transfer_chain": chains.take(token_indices),
+            "transfer_token": contracts.take(token_indices),
             "total_transfers": numbers["total_transfers"],
             "first_date": dates_of(numbers["first_date"]),
             "last_date": dates_of(numbers["last_date"]),
@@ -97,10 +99,10 @@ class Transfers:
     def _types(self, count: int) -> dict[str, pa.Array]:
         if not self._unknown:
             return {"rel_type": pa.repeat(GROUPED_TRANSFER, count), "unknown_data": pa.nulls(count, pa.string())}
-        found = [self._unknown.get(place) for place in range(count)]
+        links = [self._unknown.get(place) for place in range(count)]
         return {
-            "rel_type": pa.array([link.rel_type if link else GROUPED_TRANSFER for link in found]),
-            "unknown_data": pa.array([link.unknown_data if link else None for link in found], pa.string()),
+            "rel_type": pa.array([link.rel_type if link else GROUPED_TRANSFER for link in links]),
+            "unknown_data": pa.array([link.unknown_data if link else None for link in links], pa.string()),
         }
 
 
@@ -120,19 +122,19 @@ def distinct(answers: Sequence[Sequence[Any]]) -> Sequence[Any]:
     """
     if len(answers) == 1:
         return answers[0]
-    kept: list[Any] = []
+    links: list[Any] = []
     earlier: set[Any] = set()
     for answer in answers:
-        named = [(_identity(link), link) for link in answer]
-        kept += [link for name, link in named if name not in earlier]
-        earlier.update(name for name, _ in named)
-    return kept
+        keyed_links = [(_identity(link), link) for link in answer]
+        links += [link for name, link in keyed_links if name not in earlier]
+        earlier.update(name for name, _ in keyed_links)
+    return links
 
 
 def _identity(link: Any) -> tuple[Any, ...]:
     ends = (_address_of(link.from_address), _address_of(link.to_address))
-    known = isinstance(link, UnknownTransfer)
-    return (*ends, link.rel_type, link.unknown_data if known else bytes(link.data.token_key))
+    is_unknown = isinstance(link, UnknownTransfer)
+    return (*ends, link.rel_type, link.unknown_data if is_unknown else bytes(link.data.token_key))
 
 
 def _address_of(raw: msgspec.Raw) -> bytes:

@@ -64,74 +64,85 @@ def publish(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".publish.lock"), closing(open_catalog(folder, address)) as catalog:
-        known = catalog.load_namespace_properties(NAMESPACE)
-        found, written = Publication(known.get(COMMIT)), uuid4().hex
+        properties = catalog.load_namespace_properties(NAMESPACE)
+        publication, new_commit = Publication(properties.get(COMMIT)), uuid4().hex
         snapshots: dict[str, int | None] = {}
-        wanted, kept = _linked(lake, folder, found)
+        linked_files, kept_partitions = _linked(lake, folder, publication)
         for name in TABLES:
             table = open_table(catalog, name)
-            _publish_table(table, name, wanted[name], kept, written, found)
+            _publish_table(table, name, linked_files[name], kept_partitions, new_commit, publication)
             snapshots[name] = _present(table)
             on_table(name)
-        if known.get(SNAPSHOTS) != json.dumps(snapshots):
-            found.commit = written
-            catalog.update_namespace_properties(NAMESPACE, updates={COMMIT: written, SNAPSHOTS: json.dumps(snapshots)})
-        return found
+        if properties.get(SNAPSHOTS) != json.dumps(snapshots):
+            publication.commit = new_commit
+            catalog.update_namespace_properties(
+                NAMESPACE, updates={COMMIT: new_commit, SNAPSHOTS: json.dumps(snapshots)}
+            )
+        return publication
 
 
 def _publish_table(
-    table: Table, name: str, wanted: Mapping[str, Manifest], kept: Collection[str], written: str, found: Publication
+    table: Table,
+    name: str,
+    linked_files: Mapping[str, Manifest],
+    kept_partitions: Collection[str],
+    new_commit: str,
+    publication: Publication,
 ) -> None:
-    """Write a snapshot of one table that has the files in ``wanted`` (manifests by address), if it differs.
+    """Write a snapshot of one table that has the files in ``linked_files`` (manifests by address), if it differs.
 
-    Published files of the partitions ``kept`` stay.
+    Published files of ``kept_partitions`` stay.
     """
     present = data_files(table)
-    added = {
+    new_files = {
         path: data_file(path, manifest.tables[name], manifest.chain, manifest.timestamp)
-        for path, manifest in wanted.items()
+        for path, manifest in linked_files.items()
         if path not in present
     }
-    removed = {path: file for path, file in present.items() if path not in wanted and _partition(path) not in kept}
-    if added or removed:
-        commit(table, added, removed, {COMMIT: written})
-    found.added[name], found.removed[name] = len(added), len(removed)
+    removed = {
+        path: file
+        for path, file in present.items()
+        if path not in linked_files and _partition(path) not in kept_partitions
+    }
+    if new_files or removed:
+        commit(table, new_files, removed, {COMMIT: new_commit})
+    publication.added[name], publication.removed[name] = len(new_files), len(removed)
 
 
 def compare(lake: Lake, folder: Path, address: str | None) -> Publication:
     """Return what ``publish`` would add and remove. Nothing is written, but for an empty catalogue."""
     with closing(open_catalog(folder, address)) as catalog:
         properties = catalog.load_namespace_properties(NAMESPACE)
-        found = Publication(properties.get(COMMIT))
+        publication = Publication(properties.get(COMMIT))
         published = json.loads(properties.get(SNAPSHOTS, "{}"))
-        wanted = _empty()
+        lake_files = _empty()
         for manifest in lake.manifests():
             for name, path in _paths(folder, manifest).items():
-                wanted[name][path] = manifest
+                lake_files[name][path] = manifest
         for name in TABLES:
             present = data_files(open_table(catalog, name)).keys() if published.get(name) is not None else set()
-            found.added[name] = len(wanted[name].keys() - present)
-            found.removed[name] = len(present - wanted[name].keys())
-    return found
+            publication.added[name] = len(lake_files[name].keys() - present)
+            publication.removed[name] = len(present - lake_files[name].keys())
+    return publication
 
 
 def snapshots_of(catalog: Catalog) -> dict[str, int | None]:
     """Return the snapshot of every table in the last complete publication; empty if there is none."""
-    found: dict[str, int | None] = json.loads(catalog.load_namespace_properties(NAMESPACE).get(SNAPSHOTS, "{}"))
-    return found
+    snapshots: dict[str, int | None] = json.loads(catalog.load_namespace_properties(NAMESPACE).get(SNAPSHOTS, "{}"))
+    return snapshots
 
 
-Wanted = dict[str, dict[str, Manifest]]
+LinkedFiles = dict[str, dict[str, Manifest]]
 """The manifests of files, by table and by address of the file."""
 
 
-def _linked(lake: Lake, folder: Path, found: Publication) -> tuple[Wanted, set[str]]:
+def _linked(lake: Lake, folder: Path, publication: Publication) -> tuple[LinkedFiles, set[str]]:
     """Link the files of all partitions. Return the linked files, and the partitions that cannot be linked.
 
     All files of a partition are of one manifest, also if the lake replaces the partition meanwhile.
     """
     (folder / _FILES).mkdir(exist_ok=True)
-    wanted, kept = _empty(), set()
+    linked_files, kept_partitions = _empty(), set()
     for manifest in lake.manifests():
         current: Manifest | None = manifest
         for _ in range(_ATTEMPTS):
@@ -139,13 +150,13 @@ def _linked(lake: Lake, folder: Path, found: Publication) -> tuple[Wanted, set[s
                 break
             current = lake.manifest(manifest.family, manifest.chain, manifest.as_of)
         else:
-            found.unreadable.append(f"{manifest.family} of {manifest.chain} at {manifest.timestamp}")
-            kept.add(_partition(_file_name(manifest)))
+            publication.unreadable.append(f"{manifest.family} of {manifest.chain} at {manifest.timestamp}")
+            kept_partitions.add(_partition(_file_name(manifest)))
             continue
         if current is not None:
             for name, path in _paths(folder, current).items():
-                wanted[name][path] = current
-    return wanted, kept
+                linked_files[name][path] = current
+    return linked_files, kept_partitions
 
 
 def _is_linked(lake: Lake, folder: Path, manifest: Manifest) -> bool:
@@ -161,7 +172,7 @@ def _is_linked(lake: Lake, folder: Path, manifest: Manifest) -> bool:
     return links is not None
 
 
-def _empty() -> Wanted:
+def _empty() -> LinkedFiles:
     return {name: {} for name in TABLES}
 
 
@@ -190,9 +201,11 @@ def clean_up(folder: Path, address: str | None) -> int:
         for name in snapshots_of(catalog):
             table = open_table(catalog, name)
             used |= {_path_of(path) for path in data_files(table)}
-            old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != _present(table)]
-            if old:
-                table.maintenance.expire_snapshots().by_ids(old).commit()
+            old_snapshots = [
+                snapshot.snapshot_id for snapshot in table.snapshots() if snapshot.snapshot_id != _present(table)
+            ]
+            if old_snapshots:
+                table.maintenance.expire_snapshots().by_ids(old_snapshots).commit()
         unused = [path for path in (folder / _FILES).resolve().rglob("*.parquet") if path not in used]
         for path in unused if used else ():
             path.unlink(missing_ok=True)

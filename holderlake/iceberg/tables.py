@@ -126,7 +126,7 @@ def _files(table: Table) -> Iterator[DataFile]:
 
 
 def commit(
-    table: Table, added: Mapping[str, DataFile], removed: Mapping[str, DataFile], summary: dict[str, str]
+    table: Table, new_files: Mapping[str, DataFile], removed: Mapping[str, DataFile], summary: dict[str, str]
 ) -> None:
     """Write one snapshot that adds and removes files, with ``summary`` among its properties."""
     with table.transaction() as transaction:
@@ -134,5 +134,5 @@ def commit(
         with update.overwrite() if removed else update.fast_append() as snapshot:
             for file in removed.values():
                 snapshot.delete_data_file(file)
-            for file in added.values():
+            for file in new_files.values():
                 snapshot.append_data_file(file)

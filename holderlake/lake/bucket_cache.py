@@ -29,7 +29,7 @@ _SCHEMA: Final = (
     ) WITHOUT ROWID
     """,
 )
-_LAST: Final = "\U0010ffff"
+_LAST_CHARACTER: Final = "\U0010ffff"
 _PAGE: Final = 1_000
 _KEPT_PART: Final = 0.8
 """Part of the limit that the files have after the oldest ones were deleted."""
@@ -58,30 +58,30 @@ class BucketCache:
     def e_tags(self, prefix: str) -> dict[str, str]:
         """Return the ETags, as in listings, of the manifests with this prefix of their names."""
         query = "SELECT name, e_tag FROM manifests WHERE name >= ? AND name < ?"
-        found = self._run(lambda database: database.rows(query, [prefix, prefix + _LAST]))
-        return {name: Version(e_tag).listed for name, e_tag in found}
+        rows = self._run(lambda database: database.rows(query, [prefix, prefix + _LAST_CHARACTER]))
+        return {name: Version(e_tag).listed for name, e_tag in rows}
 
     def text(self, name: str) -> bytes | None:
         """Return the copy of a manifest; None if there is none."""
-        found = self._run(lambda database: database.rows("SELECT text FROM manifests WHERE name = ?", [name]))
-        return found[0][0] if found else None
+        rows = self._run(lambda database: database.rows("SELECT text FROM manifests WHERE name = ?", [name]))
+        return rows[0][0] if rows else None
 
     def texts(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield name and bytes of the manifests with this prefix, by name, without holding all in memory."""
         query = "SELECT name, text FROM manifests WHERE name > ? AND name < ? ORDER BY name LIMIT ?"
-        after = prefix
+        after_name = prefix
         while True:
-            values = [after, prefix + _LAST, _PAGE]
+            values = [after_name, prefix + _LAST_CHARACTER, _PAGE]
             page = self._run(partial(Database.rows, query=query, values=values))
             yield from page
             if len(page) < _PAGE:
                 return
-            after = page[-1][0]
+            after_name = page[-1][0]
 
-    def update(self, copies: Iterable[Copy], gone: Iterable[str] = ()) -> None:
-        """Add or replace copies of manifests, and remove those of the names ``gone``."""
-        rows = [(one.name, one.version.e_tag, one.version.number, one.text) for one in copies]
-        names = [(name,) for name in gone]
+    def update(self, copies: Iterable[Copy], removed_names: Iterable[str] = ()) -> None:
+        """Add or replace copies of manifests, and remove those of ``removed_names``."""
+        rows = [(copy.name, copy.version.e_tag, copy.version.number, copy.text) for copy in copies]
+        names = [(name,) for name in removed_names]
 
         def write(database: Database) -> None:
             with database.transaction() as db:
@@ -131,20 +131,20 @@ class BucketCache:
         part.replace(path)
 
     def _shrink(self, keep: set[str]) -> None:
-        found = []
+        files = []
         for path in self._files.glob("??/*.parquet"):
             with suppress(FileNotFoundError):
                 stat = path.stat()
-                found.append((stat.st_mtime_ns, stat.st_size, path))
-        left = sum(size for _, size, _ in found)
-        if left <= self._limit:
+                files.append((stat.st_mtime_ns, stat.st_size, path))
+        bytes_left = sum(size for _, size, _ in files)
+        if bytes_left <= self._limit:
             return
-        for _, size, path in sorted(found):
-            if left <= self._limit * _KEPT_PART:
+        for _, size, path in sorted(files):
+            if bytes_left <= self._limit * _KEPT_PART:
                 return
             if path.stem not in keep:
                 path.unlink(missing_ok=True)
-                left -= size
+                bytes_left -= size
 
     def _run(self, work: Callable[[Database], Result]) -> Result:
         """Run ``work`` on the database of manifests. Delete a damaged database and repeat: it has copies only."""

@@ -71,13 +71,13 @@ def _texts(
     lake: Lake, chains: Collection[str] | None, timestamps: Collection[str] | None
 ) -> Iterator[tuple[PurePath, bytes]]:
     """Yield path and bytes of the manifests of some chains and timestamps, or of all (None)."""
-    own = [None] if chains is None else chains
+    chain_names = [None] if chains is None else chains
     if timestamps is None or not lake.is_local:  # a bucket lists a chain faster than each timestamp
-        texts = chain.from_iterable(lake.store.texts(one) for one in own)
+        texts = chain.from_iterable(lake.store.texts(name) for name in chain_names)
         yield from ((path, text) for path, text in texts if timestamps is None or place_of(path)[2] in timestamps)
         return
-    for one, timestamp in product(own, timestamps):
-        yield from lake.store.texts(one, timestamp)
+    for name, timestamp in product(chain_names, timestamps):
+        yield from lake.store.texts(name, timestamp)
 
 
 def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterator[Damage]:
@@ -92,7 +92,7 @@ def damaged_files(lake: Lake, manifest: Manifest, *, every_byte: bool) -> Iterat
         if reason is None and every_byte:
             reason = lake.content_fault(manifest, name)
         if reason:
-            yield Damage(lake.store.where(manifest, name), reason, manifest.place)
+            yield Damage(lake.store.location(manifest, name), reason, manifest.place)
 
 
 def unlisted(lake: Lake) -> Iterator[Damage]:

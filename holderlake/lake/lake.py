@@ -97,8 +97,10 @@ class Lake:
     def provider_damage(self) -> str | None:
         """The fault of the file ``provider_path`` as text; None if it has no fault, or the lake is empty."""
         noted, damage = self._noted_provider()
-        written = self._written_provider() or noted
-        return damage or (None if noted == written else f"names {noted!r}, and the manifests name {written!r}")
+        written_provider = self._written_provider() or noted
+        return damage or (
+            None if noted == written_provider else f"names {noted!r}, and the manifests name {written_provider!r}"
+        )
 
     def _written_provider(self) -> str | None:
         return next((manifest.provider for manifest in self.manifests()), None)
@@ -115,11 +117,11 @@ class Lake:
 
     def glob(self, table: str) -> str:
         """Return a pattern of a table's files for tools that read Parquet. It includes uncommitted files."""
-        return str(self.root / _known(table) / "chain=*" / "timestamp=*" / "*.parquet")
+        return str(self.root / _known_table(table) / "chain=*" / "timestamp=*" / "*.parquet")
 
     def path(self, table: str, chain: str, as_of: datetime, family: str | None = None) -> Path:
         """Return the path of a table's file, existing or not. ``failures`` and ``revisions`` need ``family``."""
-        if _known(table) in SIDE_TABLES and family is None:
+        if _known_table(table) in SIDE_TABLES and family is None:
             raise LakeError(f"the table {table} has one file for each family: pass the argument family")
         return table_path(self.root, table, _safe(chain), _timestamp(as_of), family)
 
@@ -149,8 +151,8 @@ class Lake:
 
         Raises ``LakeError`` if a file does not match its manifest.
         """
-        manifests = (one for one in self.manifests(chain=chain, as_of=as_of) if table in one.tables)
-        return pa.concat_tables([empty(_known(table)), *(self.rows(manifest, table) for manifest in manifests)])
+        manifests = (manifest for manifest in self.manifests(chain=chain, as_of=as_of) if table in manifest.tables)
+        return pa.concat_tables([empty(_known_table(table)), *(self.rows(manifest, table) for manifest in manifests)])
 
     def rows(self, manifest: Manifest, table: str) -> pa.Table:
         """Return a table's rows of one partition. Raises ``LakeError`` if the file does not match its manifest."""
@@ -162,8 +164,8 @@ class Lake:
             if newer is None or newer == manifest:
                 break
             manifest = newer  # written between reading the manifest and reading the file
-        where = self.store.where(manifest, table)
-        raise LakeError(f"{where} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
+        location = self.store.location(manifest, table)
+        raise LakeError(f"{location} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
 
     def intact_rows(self, manifest: Manifest, tables: Collection[str] | None = None) -> dict[str, pa.Table] | None:
         """Return a partition's rows by table, of all tables or some; None if a file does not match the manifest."""
@@ -181,8 +183,8 @@ class Lake:
         files = {name: self._intact_bytes(manifest, name) for name, file in manifest.tables.items() if file != NO_FILE}
         for name, data in files.items():
             if data is None:
-                where = self.store.where(manifest, name)
-                raise DamagedFile(f"{where} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
+                location = self.store.location(manifest, name)
+                raise DamagedFile(f"{location} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
         return {name: data for name, data in files.items() if data is not None}
 
     def content_fault(self, manifest: Manifest, table: str) -> str | None:
@@ -268,33 +270,33 @@ class Lake:
         """
         for name in tables.keys() - {*FAMILY_TABLES.get(_family(family), ()), *SIDE_TABLES}:
             raise LakeError(f"the family {family} has no table {name}: leave it out")
-        new = {_known(name): conforming(name, rows, chain, as_of) for name, rows in tables.items()}
-        new[FAILURES] = conforming(FAILURES, empty(FAILURES) if failures is None else failures, chain, as_of)
+        new_rows = {_known_table(name): conforming(name, rows, chain, as_of) for name, rows in tables.items()}
+        new_rows[FAILURES] = conforming(FAILURES, empty(FAILURES) if failures is None else failures, chain, as_of)
         place = _place(family, chain, as_of)
         self.claim(provider)
         with self.store.locked(chain):
             for _ in range(_COMMIT_ATTEMPTS):  # in a bucket, another writer may be faster
-                latest, before = self._before(place)
-                old = latest.manifest
-                absent = {name: self._lacking(old, name) for name in before} if old else {}
-                rows, answers, kept = rows_after_write(
-                    place, old, before, new, by, requested, covered, final, options, absent
+                latest, old_rows = self._latest_rows(place)
+                old_manifest = latest.manifest
+                absent = {name: self._lacking(old_manifest, name) for name in old_rows} if old_manifest else {}
+                rows, answers, subjects = rows_after_write(
+                    place, old_manifest, old_rows, new_rows, by, requested, covered, final, options, absent
                 )
                 data = {
-                    name: to_parquet(some) for name, some in rows.items() if some.num_rows or name not in SIDE_TABLES
+                    name: to_parquet(table) for name, table in rows.items() if table.num_rows or name not in SIDE_TABLES
                 }
                 files = {
-                    name: table_file(some.num_rows, data[name]) if name in data else NO_FILE
-                    for name, some in rows.items()
+                    name: table_file(table.num_rows, data[name]) if name in data else NO_FILE
+                    for name, table in rows.items()
                 }
-                chosen = options_after_write(old, options, covered)
-                wanted = {*(old.unanswered if old else ()), *requested, *unsent}
-                unanswered = frozenset(wanted - kept - covered.keys())
-                if old and _content(old) == (files, kept, chosen, answers, unanswered):
-                    return old
+                new_options = options_after_write(old_manifest, options, covered)
+                open_subjects = {*(old_manifest.unanswered if old_manifest else ()), *requested, *unsent}
+                unanswered = frozenset(open_subjects - subjects - covered.keys())
+                if old_manifest and _content(old_manifest) == (files, subjects, new_options, answers, unanswered):
+                    return old_manifest
                 commit = uuid4().hex
                 manifest = Manifest(
-                    *place, provider, utc_now(), commit, files, kept, chosen, answers, FORMAT, unanswered
+                    *place, provider, utc_now(), commit, files, subjects, new_options, answers, FORMAT, unanswered
                 )
                 if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
@@ -304,35 +306,40 @@ class Lake:
         )
 
     def replace(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest | None = None, *, quarantine: bool = False
+        self,
+        manifest: Manifest,
+        files: Mapping[str, bytes],
+        expected: Latest | None = None,
+        *,
+        quarantine: bool = False,
     ) -> bool:
         """Replace a partition by that of another lake: its manifest, and the bytes of its files by table.
 
-        Return False, and change nothing, if ``before`` is given and this lake's partition has changed since then.
+        Return False, and change nothing, if ``expected`` is given and this lake's partition has changed since then.
         With ``quarantine``, move or copy this lake's files of the partition to the quarantine first.
         """
         self.claim(manifest.provider)
         with self.store.locked(manifest.chain):
             latest = self.store.latest(manifest.place)
-            if before not in (None, latest):
+            if expected not in (None, latest):
                 return False
             if quarantine:
                 self.store.set_aside(manifest.place)
             return self.store.commit(manifest, files, latest._replace(manifest=None))
 
-    def _before(self, place: Place) -> tuple[Latest, dict[str, pa.Table]]:
+    def _latest_rows(self, place: Place) -> tuple[Latest, dict[str, pa.Table]]:
         """Return a partition's manifest and rows by table. If a file is damaged, quarantine all its files."""
         latest = self.store.latest(place)
         rows = self.intact_rows(latest.manifest) if latest.manifest else None
         if rows is not None:
             return latest, rows
-        for moved in self.store.set_aside(place)[:1] if latest.may_exist else ():
+        for copied_to in self.store.set_aside(place)[:1] if latest.may_exist else ():
             _log.warning(
                 "the partition %s of %s is damaged and is written again; its old files are now in %s. This run writes "
                 "only the rows that it fetches; 'holderlake rebuild --partition %s' restores the others at no cost",
                 "/".join(place),
                 self.store.name,
-                moved,
+                copied_to,
                 "/".join(place),
             )
         return latest._replace(manifest=None), {}
@@ -394,7 +401,7 @@ def _link(path: Path, link: Path) -> None:
         shutil.copyfile(path, link)
 
 
-def _known(table: str) -> str:
+def _known_table(table: str) -> str:
     if table not in TABLES:
         raise LakeError(f"there is no table {table!r}; the tables are {', '.join(TABLES)}")
     return table

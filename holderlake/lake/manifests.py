@@ -196,15 +196,15 @@ def _format_of(data: bytes) -> int:
 
 def _check_names(manifest: Manifest, path: PurePath) -> None:
     """Raise ``BadName`` if a manifest was changed, or a name in it differs from its path or is not in the contract."""
-    named = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
-    if (*named, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
+    folder_names = (f"chain={chain_name(manifest.chain)}", f"timestamp={timestamp_name(manifest.timestamp)}")
+    if (*folder_names, family_name(manifest.family)) != (*path.parts[-3:-1], path.stem):
         raise BadName(
             f"the manifest belongs to {manifest.family} of {manifest.chain} at {manifest.timestamp}, not to its path"
         )
     commit_name(manifest.commit)
-    known = FAMILY_TABLES.get(manifest.family, frozenset())
+    family_tables = FAMILY_TABLES.get(manifest.family, frozenset())
     for name, file in manifest.tables.items():
-        if name not in known and name not in SIDE_TABLES:
+        if name not in family_tables and name not in SIDE_TABLES:
             raise BadName(f"the manifest names the table {name!r}, which the family {manifest.family} does not have")
         if file == NO_FILE and name in SIDE_TABLES:
             continue

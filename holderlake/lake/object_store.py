@@ -49,7 +49,7 @@ from holderlake.lake.manifests import (
     sealed,
 )
 from holderlake.lake.stores import PROVIDER, Latest
-from holderlake.storage.objects import Folder, Objects, TooLarge, Version, each, open_objects
+from holderlake.storage.objects import Folder, Objects, TooLarge, Version, in_threads, open_objects
 
 _WRITERS: Final = 8
 _CHUNK: Final = 500
@@ -158,17 +158,23 @@ class BucketStore:
 
     def refresh(self, prefix: str = f"{MANIFESTS}/") -> dict[str, str]:
         """Download the new and changed manifests with this prefix, and return the ETag of each by its name."""
-        known = self._cache.e_tags(prefix)
-        listed = {one.name: one.e_tag for one in self.objects.list(prefix) if one.name.endswith(".json")}
-        changed = [name for name, e_tag in listed.items() if not e_tag or known.get(name) != e_tag]
+        cached_e_tags = self._cache.e_tags(prefix)
+        listed = {
+            listed_object.name: listed_object.e_tag
+            for listed_object in self.objects.list(prefix)
+            if listed_object.name.endswith(".json")
+        }
+        changed = [name for name, e_tag in listed.items() if not e_tag or cached_e_tags.get(name) != e_tag]
         for start in range(0, len(changed), _CHUNK):
-            self._cache.update(one for one in each(self._download_manifest, changed[start : start + _CHUNK]) if one)
-        self._cache.update([], known.keys() - listed.keys())
+            self._cache.update(
+                copy for copy in in_threads(self._download_manifest, changed[start : start + _CHUNK]) if copy
+            )
+        self._cache.update([], cached_e_tags.keys() - listed.keys())
         return listed
 
     def _download_manifest(self, name: str) -> Copy | None:
-        found = self.objects.get(name)
-        return Copy(name, found[1], found[0]) if found else None
+        stored_object = self.objects.get(name)
+        return Copy(name, stored_object[1], stored_object[0]) if stored_object else None
 
     def complete(self, chain: str, timestamps: Collection[str]) -> Iterator[Manifest]:
         """Yield a chain's manifests at some timestamps. All their files exist, because they are written first."""
@@ -198,10 +204,10 @@ class BucketStore:
 
     def latest(self, place: Place) -> Latest:
         name = str(manifest_path(Path(), *place))
-        found = self.objects.get(name)
-        if found is None:
+        stored_object = self.objects.get(name)
+        if stored_object is None:
             return Latest(None, _Present(None), may_exist=False)
-        text, version = found
+        text, version = stored_object
         try:
             manifest = parsed_manifest(text, PurePosixPath(name))
         except DamagedManifest:
@@ -220,28 +226,30 @@ class BucketStore:
         """Return the bytes of a table's object; None if it is missing or does not match the manifest."""
         file = manifest.tables[table]
         with suppress(TooLarge):
-            found = self.objects.get(object_name(manifest, table), file.bytes)
-            return found[0] if found and is_intact(found[0], file) else None
+            stored_object = self.objects.get(object_name(manifest, table), file.bytes)
+            return stored_object[0] if stored_object and is_intact(stored_object[0], file) else None
         return None
 
     def drop_copy(self, manifest: Manifest, table: str) -> bool:
         return self._cache.drop(manifest.tables[table].sha256)
 
-    def where(self, manifest: Manifest, table: str) -> str:
+    def location(self, manifest: Manifest, table: str) -> str:
         return f"{self.name}/{object_name(manifest, table)}"
 
     def prefetch(self, manifests: Iterable[Manifest]) -> None:
-        files = [(one, table) for one in manifests for table, file in one.tables.items() if file != NO_FILE]
-        each(lambda file: self.path(*file), files)
+        files = [
+            (manifest, table) for manifest in manifests for table, file in manifest.tables.items() if file != NO_FILE
+        ]
+        in_threads(lambda file: self.path(*file), files)
 
     def commit(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, records: Sequence[bytes] = ()
+        self, manifest: Manifest, files: Mapping[str, bytes], expected: Latest, records: Sequence[bytes] = ()
     ) -> bool:
         self.check_writable()
-        held = set(objects_of(before.manifest)) if before.manifest else set()
-        named = {object_name(manifest, table): data for table, data in files.items()}
-        each(lambda name: self.objects.put(name, named[name]), named.keys() - held)
-        present: _Present = before.version
+        old_objects = set(objects_of(expected.manifest)) if expected.manifest else set()
+        new_objects = {object_name(manifest, table): data for table, data in files.items()}
+        in_threads(lambda name: self.objects.put(name, new_objects[name]), new_objects.keys() - old_objects)
+        present: _Present = expected.version
         name = manifest_name(manifest)
         text = _with_records(manifest, (*present.records, *records))
         version = self.objects.put_if(name, text, present.version) or self._own_version(manifest)
@@ -277,13 +285,13 @@ class BucketStore:
         name = str(manifest_path(Path(), *place))
         manifest = self.latest(place).manifest
         folder = f"{QUARANTINE}/{uuid4().hex[:12]}"
-        moved = []
-        for one in (name, *(objects_of(manifest) if manifest else ())):
-            found = self.objects.get(one)
-            if found:
-                self.objects.put(f"{folder}/{one}", found[0])
-                moved.append(f"{self.name}/{folder}/{one}")
-        return moved
+        new_names = []
+        for source in (name, *(objects_of(manifest) if manifest else ())):
+            stored_object = self.objects.get(source)
+            if stored_object:
+                self.objects.put(f"{folder}/{source}", stored_object[0])
+                new_names.append(f"{self.name}/{folder}/{source}")
+        return new_names
 
     def fault(self, manifest: Manifest, table: str, *, every_byte: bool) -> str | None:
         """Return the fault of a table's object as text, None if there is none. Only ``every_byte`` sends a request."""
@@ -296,22 +304,24 @@ class BucketStore:
 
     def provider_note(self) -> bytes | None:
         if self._provider is None:
-            found = self.objects.get(PROVIDER)
-            self._provider = found[0] if found else None
+            stored_object = self.objects.get(PROVIDER)
+            self._provider = stored_object[0] if stored_object else None
         return self._provider
 
     def note_provider(self, data: bytes) -> None:
         self.check_writable()
-        found = self.objects.get(PROVIDER)
-        if found:
-            self.objects.put(f"{QUARANTINE}/{uuid4().hex[:12]}/{PROVIDER}", found[0])
-        self.objects.put_if(PROVIDER, data, found[1] if found else None)
+        stored_object = self.objects.get(PROVIDER)
+        if stored_object:
+            self.objects.put(f"{QUARANTINE}/{uuid4().hex[:12]}/{PROVIDER}", stored_object[0])
+        self.objects.put_if(PROVIDER, data, stored_object[1] if stored_object else None)
         self._provider = None
 
     def files(self, table: str) -> list[str]:
         """Return the URLs of a table's committed files, for tools that read Parquet."""
         manifests = (parsed_manifest(text, path) for path, text in self.texts())
-        return [self.where(one, table) for one in manifests if one.tables.get(table, NO_FILE) != NO_FILE]
+        return [
+            self.location(manifest, table) for manifest in manifests if manifest.tables.get(table, NO_FILE) != NO_FILE
+        ]
 
     def records(self, place: Place | None = None) -> Iterator[tuple[Place, Sequence[bytes]]]:
         """Yield each partition with its commit records, oldest first; only the partition ``place`` if it is given."""
@@ -325,9 +335,9 @@ class BucketStore:
 
     def sweep(self, age: timedelta) -> int:
         """Delete the unused files (see ``unused``). Return their number."""
-        found = self.unused(age)
-        self.objects.delete(found)
-        return len(found)
+        names = self.unused(age)
+        self.objects.delete(names)
+        return len(names)
 
     def unused(self, age: timedelta) -> set[str]:
         """Return the names of files that no manifest lists and that did not change for ``age``.
@@ -335,19 +345,19 @@ class BucketStore:
         ``age`` must be longer than a commit takes, because its files are written before its manifest.
         """
         oldest = utc_now() - age
-        found = {
-            one.name
+        unused_names = {
+            listed_object.name
             for table in TABLES
-            for one in self.objects.list(f"{table}/")
-            if one.changed < oldest and _SWEPT.fullmatch(one.name)
+            for listed_object in self.objects.list(f"{table}/")
+            if listed_object.changed < oldest and _SWEPT.fullmatch(listed_object.name)
         }
         for path, text in self.texts():  # read after the listing of files: newer manifests list newer files only
             try:
-                found -= set(objects_of(parsed_manifest(text, path)))
+                unused_names -= set(objects_of(parsed_manifest(text, path)))
             except DamagedManifest:
                 _, chain, timestamp = place_of(path)
-                found = {name for name in found if f"/chain={chain}/timestamp={timestamp}/" not in name}
-        return found
+                unused_names = {name for name in unused_names if f"/chain={chain}/timestamp={timestamp}/" not in name}
+        return unused_names
 
 
 def manifest_name(manifest: Manifest) -> str:

@@ -46,12 +46,12 @@ def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tab
     """
     schema = TABLES[name].schema
     if set(rows.column_names) != set(schema.names):
-        odd = ", ".join(sorted(set(rows.column_names) ^ set(schema.names)))
-        raise LakeError(f"the rows of the table {name} have missing or unknown columns: add or remove {odd}")
+        columns = ", ".join(sorted(set(rows.column_names) ^ set(schema.names)))
+        raise LakeError(f"the rows of the table {name} have missing or unknown columns: add or remove {columns}")
     for field in schema:
-        given = rows.schema.field(field.name).type
-        if pa.types.is_floating(given) and not pa.types.is_floating(field.type):
-            raise LakeError(f"the column {name}.{field.name} has the inexact type {given}: use {field.type}")
+        dtype = rows.schema.field(field.name).type
+        if pa.types.is_floating(dtype) and not pa.types.is_floating(field.type):
+            raise LakeError(f"the column {name}.{field.name} has the inexact type {dtype}: use {field.type}")
         if not field.nullable and rows[field.name].null_count:
             raise LakeError(f"the column {name}.{field.name} may not be null: fill it in every row")
     try:
@@ -64,22 +64,27 @@ def conforming(name: str, rows: pa.Table, chain: str, as_of: datetime) -> pa.Tab
     return cast
 
 
-def merged(old: pa.Table | None, new: pa.Table, subject: str, answered: Collection[str]) -> pa.Table:
+def merged_rows(
+    old_rows: pa.Table | None, new_rows: pa.Table, subject: str, answered_subjects: Collection[str]
+) -> pa.Table:
     """Return new rows and the old rows that they do not replace, sorted by subject.
 
-    Old rows are replaced if their subject is in ``answered`` or has new rows. ``subject`` is the subject's column.
+    Old rows are replaced if their subject is in ``answered_subjects`` or has new rows. ``subject`` is the subject's
+    column.
     """
-    if old is not None:
-        replaced = pa.array(sorted({*answered, *new[subject].to_pylist()}), type=pa.string())
-        new = pa.concat_tables([old.filter(pc.invert(pc.is_in(old[subject], value_set=replaced))), new])
-    return _by_subject(new, subject)
+    if old_rows is not None:
+        replaced = pa.array(sorted({*answered_subjects, *new_rows[subject].to_pylist()}), type=pa.string())
+        new_rows = pa.concat_tables(
+            [old_rows.filter(pc.invert(pc.is_in(old_rows[subject], value_set=replaced))), new_rows]
+        )
+    return _by_subject(new_rows, subject)
 
 
 def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     place: Place,
-    old: Manifest | None,
-    before: Mapping[str, pa.Table],
-    new: Mapping[str, pa.Table],
+    old_manifest: Manifest | None,
+    old_rows: Mapping[str, pa.Table],
+    new_rows: Mapping[str, pa.Table],
     by: str,
     requested: Collection[str],
     covered: Mapping[str, datetime],
@@ -89,49 +94,52 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
 ) -> tuple[dict[str, pa.Table], dict[str, list[datetime]], frozenset[str]]:
     """Return a partition's rows by table after a write, ``answers`` of its manifest, and its covered subjects.
 
-    ``old`` and ``before`` are the partition's manifest and rows before the write, ``new`` the rows to write, and
-    ``lacking`` the columns that the older files lack; rows and columns are by table. ``by`` is the kind of subject.
-    ``requested`` are the subjects that were requested with ``options``, ``covered`` has the time of each answer. If
-    ``final``, the rows are about a past that does not change, and rows fetched before the instant are no answers.
+    ``old_manifest`` and ``old_rows`` are the partition's manifest and rows before the write, ``new_rows`` those to
+    write, and ``lacking`` the columns that the older files lack; rows and columns are by table. ``by`` is the kind of
+    subject. ``requested`` are the subjects that were requested with ``options``, ``covered`` has the time of each
+    answer. If ``final``, the rows are about a past that does not change, and rows fetched before the instant are no
+    answers.
     """
     as_of = parse_partition(place[2])
-    new = {name: rows.slice(0, 0) for name, rows in before.items()} | dict(new)
-    revised = [rows for rows in (before.get(REVISIONS), new.pop(REVISIONS, None)) if rows is not None]
-    kept = frozenset() if old is None else old.answered
-    if old is not None and None not in (old.options, options) and old.options != options:
-        kept = frozenset()  # a partition has one set of options: other subjects must be fetched again
-    early = fetched_early(new, as_of, by) if final else frozenset()
+    new_rows = {name: rows.slice(0, 0) for name, rows in old_rows.items()} | dict(new_rows)
+    revised = [rows for rows in (old_rows.get(REVISIONS), new_rows.pop(REVISIONS, None)) if rows is not None]
+    covered_before = frozenset() if old_manifest is None else old_manifest.answered
+    if old_manifest is not None and None not in (old_manifest.options, options) and old_manifest.options != options:
+        covered_before = frozenset()  # a partition has one set of options: other subjects must be fetched again
+    early = fetched_early(new_rows, as_of, by) if final else frozenset()
     column = SUBJECT_COLUMNS[by]
-    own = {name: rows for name, rows in new.items() if name != FAILURES}
+    subject_rows = {name: rows for name, rows in new_rows.items() if name != FAILURES}
     revisions = pa.concat_tables([empty(REVISIONS), *revised])
-    answered = {subject: at for subject, at in covered.items() if subject not in early}
+    answer_times = {subject: at for subject, at in covered.items() if subject not in early}
     answers: dict[str, list[datetime]] = {}
-    if old is not None:
-        known = {name: rows for name, rows in before.items() if name not in SIDE_TABLES}
+    if old_manifest is not None:
+        known_rows = {name: rows for name, rows in old_rows.items() if name not in SIDE_TABLES}
         if final:
-            known = {name: _fetched_since(rows, as_of) for name, rows in known.items()}
-        held = Rows(known, revisions, old.answers)
-        again = {subject: answered.pop(subject) for subject in repeated(column, held, answered)}
+            known_rows = {name: _fetched_since(rows, as_of) for name, rows in known_rows.items()}
+        partition = Rows(known_rows, revisions, old_manifest.answers)
+        repeated_times = {subject: answer_times.pop(subject) for subject in repeated(column, partition, answer_times)}
         about = {"family": place[0], "chain": place[1], "as_of": as_of}
-        after = with_answers(about, column, held, own, again, lacking)
-        own, revisions, answers = dict(after.tables), after.revisions, dict(after.answers)
-    answers |= {subject: [answered[subject]] for subject in _without_rows(own, column, answered)}
+        result = with_answers(about, column, partition, subject_rows, repeated_times, lacking)
+        subject_rows, revisions, answers = dict(result.tables), result.revisions, dict(result.answers)
+    answers |= {subject: [answer_times[subject]] for subject in _without_rows(subject_rows, column, answer_times)}
     tables = {
-        name: merged(before.get(name), rows, subject_column(name, by), requested if name == FAILURES else covered)
-        for name, rows in {FAILURES: new[FAILURES], **own}.items()
+        name: merged_rows(
+            old_rows.get(name), rows, subject_column(name, by), requested if name == FAILURES else covered
+        )
+        for name, rows in {FAILURES: new_rows[FAILURES], **subject_rows}.items()
     }
     order = [(name, "ascending") for name in ("subject", "table_name", "fetched_at")]
     tables[REVISIONS] = revisions.sort_by(order)
-    return tables, answers, (kept | covered.keys()) - early
+    return tables, answers, (covered_before | covered.keys()) - early
 
 
 def _without_rows(tables: Mapping[str, pa.Table], column: str, subjects: Collection[str]) -> set[str]:
     """Return the subjects that have no row in any table; ``column`` is the column with a row's subject."""
-    left = set(subjects)
+    subjects_left = set(subjects)
     for rows in tables.values():
-        if left and rows.num_rows:
-            left -= {*pc.unique(rows[column]).to_pylist()}
-    return left
+        if subjects_left and rows.num_rows:
+            subjects_left -= {*pc.unique(rows[column]).to_pylist()}
+    return subjects_left
 
 
 def _fetched_since(rows: pa.Table, as_of: datetime) -> pa.Table:
@@ -142,13 +150,13 @@ def _fetched_since(rows: pa.Table, as_of: datetime) -> pa.Table:
 
 
 def options_after_write(
-    old: Manifest | None, given: Mapping[str, Any] | None, covered: Collection[str]
+    old_manifest: Manifest | None, new_options: Mapping[str, Any] | None, covered: Collection[str]
 ) -> dict[str, Any] | None:
     """Return the request options of all covered subjects; None if older rows with unknown options are kept."""
-    if given is None:
-        return None if old is None else old.options
-    is_known = old is None or old.options is not None or old.answered <= frozenset(covered)
-    return dict(given) if is_known else None
+    if new_options is None:
+        return None if old_manifest is None else old_manifest.options
+    is_known = old_manifest is None or old_manifest.options is not None or old_manifest.answered <= frozenset(covered)
+    return dict(new_options) if is_known else None
 
 
 def fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, kind: str) -> frozenset[str]:
@@ -206,26 +214,26 @@ def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
     """
     if not data:
         return frozenset()
-    found = frozenset(pq.ParquetFile(pa.BufferReader(data)).schema_arrow.names)
-    own = frozenset(TABLES[table].schema.names) - {"chain"}
-    found -= {"chain"}
-    if found - own:
+    file_columns = frozenset(pq.ParquetFile(pa.BufferReader(data)).schema_arrow.names)
+    table_columns = frozenset(TABLES[table].schema.names) - {"chain"}
+    file_columns -= {"chain"}
+    if file_columns - table_columns:
         raise LakeError(
-            f"{path} has the column {min(found - own)!r}, which this version does not know: "
+            f"{path} has the column {min(file_columns - table_columns)!r}, which this version does not know: "
             "install the latest version of Holderlake"
         )
-    return own - found
+    return table_columns - file_columns
 
 
 def _by_subject(rows: pa.Table, subject: str) -> pa.Table:
     """Sort rows by the column ``subject``; rows of one subject keep their order."""
     blocks: list[tuple[str, int, int]] = []  # subject, first row and row after the last
-    first = 0
+    first_row = 0
     for chunk in rows[subject].chunks:
         runs = pc.run_end_encode(chunk)
-        ends = [first + end for end in runs.run_ends.to_pylist()]
-        blocks += zip(runs.values.to_pylist(), [first, *ends], ends, strict=False)
-        first += len(chunk)
+        ends = [first_row + end for end in runs.run_ends.to_pylist()]
+        blocks += zip(runs.values.to_pylist(), [first_row, *ends], ends, strict=False)
+        first_row += len(chunk)
     if len(blocks) * _LONG_RUN >= rows.num_rows:
         return rows.take(pc.sort_indices(rows, sort_keys=[(subject, "ascending")]))
     return pa.concat_tables([rows.slice(start, end - start) for _, start, end in sorted(blocks)])

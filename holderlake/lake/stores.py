@@ -80,7 +80,7 @@ class Store(Protocol):
         """Delete this host's copy of a table's file in a bucket. Return False if there is none."""
         ...
 
-    def where(self, manifest: Manifest, table: str) -> str:
+    def location(self, manifest: Manifest, table: str) -> str:
         """Return the path or URL of a table's file, for messages."""
         ...
 
@@ -89,11 +89,11 @@ class Store(Protocol):
         ...
 
     def commit(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, records: Sequence[bytes] = ()
+        self, manifest: Manifest, files: Mapping[str, bytes], expected: Latest, records: Sequence[bytes] = ()
     ) -> bool:
         """Write a partition's files (bytes by table) and its manifest so that they appear together.
 
-        Returns False, and changes nothing that readers see, if another writer has replaced ``before``. A store that
+        Returns False, and changes nothing that readers see, if another writer has replaced ``expected``. A store that
         ``keeps_records`` keeps the commit records ``records`` in the manifest.
         """
         ...
@@ -158,14 +158,14 @@ class FolderStore:
     def drop_copy(self, manifest: Manifest, table: str) -> bool:
         return False
 
-    def where(self, manifest: Manifest, table: str) -> str:
+    def location(self, manifest: Manifest, table: str) -> str:
         return str(self.path(manifest, table))
 
     def prefetch(self, manifests: Iterable[Manifest]) -> None:
         """Do nothing: the files are on this host."""
 
     def commit(
-        self, manifest: Manifest, files: Mapping[str, bytes], before: Latest, records: Sequence[bytes] = ()
+        self, manifest: Manifest, files: Mapping[str, bytes], expected: Latest, records: Sequence[bytes] = ()
     ) -> bool:
         commits.commit(self.root, manifest, files)
         return True

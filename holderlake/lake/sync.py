@@ -70,7 +70,7 @@ def push(lake: Lake, bucket: Lake, progress: Progress = lambda _, __: None, keep
     partition that changed on both sides, ``keep`` is copied to the other side; None reports a conflict.
     """
     sync = _Sync(lake, bucket, keep)
-    sync.there.check_writable()
+    sync.bucket_store.check_writable()
     names = [manifest_name(manifest) for manifest in lake.manifests()]
     return sync.run(names, lambda name: sync.copy(name, to_bucket=True), progress)
 
@@ -92,18 +92,18 @@ class _Sync:
         if not isinstance(bucket.store, BucketStore):
             raise LakeError(f"the lake {bucket.store.name} is not in a bucket: push to a bucket and pull from a bucket")
         self._lake, self._bucket, self._keep = lake, bucket, keep
-        self.there = bucket.store
-        self.remote = self.there.refresh()
-        self._path = lake.root / _STATE / f"{hashlib.sha256(self.there.name.encode()).hexdigest()[:16]}.json"
+        self.bucket_store = bucket.store
+        self.remote = self.bucket_store.refresh()
+        self._path = lake.root / _STATE / f"{hashlib.sha256(self.bucket_store.name.encode()).hexdigest()[:16]}.json"
         self._common = self._read()
-        self._moved = Moved()
+        self._report = Moved()
 
     def _read(self) -> dict[str, tuple[str, str]]:
         try:
-            found = msgspec.json.decode(self._path.read_bytes(), type=dict[str, tuple[str, str]])
+            common = msgspec.json.decode(self._path.read_bytes(), type=dict[str, tuple[str, str]])
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return {}
-        return {name: (commit, e_tag.strip('"')) for name, (commit, e_tag) in found.items()}
+        return {name: (commit, e_tag.strip('"')) for name, (commit, e_tag) in common.items()}
 
     def run(self, names: Sequence[str], copy_one: Callable[[str], None], progress: Progress) -> Moved:
         """Call ``copy_one`` for the name of each manifest, in eight threads, and return the result of all.
@@ -116,7 +116,7 @@ class _Sync:
             try:
                 copy_one(name)
             except (DamagedManifest, DamagedFile) as error:  # the other items are still copied
-                self._moved.refused.append(str(error))
+                self._report.refused.append(str(error))
 
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -125,9 +125,9 @@ class _Sync:
         finally:
             with whole_file(self._path) as file:
                 file.write_bytes(msgspec.json.encode(self._common, order="sorted"))
-        for texts in (self._moved.conflicts, self._moved.refused, self._moved.resolved):
+        for texts in (self._report.conflicts, self._report.refused, self._report.resolved):
             texts.sort()
-        return self._moved
+        return self._report
 
     def copy(self, name: str, *, to_bucket: bool) -> None:
         """Copy one partition, unless it is equal on both sides, or changed on both."""
@@ -135,19 +135,19 @@ class _Sync:
         for _ in range(_ATTEMPTS):  # another writer may change a side between reading and writing it
             ours = _latest(self._lake, place)
             if ours.manifest and self._common.get(name) == (ours.manifest.commit, self.remote.get(name)):
-                self._moved.alike += 1
+                self._report.alike += 1
                 return
             theirs = self._latest_there(name, place)
             if self._compared(name, ours, theirs, to_bucket):
                 return
-        self._moved.conflicts.append(name)
+        self._report.conflicts.append(name)
 
     def _latest_there(self, name: str, place: Place) -> Latest:
         """Return the state of a partition in the bucket. Raises ``DamagedManifest``."""
         latest = _latest(self._bucket, place)
         if latest.manifest is None and latest.version.version is not None:
-            found = self.there.objects.get(name)
-            parsed_manifest(found[0] if found else b"", PurePosixPath(name))
+            stored_object = self.bucket_store.objects.get(name)
+            parsed_manifest(stored_object[0] if stored_object else b"", PurePosixPath(name))
         return latest
 
     def _compared(self, name: str, ours: Latest, theirs: Latest, to_bucket: bool) -> bool:
@@ -157,16 +157,16 @@ class _Sync:
         changes if ``to_bucket``, else only the lake.
         """
         common = self._common.get(name, ("", ""))
-        new_here = ours.manifest is not None and ours.manifest.commit != common[0]
-        new_there = theirs.manifest is not None and _e_tag(theirs) != common[1]
+        lake_changed = ours.manifest is not None and ours.manifest.commit != common[0]
+        bucket_changed = theirs.manifest is not None and _e_tag(theirs) != common[1]
         if ours.manifest and theirs.manifest and content(ours.manifest) == content(theirs.manifest):
             self._common[name] = (ours.manifest.commit, _e_tag(theirs))
-            self._moved.alike += 1
-        elif new_here and new_there:
+            self._report.alike += 1
+        elif lake_changed and bucket_changed:
             return self._resolved(name, ours, theirs)
-        elif to_bucket and ours.manifest and (new_here or theirs.manifest is None):
+        elif to_bucket and ours.manifest and (lake_changed or theirs.manifest is None):
             return self._copied(name, self._bucket, ours.manifest, theirs)
-        elif not to_bucket and theirs.manifest and (new_there or ours.manifest is None):
+        elif not to_bucket and theirs.manifest and (bucket_changed or ours.manifest is None):
             return self._copied(name, self._lake, theirs.manifest, ours)
         return True
 
@@ -176,7 +176,7 @@ class _Sync:
         Return False if another writer changed the other side meanwhile.
         """
         if self._keep is None or ours.manifest is None or theirs.manifest is None:
-            self._moved.conflicts.append(name)
+            self._report.conflicts.append(name)
             return True
         if self._keep == "newest":
             is_ours = _fetched_at(self._lake, ours.manifest) >= _fetched_at(self._bucket, theirs.manifest)
@@ -188,23 +188,23 @@ class _Sync:
             else self._copied(name, self._lake, theirs.manifest, ours, quarantine=True)
         )
         if done:
-            self._moved.resolved.append(name)
+            self._report.resolved.append(name)
         return done
 
-    def _copied(self, name: str, target: Lake, manifest: Manifest, before: Latest, quarantine: bool = False) -> bool:
-        """Copy a partition to ``target``. Return False if ``before`` is not the target's current state any more."""
+    def _copied(self, name: str, target: Lake, manifest: Manifest, expected: Latest, quarantine: bool = False) -> bool:
+        """Copy a partition to ``target``. Return False if ``expected`` is not the target's current state any more."""
         source = self._lake if target is self._bucket else self._bucket
         source.store.prefetch([manifest])
         files = source.files(manifest)
         if target is self._lake:
             for table, data in files.items():
                 if fault := content_fault(manifest, table, data):
-                    raise DamagedFile(f"{source.store.where(manifest, table)} {fault}; push its partition again")
-        if not target.replace(manifest, files, before, quarantine=quarantine):
+                    raise DamagedFile(f"{source.store.location(manifest, table)} {fault}; push its partition again")
+        if not target.replace(manifest, files, expected, quarantine=quarantine):
             return False
         self._common[name] = (manifest.commit, _e_tag(_latest(self._bucket, manifest.place)))
-        self._moved.partitions += 1
-        self._moved.bytes += sum(map(len, files.values()))
+        self._report.partitions += 1
+        self._report.bytes += sum(map(len, files.values()))
         return True
 
 

@@ -76,23 +76,23 @@ class _Version(NamedTuple):
         return self.since <= time and (self.until is None or time < self.until)
 
 
-def repeated(column: str, before: Rows, covered: Collection[str]) -> set[str]:
+def repeated(column: str, partition: Rows, covered: Collection[str]) -> set[str]:
     """Return the covered subjects about which there were answers before; ``column`` is the column with a row's subject.
 
     Pass them to ``with_answers``.
     """
     subjects = {*covered}
-    held = {*before.answers}.union(
-        *(pc.unique(rows[column]).to_pylist() for rows in before.tables.values() if rows.num_rows)
+    known_subjects = {*partition.answers}.union(
+        *(pc.unique(rows[column]).to_pylist() for rows in partition.tables.values() if rows.num_rows)
     )
-    return subjects & held.union(pc.unique(before.revisions["subject"]).to_pylist())
+    return subjects & known_subjects.union(pc.unique(partition.revisions["subject"]).to_pylist())
 
 
 def with_answers(
     about: Row,
     column: str,
-    before: Rows,
-    new: Tables,
+    partition: Rows,
+    new_rows: Tables,
     covered: Mapping[str, datetime],
     lacking: Mapping[str, Collection[str]],
 ) -> Rows:
@@ -100,81 +100,87 @@ def with_answers(
 
     - ``about``: the partition's ``family``, ``chain`` and ``as_of``.
     - ``column``: the column with a row's subject.
-    - ``before``: the partition before the write.
-    - ``new``: the rows of the new answers by table; ``covered``: the time of each subject's answer.
+    - ``partition``: the partition before the write.
+    - ``new_rows``: the rows of the new answers by table; ``covered``: the time of each subject's answer.
     - ``lacking``: the columns, by table, that the older files do not have. They are not compared.
 
-    ``tables`` of the result have the rows of covered subjects only, and the other rows of ``new``.
+    ``tables`` of the result have the rows of covered subjects only, and the other rows of ``new_rows``.
     """
     if not covered:
-        return Rows(new, before.revisions, before.answers)
-    was = {name: _by_subject(rows, column, covered) for name, rows in before.tables.items()}
-    revised = _by_subject(before.revisions, "subject", covered)
-    answers = dict(before.answers)
-    now = {name: _by_subject(rows, column, covered) for name, rows in new.items()}
+        return Rows(new_rows, partition.revisions, partition.answers)
+    was = {name: _by_subject(rows, column, covered) for name, rows in partition.tables.items()}
+    revised = _by_subject(partition.revisions, "subject", covered)
+    answers = dict(partition.answers)
+    now = {name: _by_subject(rows, column, covered) for name, rows in new_rows.items()}
     common = frozenset({"chain", "as_of", column})
     parts = []
     for subject in sorted(covered):
-        old = {name: was.get(name, {}).get(subject, rows.slice(0, 0)) for name, rows in new.items()}
-        rows = {name: now[name].get(subject, every.slice(0, 0)) for name, every in new.items()}
+        old_rows = {name: was.get(name, {}).get(subject, rows.slice(0, 0)) for name, rows in new_rows.items()}
+        rows = {name: now[name].get(subject, every.slice(0, 0)) for name, every in new_rows.items()}
         uncompared = {
-            name: common | {*_ANSWER_TIMES, *lacking.get(name, ())} | _unknown(old[name], rows[name]) for name in new
+            name: common | {*_ANSWER_TIMES, *lacking.get(name, ())} | _unknown(old_rows[name], rows[name])
+            for name in new_rows
         }
         answer = _Answer(about | {"subject": subject}, common, covered[subject], rows, uncompared)
-        held = Rows(old, revised.get(subject, before.revisions.slice(0, 0)), {subject: answers.pop(subject, [])})
-        parts.append(_with_answer(held, answer))
-        answers |= {one: times for one, times in parts[-1].answers.items() if times}
+        subject_rows = Rows(
+            old_rows, revised.get(subject, partition.revisions.slice(0, 0)), {subject: answers.pop(subject, [])}
+        )
+        parts.append(_with_answer(subject_rows, answer))
+        answers |= {subject: times for subject, times in parts[-1].answers.items() if times}
     return Rows(
-        {name: _joined(rows, column, covered, [part.tables[name] for part in parts]) for name, rows in new.items()},
-        _joined(before.revisions, "subject", covered, [part.revisions for part in parts]),
+        {
+            name: _joined_rows(rows, column, covered, [part.tables[name] for part in parts])
+            for name, rows in new_rows.items()
+        },
+        _joined_rows(partition.revisions, "subject", covered, [part.revisions for part in parts]),
         answers,
     )
 
 
-def _with_answer(held: Rows, answer: _Answer) -> Rows:
-    """Return the rows of a subject after an answer about it; ``held`` has the subject's rows before."""
-    revisions = held.revisions.to_pylist()
+def _with_answer(subject_rows: Rows, answer: _Answer) -> Rows:
+    """Return the rows of a subject after an answer about it; ``subject_rows`` has the subject's rows before."""
+    revisions = subject_rows.revisions.to_pylist()
     older = [row for row in revisions if row["gone"] is None]
     unknown_before = max((row["fetched_at"] for row in older), default=datetime.min)
     if answer.at < unknown_before:
-        return held  # a revision of an older release does not have the rows that were known before it
-    (noted,) = held.answers.values()
-    times = sorted(time for time in {*noted, *_shown(held.tables, revisions)} if time >= unknown_before)
-    if times and times[-1] <= answer.at and _confirms(held.tables, answer):
-        confirmed = {name: _with_times_of(held.tables[name], rows) for name, rows in answer.tables.items()}
-        more = [] if answer.at in times else [answer.at]
-        return Rows(confirmed, held.revisions, {answer.about["subject"]: [*noted, *more]})
-    before = {name: [*_versions(answer, name, held.tables[name], revisions)] for name in answer.tables}
-    given = {name: [*_contents(answer, name, rows)] for name, rows in answer.tables.items()}
-    at = _free_time(answer.at, times, before, given)
+        return subject_rows  # a revision of an older release does not have the rows that were known before it
+    (noted,) = subject_rows.answers.values()
+    times = sorted(time for time in {*noted, *_shown_times(subject_rows.tables, revisions)} if time >= unknown_before)
+    if times and times[-1] <= answer.at and _confirms(subject_rows.tables, answer):
+        confirmed = {name: _with_times_of(subject_rows.tables[name], rows) for name, rows in answer.tables.items()}
+        new_times = [] if answer.at in times else [answer.at]
+        return Rows(confirmed, subject_rows.revisions, {answer.about["subject"]: [*noted, *new_times]})
+    old_versions = {name: [*_versions(answer, name, subject_rows.tables[name], revisions)] for name in answer.tables}
+    new_contents = {name: [*_contents(answer, name, rows)] for name, rows in answer.tables.items()}
+    at = _free_time(answer.at, times, old_versions, new_contents)
     order = sorted({*times, at})
     tables, rows = {}, older
-    for name, new in answer.tables.items():
-        after = [*_with_version(before[name], given[name], order, at)]
-        present = new if at == order[-1] else held.tables[name]
-        tables[name] = _dated(present, [content for content, _ in _contents(answer, name, present)], after)
-        rows += _revisions(answer.about | {"table_name": name}, after, order)
-    shown = _shown(tables, rows)
-    left = [time for time in order if time not in shown]
-    return Rows(tables, pa.Table.from_pylist(rows, _SCHEMA), {answer.about["subject"]: left})
+    for name, new_rows in answer.tables.items():
+        new_versions = [*_with_version(old_versions[name], new_contents[name], order, at)]
+        present = new_rows if at == order[-1] else subject_rows.tables[name]
+        tables[name] = _dated(present, [content for content, _ in _contents(answer, name, present)], new_versions)
+        rows += _revisions(answer.about | {"table_name": name}, new_versions, order)
+    shown_times = _shown_times(tables, rows)
+    times_left = [time for time in order if time not in shown_times]
+    return Rows(tables, pa.Table.from_pylist(rows, _SCHEMA), {answer.about["subject"]: times_left})
 
 
-def _confirms(held: Tables, answer: _Answer) -> bool:
+def _confirms(known_tables: Tables, answer: _Answer) -> bool:
     """Return whether an answer has the same content as the rows that are known."""
     return all(
-        held[name].select(compared).equals(rows.select(compared))
+        known_tables[name].select(compared).equals(rows.select(compared))
         for name, rows in answer.tables.items()
         if (compared := [column for column in rows.column_names if column not in answer.uncompared[name]])
     )
 
 
-def _with_times_of(old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return ``new`` with the times of the answer of ``old``, which has the same content in the same order."""
+def _with_times_of(old_rows: pa.Table, new_rows: pa.Table) -> pa.Table:
+    """Return ``new_rows`` with the answer times of ``old_rows``, which have the same content in the same order."""
     for name in _ANSWER_TIMES:
-        if name in new.column_names:
-            place = new.schema.get_field_index(name)
-            new = new.set_column(place, new.schema.field(place), old[name])
-    return new
+        if name in new_rows.column_names:
+            place = new_rows.schema.get_field_index(name)
+            new_rows = new_rows.set_column(place, new_rows.schema.field(place), old_rows[name])
+    return new_rows
 
 
 def _versions(answer: _Answer, name: str, present: pa.Table, revisions: Iterable[Row]) -> Iterator[_Version]:
@@ -205,39 +211,39 @@ def _content(answer: _Answer, name: str, values: Row) -> bytes:
 def _free_time(
     at: datetime,
     times: Collection[datetime],
-    before: Mapping[str, Sequence[_Version]],
-    given: Mapping[str, Sequence[tuple[bytes, Row]]],
+    versions_by_table: Mapping[str, Sequence[_Version]],
+    contents_by_table: Mapping[str, Sequence[tuple[bytes, Row]]],
 ) -> datetime:
     """Return ``at``, or a time shortly after it if another answer with other rows has the time ``at``."""
     while at in times and any(
-        Counter(content for content, _ in given[name])
-        != Counter(one.content for one in versions if one.is_known_at(at))
-        for name, versions in before.items()
+        Counter(content for content, _ in contents_by_table[name])
+        != Counter(version.content for version in versions if version.is_known_at(at))
+        for name, versions in versions_by_table.items()
     ):
         at += _TICK
     return at
 
 
 def _with_version(
-    versions: Sequence[_Version], given: Sequence[tuple[bytes, Row]], order: Sequence[datetime], at: datetime
+    versions: Sequence[_Version], contents: Sequence[tuple[bytes, Row]], order: Sequence[datetime], at: datetime
 ) -> Iterator[_Version]:
-    """Yield a table's versions after an answer of the time ``at`` with the rows ``given`` (content and values).
+    """Yield a table's versions after an answer of the time ``at`` with these ``contents`` (content and values).
 
     ``order`` are the times of all answers about the subject, sorted.
     """
-    counts = {time: Counter(one.content for one in versions if one.is_known_at(time)) for time in order}
-    counts[at] = Counter(content for content, _ in given)
+    counts = {time: Counter(version.content for version in versions if version.is_known_at(time)) for time in order}
+    counts[at] = Counter(content for content, _ in contents)
     values_of: dict[bytes, dict[datetime, Row]] = {}
-    for one in versions:
-        values_of.setdefault(one.content, {})[one.since] = one.values
-    for content, values in given:
+    for version in versions:
+        values_of.setdefault(version.content, {})[version.since] = version.values
+    for content, values in contents:
         values_of.setdefault(content, {})[at] = values
     for content, by_time in values_of.items():
         count = [counts[time][content] for time in order]
         for place in range(max(count)):
-            for first, end in _runs([number > place for number in count]):
-                values = by_time[max(time for time in by_time if time <= order[first])]
-                since, until = order[first], order[end] if end < len(order) else None
+            for start, end in _runs([number > place for number in count]):
+                values = by_time[max(time for time in by_time if time <= order[start])]
+                since, until = order[start], order[end] if end < len(order) else None
                 yield _Version(content, since, until, values | {"fetched_at": since.isoformat()})
 
 
@@ -249,16 +255,16 @@ def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
 
 def _dated(rows: pa.Table, contents: Sequence[bytes], versions: Iterable[_Version]) -> pa.Table:
     """Return rows with the times of the first answers that had them; ``contents`` are those of the rows, in order."""
-    known: dict[bytes, list[Row]] = {}
-    for one in versions:
-        if one.until is None:
-            known.setdefault(one.content, []).append(one.values)
-    values = [known[content].pop(0) for content in contents]
+    values_by_content: dict[bytes, list[Row]] = {}
+    for version in versions:
+        if version.until is None:
+            values_by_content.setdefault(version.content, []).append(version.values)
+    values = [values_by_content[content].pop(0) for content in contents]
     for name in _ANSWER_TIMES:
         if name in rows.column_names:
             place = rows.schema.get_field_index(name)
             dtype = rows.schema.field(place).type
-            column = pa.array([one.get(name) for one in values], pa.string()).cast(dtype)
+            column = pa.array([row.get(name) for row in values], pa.string()).cast(dtype)
             rows = rows.set_column(place, rows.schema.field(place), column)
     return rows
 
@@ -266,32 +272,34 @@ def _dated(rows: pa.Table, contents: Sequence[bytes], versions: Iterable[_Versio
 def _revisions(about: Row, versions: Sequence[_Version], order: Sequence[datetime]) -> Iterator[Row]:
     """Yield the rows of ``revisions`` about one subject and table, from its versions."""
     began = order[0]
-    for before, time in pairwise(order):
-        gone = [one.values for one in versions if one.until == time]
-        fresh = sum(one.since == time for one in versions)
-        if gone or fresh:
+    for previous_time, time in pairwise(order):
+        gone_rows = [version.values for version in versions if version.until == time]
+        fresh = sum(version.since == time for version in versions)
+        if gone_rows or fresh:
             yield about | {
                 "known_since": began,
-                "rows_before": sum(one.is_known_at(before) for one in versions),
-                "rows_after": sum(one.is_known_at(time) for one in versions),
-                "rows_gone": len(gone),
+                "rows_before": sum(version.is_known_at(previous_time) for version in versions),
+                "rows_after": sum(version.is_known_at(time) for version in versions),
+                "rows_gone": len(gone_rows),
                 "rows_new": fresh,
-                "gone": msgspec.json.encode(gone).decode(),
+                "gone": msgspec.json.encode(gone_rows).decode(),
                 "fetched_at": time,
             }
             began = time
 
 
-def _shown(tables: Tables, revisions: Iterable[Row]) -> set[datetime]:
+def _shown_times(tables: Tables, revisions: Iterable[Row]) -> set[datetime]:
     """Return the times of answers that rows show: of rows that are known, and of rows that were."""
-    shown = {row[name] for row in revisions if row["gone"] is not None for name in ("known_since", "fetched_at")}
-    return shown.union(*(pc.unique(rows["fetched_at"]).to_pylist() for rows in tables.values()))
+    times = {row[name] for row in revisions if row["gone"] is not None for name in ("known_since", "fetched_at")}
+    return times.union(*(pc.unique(rows["fetched_at"]).to_pylist() for rows in tables.values()))
 
 
-def _unknown(old: pa.Table, new: pa.Table) -> set[str]:
+def _unknown(old_rows: pa.Table, new_rows: pa.Table) -> set[str]:
     """Return the columns of request options that not all rows of a table have."""
-    named = _OPTIONS & {*new.column_names}
-    return {name for name in named for rows in (old, new) if not rows.num_rows or rows[name].null_count}
+    option_columns = _OPTIONS & {*new_rows.column_names}
+    return {
+        name for name in option_columns for rows in (old_rows, new_rows) if not rows.num_rows or rows[name].null_count
+    }
 
 
 def _by_subject(rows: pa.Table, column: str, subjects: Collection[str]) -> dict[str, pa.Table]:
@@ -301,18 +309,19 @@ def _by_subject(rows: pa.Table, column: str, subjects: Collection[str]) -> dict[
     places = pc.index_in(rows[column], pa.array(sorted(subjects), pa.string())).fill_null(-1).to_numpy()
     order = np.argsort(places, kind="stable")
     order = order[places[order] >= 0]
-    chosen = rows.take(order)
+    subject_rows = rows.take(order)
     names, starts = sorted(subjects), np.flatnonzero(np.diff(places[order], prepend=-1)).tolist()
     return {
-        names[places[order[start]]]: chosen.slice(start, end - start) for start, end in pairwise([*starts, len(order)])
+        names[places[order[start]]]: subject_rows.slice(start, end - start)
+        for start, end in pairwise([*starts, len(order)])
     }
 
 
 def _without(rows: pa.Table, column: str, subjects: Collection[str]) -> pa.Table:
-    named = pa.array(sorted(subjects), pa.string())
-    return rows.filter(pc.invert(pc.is_in(rows[column], value_set=named)))
+    excluded = pa.array(sorted(subjects), pa.string())
+    return rows.filter(pc.invert(pc.is_in(rows[column], value_set=excluded)))
 
 
-def _joined(rows: pa.Table, column: str, subjects: Collection[str], parts: Sequence[pa.Table]) -> pa.Table:
+def _joined_rows(rows: pa.Table, column: str, subjects: Collection[str], parts: Sequence[pa.Table]) -> pa.Table:
     """Return ``rows`` with those of ``subjects`` replaced by ``parts``."""
     return pa.concat_tables([_without(rows, column, subjects), *parts])

@@ -59,19 +59,22 @@ class WriterLease:
         )
 
     def _renewed(self) -> bool:
-        found = self._objects.get(WRITER)
+        stored_object = self._objects.get(WRITER)
         now = time.time()
-        if found:
-            held = msgspec.json.decode(found[0], type=_Lease)
-            if held.home != self._home and held.until > now:
-                until = datetime.fromtimestamp(held.until, UTC)
+        if stored_object:
+            active_lease = msgspec.json.decode(stored_object[0], type=_Lease)
+            if active_lease.home != self._home and active_lease.until > now:
+                until = datetime.fromtimestamp(active_lease.until, UTC)
                 raise LakeError(
-                    f"{self._objects.url} is written by another home, on {held.host}, and may not be written by this "
-                    f"one before {until:%H:%M:%S} UTC. Without PostgreSQL a lake in a bucket has one writer at a "
-                    "time: set state.url on both, or stop the other one and wait until then"
+                    f"{self._objects.url} is written by another home, on {active_lease.host}, and may not be written "
+                    f"by this one before {until:%H:%M:%S} UTC. Without PostgreSQL a lake in a bucket has one writer at "
+                    "a time: set state.url on both, or stop the other one and wait until then"
                 )
         lease = _Lease(self._home, socket.gethostname(), now + _SECONDS)
-        if self._objects.put_if(WRITER, msgspec.json.encode(lease), found[1] if found else None) is None:
+        if (
+            self._objects.put_if(WRITER, msgspec.json.encode(lease), stored_object[1] if stored_object else None)
+            is None
+        ):
             return False
         self._renew_at = now + _SECONDS / 2
         return True

@@ -30,9 +30,9 @@ def move_home(workspace: Workspace) -> MovedHome:
     lake, settings = workspace.lake, workspace.settings
     if lake.is_local:
         raise LakeError("the lake is not in a bucket: set lake.url first, for example to s3://bucket/lake")
-    old, archive = Lake(settings.lake_folder), AnswerArchive(settings.archive)
+    local_lake, archive = Lake(settings.lake_folder), AnswerArchive(settings.archive)
     report = MovedHome(segments=workspace.archive.copy_from(archive) if archive.root.exists() else 0)
-    for manifest in old.manifests():
+    for manifest in local_lake.manifests():
         latest = lake.store.latest(manifest.place)
         if latest.manifest is not None:
             if content(latest.manifest) != content(manifest):
@@ -40,7 +40,7 @@ def move_home(workspace: Workspace) -> MovedHome:
             continue
         lake.claim(manifest.provider)
         records = [path.read_bytes() for path in provenance.records_of(archive, manifest.place)]
-        if lake.store.commit(manifest, old.files(manifest), latest, records):
+        if lake.store.commit(manifest, local_lake.files(manifest), latest, records):
             report.partitions += 1
     if not report.refused:
         workspace.note_moved()

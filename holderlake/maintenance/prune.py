@@ -51,14 +51,14 @@ class Prunable:
 def shares(archive: AnswerArchive) -> list[Share]:
     """Return the size of the archive by endpoint and month, sorted by both."""
     answers: Counter[tuple[str, str]] = Counter()
-    stored: Counter[tuple[str, str]] = Counter()
+    stored_bytes: Counter[tuple[str, str]] = Counter()
     superseded: Counter[tuple[str, str]] = Counter()
-    for one in archive.stored():
-        kind = (_endpoint(one), f"{one.fetched_at:%Y-%m}")
+    for answer in archive.stored():
+        kind = (_endpoint(answer), f"{answer.fetched_at:%Y-%m}")
         answers[kind] += 1
-        stored[kind] += one.stored_bytes
-        superseded[kind] += one.superseded
-    return [Share(*kind, answers[kind], stored[kind], superseded[kind]) for kind in sorted(answers)]
+        stored_bytes[kind] += answer.stored_bytes
+        superseded[kind] += answer.superseded
+    return [Share(*kind, answers[kind], stored_bytes[kind], superseded[kind]) for kind in sorted(answers)]
 
 
 def prunable(
@@ -72,41 +72,45 @@ def prunable(
     oldest = utc_now() - age
     used: dict[str, list[Commit]] = {}
     for commit in provenance.commits(workspace.archive):
-        for digest in {asked.digest for group in commit.groups for asked in group.asked if asked.digest}:
+        for digest in {call.digest for group in commit.groups for call in group.asked if call.digest}:
             used.setdefault(digest, []).append(commit)
-    lake = {(one.family, one.chain, one.timestamp): one for one in workspace.lake.manifests()}
-    failing = {place for place, one in lake.items() if one.failures}
+    lake = {(manifest.family, manifest.chain, manifest.timestamp): manifest for manifest in workspace.lake.manifests()}
+    failing = {place for place, manifest in lake.items() if manifest.failures}
     hashes = {
         value
         for place in failing
         for value in workspace.lake.rows(lake[place], FAILURES)["answer_hash"].to_pylist()
         if value
     }
-    chosen = [
-        one
-        for one in workspace.archive.stored()
-        if one.fetched_at < oldest
-        and (one.superseded or not only_superseded)
-        and one.sha256 not in hashes
-        and one.digest in used
-        and all(_safe(commit, lake, failing if keep_failed else ()) for commit in used[one.digest])
+    answers = [
+        answer
+        for answer in workspace.archive.stored()
+        if answer.fetched_at < oldest
+        and (answer.superseded or not only_superseded)
+        and answer.sha256 not in hashes
+        and answer.digest in used
+        and all(_safe(commit, lake, failing if keep_failed else ()) for commit in used[answer.digest])
     ]
-    names = {f"{one.family} {one.chain} {one.timestamp}" for answer in chosen for one in used[answer.digest]}
-    return Prunable(chosen, sorted(names))
+    names = {
+        f"{commit.family} {commit.chain} {commit.timestamp}" for answer in answers for commit in used[answer.digest]
+    }
+    return Prunable(answers, sorted(names))
 
 
-def prune(archive: AnswerArchive, found: Prunable) -> None:
-    """Remove the answers of ``found`` from the archive permanently."""
-    archive.remove(found.answers)
+def prune(archive: AnswerArchive, removable: Prunable) -> None:
+    """Remove the answers of ``removable`` from the archive permanently."""
+    archive.remove(removable.answers)
 
 
 def archive_report(archive: AnswerArchive, as_json: bool) -> None:
     """Print the size of the archive."""
-    size, found = archive.size(), shares(archive)
+    size, archive_shares = archive.size(), shares(archive)
     if as_json:
-        console.as_json(asdict(size) | {"by": [asdict(share) for share in found]})
+        console.as_json(asdict(size) | {"by": [asdict(share) for share in archive_shares]})
         return
-    lines = [(one.endpoint, one.month, one.answers, one.stored_bytes, one.superseded) for one in found]
+    lines = [
+        (share.endpoint, share.month, share.answers, share.stored_bytes, share.superseded) for share in archive_shares
+    ]
     columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
     console.rows("The archive of answers", columns, lines)
     console.out.print(
@@ -114,22 +118,22 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
     )
 
 
-def prune_report(found: Prunable, removed: bool, as_json: bool) -> None:
+def prune_report(removable: Prunable, removed: bool, as_json: bool) -> None:
     """Print the number of removed or removable answers, and that their partitions can't be rebuilt afterwards."""
     plain: dict[str, Any] = {
-        "answers": len(found.answers),
-        "stored_bytes": found.stored_bytes,
+        "answers": len(removable.answers),
+        "stored_bytes": removable.stored_bytes,
         "removed": removed,
-        "partitions_that_cannot_be_rebuilt": found.partitions,
+        "partitions_that_cannot_be_rebuilt": removable.partitions,
     }
     if as_json:
         console.as_json(plain)
         return
     did, can = ("Removed", "can't") if removed else ("Would remove", "could not")
     console.out.print(
-        f"{did} {counted(len(found.answers), 'answer')}, {found.stored_bytes:,} bytes. Their rows "
+        f"{did} {counted(len(removable.answers), 'answer')}, {removable.stored_bytes:,} bytes. Their rows "
         f"stay in the lake, but "
-        f"{counted(len(found.partitions), 'partition')} {can} be rebuilt from the archive any more: "
+        f"{counted(len(removable.partitions), 'partition')} {can} be rebuilt from the archive any more: "
         f"'holderlake rebuild' "
         "copies them from the lake while it exists, and fetching them again would cost credits."
     )
@@ -140,7 +144,7 @@ def _safe(commit: Commit, lake: dict[tuple[str, str, str], Any], failing: Iterab
     return place in lake and place not in failing
 
 
-def _endpoint(one: StoredAnswer) -> str:
+def _endpoint(answer: StoredAnswer) -> str:
     """Return an answer's HTTP method and path without chain and address, as in ``GET tokens/map``."""
-    parts = unquote(str(one.request["path"])).strip("/").split("/")
-    return f"{one.request['method']} {'/'.join(parts[1:3])}"
+    parts = unquote(str(answer.request["path"])).strip("/").split("/")
+    return f"{answer.request['method']} {'/'.join(parts[1:3])}"

@@ -51,19 +51,19 @@ def rebuild(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     began = time.monotonic()
     report = RebuildReport()
     with only_rebuild(workspace):
-        old = recover(workspace.settings.lake_folder) if workspace.lake.is_local else [workspace.lake]
-        before = {one.place: one.commit for one in workspace.lake.manifests()}
+        old_lakes = recover(workspace.settings.lake_folder) if workspace.lake.is_local else [workspace.lake]
+        start_commits = {manifest.place: manifest.commit for manifest in workspace.lake.manifests()}
         fresh = workspace.settings.lake_folder.with_name("lake.rebuilding")
         remove_folder(fresh)
-        new = Rebuild(workspace, Lake(fresh), old, _chosen(workspace.archive, provider), report)
-        new.run()
+        rebuilder = Rebuild(workspace, Lake(fresh), old_lakes, _chosen_provider(workspace.archive, provider), report)
+        rebuilder.run()
         if workspace.lake.is_local:
-            with writers_locked_out(old):
-                new.run()  # commits since the first run
-                replace_lake(workspace, new.fresh)
+            with writers_locked_out(old_lakes):
+                rebuilder.run()  # commits since the first run
+                replace_lake(workspace, rebuilder.fresh)
         else:
-            replace_partitions(workspace, new.fresh, before)
-    report.missing.sort(key=lambda one: (one.partition, one.digest))
+            replace_partitions(workspace, rebuilder.fresh, start_commits)
+    report.missing.sort(key=lambda answer: (answer.partition, answer.digest))
     report.rows = _rows(workspace.lake)
     report.unnamed = _unnamed(workspace.archive)
     report.seconds = round(time.monotonic() - began, 1)
@@ -76,53 +76,55 @@ def survey(workspace: Workspace, provider: str | None = None) -> RebuildReport:
     Answers are not read, so damaged ones are not found.
     """
     report = RebuildReport()
-    chosen = _chosen(workspace.archive, provider)
-    old = lakes_of(workspace.settings.lake_folder) if workspace.lake.is_local else [workspace.lake]
-    named = set()
+    chosen_provider = _chosen_provider(workspace.archive, provider)
+    old_lakes = lakes_of(workspace.settings.lake_folder) if workspace.lake.is_local else [workspace.lake]
+    recorded_places = set()
     for _, paths in _by_partition(provenance.records(workspace.archive)):
-        read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen]
-        named |= {_place(commit) for commit in read}
+        read = [commit for commit in map(_read_into(report), paths) if commit and commit.provider == chosen_provider]
+        recorded_places |= {_place(commit) for commit in read}
         report.partitions += bool(read)
         report.commits += len(read)
         for commit in read:
             report.answers += sum(len(_answers(group)) for group in commit.groups)
         if any(commit.is_computed for commit in read):
-            if _held_computed(old, read) is not None:
+            if _old_computed_partition(old_lakes, read) is not None:
                 report.kept += 1
                 report.partitions -= 1
                 continue
             read = _to_replay(workspace, read, report)
-        lost = [
-            (commit, asked)
+        missing_calls = [
+            (commit, call)
             for commit in _replayable(workspace.archive, read)
             for group in commit.groups
-            for asked in _missing_answers(workspace.archive, group)
+            for call in _missing_answers(workspace.archive, group)
         ]
-        kept = bool(lost) and _held(old, lost[0][0]) is not None
-        report.missing += [Missing(name_of(one), asked.endpoint, asked.digest or "", kept) for one, asked in lost]
-    held = {_place(manifest): name_of(manifest) for lake in old for manifest in lake.manifests()}
-    report.carried = sorted(name for place, name in held.items() if place not in named)
+        has_old_rows = bool(missing_calls) and _old_partition(old_lakes, missing_calls[0][0]) is not None
+        report.missing += [
+            Missing(name_of(commit), call.endpoint, call.digest or "", has_old_rows) for commit, call in missing_calls
+        ]
+    partition_names = {_place(manifest): name_of(manifest) for lake in old_lakes for manifest in lake.manifests()}
+    report.carried = sorted(name for place, name in partition_names.items() if place not in recorded_places)
     report.unnamed = _unnamed(workspace.archive)
     return report
 
 
 class Rebuild:
-    """A rebuild of the lake ``fresh``, from the answers of one provider in the archive and from the ``old`` lakes.
+    """A rebuild of the lake ``fresh``, from the answers of one provider in the archive and from the ``old_lakes``.
 
     ``run`` may be called again to add commits that were recorded since the last call.
     """
 
     def __init__(
-        self, workspace: Workspace, fresh: Lake, old: Sequence[Lake], provider: str, report: RebuildReport
+        self, workspace: Workspace, fresh: Lake, old_lakes: Sequence[Lake], provider: str, report: RebuildReport
     ) -> None:
         self.fresh = fresh
         self._workspace = workspace
-        self._old = old
+        self._old_lakes = old_lakes
         self._provider = provider
         self._report = report
         self._done: set[Path] = set()
-        self._kept: set[tuple[str, str, str]] = set()
-        self._taken: set[tuple[str, str, str]] = set()
+        self._kept_places: set[tuple[str, str, str]] = set()
+        self._taken_places: set[tuple[str, str, str]] = set()
         self._counting = Lock()
         self._stopped = False
 
@@ -141,8 +143,8 @@ class Rebuild:
         with ThreadPoolExecutor(_CHAINS_AT_ONCE) as pool:
             tasks = [pool.submit(self._chain, list(of_one), done) for _, of_one in chains]
             try:
-                for one in tasks:
-                    one.result()
+                for task in tasks:
+                    task.result()
             finally:
                 self._stopped = True
         self._stopped = False
@@ -161,38 +163,38 @@ class Rebuild:
 
     async def _partition(self, paths: Sequence[Path]) -> None:
         read = [commit for commit in map(_read_into(self._report), paths) if commit]
-        chosen = [commit for commit in read if commit.provider == self._provider]
-        if any(commit.is_computed for commit in chosen):
-            if self._take_computed(chosen):
+        commits = [commit for commit in read if commit.provider == self._provider]
+        if any(commit.is_computed for commit in commits):
+            if self._take_computed(commits):
                 return
             with self._counting:
-                chosen = _to_replay(self._workspace, chosen, self._report)
-        replayable = _replayable(self._workspace.archive, chosen)
-        if replayable != chosen and self._carry_replaced(chosen):
+                commits = _to_replay(self._workspace, commits, self._report)
+        replayable = _replayable(self._workspace.archive, commits)
+        if replayable != commits and self._carry_replaced(commits):
             return
         missing: list[Asked] = []
         for commit in replayable:
-            if _place(commit) in self._kept:
+            if _place(commit) in self._kept_places:
                 return  # the old lake's rows replace missing answers
             missing += await replay(self._workspace, self.fresh, commit)
             with self._counting:
                 self._report.commits += 1
                 self._report.answers += sum(len(_answers(group)) for group in commit.groups)
         with self._counting:
-            self._report.partitions += bool(chosen)
+            self._report.partitions += bool(commits)
         if missing:
-            self._keep_old_rows(chosen[0], missing)
+            self._keep_old_rows(commits[0], missing)
 
     def _take_computed(self, partition: Sequence[Commit]) -> bool:
         """Copy a partition that the local engine computed from an old lake. Return False if none has all its rows."""
-        held = _held_computed(self._old, partition)
-        if held is None:
+        old_partition = _old_computed_partition(self._old_lakes, partition)
+        if old_partition is None:
             return False
         _forget(self.fresh, partition[0])
-        self._carry(*held)
+        self._carry(*old_partition)
         with self._counting:
-            self._taken.add(_place(partition[0]))
-            self._report.kept = len(self._taken)
+            self._taken_places.add(_place(partition[0]))
+            self._report.kept = len(self._taken_places)
         return True
 
     def _carry_replaced(self, partition: Sequence[Commit]) -> bool:
@@ -200,16 +202,16 @@ class Rebuild:
 
         Return False if no old lake has the partition with all its subjects.
         """
-        held = _held(self._old, partition[0])
-        answered = {subject for commit in partition for group in commit.groups for subject in group.subjects} - {
-            failed.subject for commit in partition for group in commit.groups for failed in group.failures
-        }
-        if held is None or not answered <= held[1].covered:
+        old_partition = _old_partition(self._old_lakes, partition[0])
+        answered_subjects = {
+            subject for commit in partition for group in commit.groups for subject in group.subjects
+        } - {failed.subject for commit in partition for group in commit.groups for failed in group.failures}
+        if old_partition is None or not answered_subjects <= old_partition[1].covered:
             return False
         _forget(self.fresh, partition[0])
-        self._carry(*held)
+        self._carry(*old_partition)
         with self._counting:
-            self._kept.add(_place(partition[0]))
+            self._kept_places.add(_place(partition[0]))
             self._report.partitions += 1
         return True
 
@@ -218,17 +220,19 @@ class Rebuild:
 
         Add the missing answers to the report.
         """
-        held = _held(self._old, commit)
-        if held is not None:
+        old_partition = _old_partition(self._old_lakes, commit)
+        if old_partition is not None:
             _forget(self.fresh, commit)
-            self._carry(*held)
-            self._kept.add(_place(commit))
-        kept = held is not None
-        self._report.missing += [Missing(name_of(commit), one.endpoint, one.digest or "", kept) for one in missing]
+            self._carry(*old_partition)
+            self._kept_places.add(_place(commit))
+        has_old_rows = old_partition is not None
+        self._report.missing += [
+            Missing(name_of(commit), call.endpoint, call.digest or "", has_old_rows) for call in missing
+        ]
 
     def _carry_over(self) -> None:
         """Copy partitions from the old lakes that have subjects without a readable commit record."""
-        for lake in self._old:
+        for lake in self._old_lakes:
             for manifest in lake.manifests():
                 if manifest.provider == self._provider and self._lacks(manifest):
                     damaged = list(damaged_files(lake, manifest, every_byte=True))
@@ -253,7 +257,7 @@ def _replayable(archive: AnswerArchive, partition: Sequence[Commit]) -> list[Com
 
     A group is left out if the archive lacks its answers and a later commit has all its subjects.
     """
-    kept: list[Commit] = []
+    replayable: list[Commit] = []
     settled: set[str] = set()
     for commit in reversed(partition):
         groups = tuple(
@@ -264,17 +268,17 @@ def _replayable(archive: AnswerArchive, partition: Sequence[Commit]) -> list[Com
         for group in commit.groups:
             settled |= set(group.subjects) - {failed.subject for failed in group.failures}
         if groups:
-            kept.append(replace(commit, groups=groups))
-    return kept[::-1]
+            replayable.append(replace(commit, groups=groups))
+    return replayable[::-1]
 
 
 def _answers(group: Group) -> list[Asked]:
-    return [asked for asked in group.asked if asked.digest is not None]
+    return [call for call in group.asked if call.digest is not None]
 
 
 def _missing_answers(archive: AnswerArchive, group: Group) -> list[Asked]:
     """Return the requests of a group whose answers are no longer in the archive."""
-    return [asked for asked in _answers(group) if asked.digest is not None and asked.digest not in archive]
+    return [call for call in _answers(group) if call.digest is not None and call.digest not in archive]
 
 
 def _read_into(report: RebuildReport) -> Callable[[Path], Commit | None]:
@@ -291,40 +295,40 @@ def _by_partition(paths: Iterable[Path]) -> Iterator[tuple[Path, Iterator[Path]]
     return groupby(paths, key=lambda path: path.parent)
 
 
-def _chosen(archive: AnswerArchive, provider: str | None) -> str:
+def _chosen_provider(archive: AnswerArchive, provider: str | None) -> str:
     """Return ``provider``, or else the only provider of the archive's commits.
 
     Raises ``LakeError`` if the archive has no commits, none of ``provider``, or those of several providers.
     """
-    found = sorted({commit.provider for commit in provenance.commits(archive)})
-    if not found:
+    providers = sorted({commit.provider for commit in provenance.commits(archive)})
+    if not providers:
         raise LakeError(f"the archive {archive.root} has no commit records to rebuild from; check HOLDERLAKE_HOME")
-    if provider is None and len(found) > 1:
-        raise LakeError(f"the archive holds answers of {', '.join(found)}; choose one with --provider")
-    if provider is not None and provider not in found:
-        raise LakeError(f"the archive has no answers of {provider!r}; choose --provider from {', '.join(found)}")
-    return provider or found[0]
+    if provider is None and len(providers) > 1:
+        raise LakeError(f"the archive holds answers of {', '.join(providers)}; choose one with --provider")
+    if provider is not None and provider not in providers:
+        raise LakeError(f"the archive has no answers of {provider!r}; choose --provider from {', '.join(providers)}")
+    return provider or providers[0]
 
 
-def _held(old: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
+def _old_partition(old_lakes: Iterable[Lake], commit: Commit) -> tuple[Lake, Manifest] | None:
     """Return the first old lake that has the commit's partition with intact files, and the partition's manifest."""
-    for lake in old:
+    for lake in old_lakes:
         manifest = lake.manifest(commit.family, commit.chain, commit.as_of)
         if manifest is not None and lake.intact_rows(manifest) is not None:
             return lake, manifest
     return None
 
 
-def _held_computed(old: Iterable[Lake], partition: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
+def _old_computed_partition(old_lakes: Iterable[Lake], partition: Sequence[Commit]) -> tuple[Lake, Manifest] | None:
     """Return an old lake that has all computed subjects of a partition, and the partition's manifest there, or None.
 
     ``partition`` has the commits of that partition. A computed subject is one that the local engine computed.
     """
-    held = _held(old, partition[0])
+    old_partition = _old_partition(old_lakes, partition[0])
     groups = [group for commit in partition if commit.is_computed for group in commit.groups]
     failed = {failure.subject for group in groups for failure in group.failures}
     computed = {subject for group in groups for subject in group.subjects} - failed
-    return held if held and computed <= held[1].covered else None
+    return old_partition if old_partition and computed <= old_partition[1].covered else None
 
 
 def _to_replay(workspace: Workspace, partition: Sequence[Commit], report: RebuildReport) -> list[Commit]:
@@ -355,9 +359,11 @@ def _rows(lake: Lake) -> dict[str, int]:
 
 
 def _unnamed(archive: AnswerArchive) -> int:
-    named = {asked.digest for one in provenance.commits(archive) for group in one.groups for asked in group.asked}
-    return sum(not stored.superseded and stored.digest not in named for stored in archive.stored())
+    used_digests = {
+        call.digest for commit in provenance.commits(archive) for group in commit.groups for call in group.asked
+    }
+    return sum(not answer.superseded and answer.digest not in used_digests for answer in archive.stored())
 
 
-def _place(one: Commit | Manifest) -> tuple[str, str, str]:
-    return one.family, one.chain, one.timestamp
+def _place(partition: Commit | Manifest) -> tuple[str, str, str]:
+    return partition.family, partition.chain, partition.timestamp

@@ -76,9 +76,9 @@ def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
         )
     for name in report.carried:
         console.out.print(f"Copied from the old lake, because the archive has no commit record of it: {name}")
-    for one in report.missing:
-        fate = "the old lake's rows are kept" if one.kept else "its rows are missing"
-        console.err.print(f"Not in the archive: {one.endpoint} answer {one.digest} of {one.partition}; {fate}")
+    for answer in report.missing:
+        fate = "the old lake's rows are kept" if answer.kept else "its rows are missing"
+        console.err.print(f"Not in the archive: {answer.endpoint} answer {answer.digest} of {answer.partition}; {fate}")
     for name in report.damaged:
         console.err.print(f"Damaged, so the rebuild left it out: {name}", soft_wrap=True)
     if report.unnamed:

@@ -80,7 +80,7 @@ def find_damage(lake: Lake) -> list[Damage]:
 def repair_damaged(workspace: Workspace) -> Repaired:
     """Repair the partitions of all damaged files, and the file that names the lake's provider."""
     lake = workspace.lake
-    found = find_damage(lake)
+    all_damage = find_damage(lake)
     provider = next((manifest.provider for manifest in lake.manifests()), None)
     noted = lake.provider_damage is not None and provider is not None
     if noted and provider is not None:
@@ -89,8 +89,8 @@ def repair_damaged(workspace: Workspace) -> Repaired:
     if workspace.archive.is_local:
         for record in [path for path in provenance.records(workspace.archive) if provenance.read(path) is None]:
             _log.warning("%s is damaged; it is now %s", record, set_aside(record, workspace.archive.root, "damaged"))
-    report = repair(workspace, [one.place for one in found if one.place], only_damaged=True)
-    report.found = found
+    report = repair(workspace, [damage.place for damage in all_damage if damage.place], only_damaged=True)
+    report.found = all_damage
     if noted:
         report.repaired.append(lake.provider_path.name)
     return report
@@ -103,13 +103,13 @@ def repair_before_run(
 
     A run calls this before it writes to them. With ``every_byte`` damage is found by checksums, else by file sizes.
     """
-    found = list(damages(workspace.lake, every_byte=every_byte, chains=chains, timestamps=timestamps))
-    if not found:
+    all_damage = list(damages(workspace.lake, every_byte=every_byte, chains=chains, timestamps=timestamps))
+    if not all_damage:
         return
-    for one in found:
-        _log.warning("%s", one)
+    for damage in all_damage:
+        _log.warning("%s", damage)
     try:
-        report = repair(workspace, [one.place for one in found if one.place], only_damaged=True)
+        report = repair(workspace, [damage.place for damage in all_damage if damage.place], only_damaged=True)
     except LakeError as error:  # another process repairs it
         _log.warning("%s", error)
         return
@@ -123,15 +123,15 @@ def repair(workspace: Workspace, places: Iterable[Place], *, only_damaged: bool 
     With ``only_damaged`` a partition that another process has repaired meanwhile is skipped.
     """
     report = Repaired()
-    chosen = [place for place in sorted(set(places)) if not (only_damaged and _is_intact(workspace.lake, place))]
-    if not chosen:
+    chosen_places = [place for place in sorted(set(places)) if not (only_damaged and _is_intact(workspace.lake, place))]
+    if not chosen_places:
         return report
     provider = workspace.lake.provider
     with only_rebuild(workspace):
         folder = workspace.settings.lake_folder.with_name("lake.repairing")
         remove_folder(folder)
         try:
-            for place in chosen:
+            for place in chosen_places:
                 _repair_one(workspace, folder / "/".join(place), place, provider, report)
         finally:
             remove_folder(folder)
@@ -164,14 +164,14 @@ def _repair_one(workspace: Workspace, folder: Path, place: Place, provider: str 
         return
     workspace.lake.replace(manifest, fresh.files(manifest), quarantine=True)
     report.repaired.append(name)
-    report.incomplete += [f"{name}: {one.endpoint} answer {one.digest}" for one in rebuilt.missing]
+    report.incomplete += [f"{name}: {answer.endpoint} answer {answer.digest}" for answer in rebuilt.missing]
     report.incomplete += [f"{name}: {path}" for path in rebuilt.damaged]
 
 
 def report_repaired(report: Repaired, as_json: bool) -> None:
     """Print the damage and the repaired partitions."""
     if as_json:
-        console.as_json({**vars(report), "found": [str(one) for one in report.found]})
+        console.as_json({**vars(report), "found": [str(damage) for damage in report.found]})
         return
     for damage in report.found:
         console.err.print(str(damage), soft_wrap=True)

@@ -64,16 +64,18 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     return archive.missing
 
 
-def stream_of(one: Commit | Manifest) -> Stream:
+def stream_of(partition: Commit | Manifest) -> Stream:
     """Return the stream of a commit or manifest. Raises ``LakeError`` if this version has no such stream."""
-    if one.family not in _STREAMS:
-        raise LakeError(f"{name_of(one)}: this version has no family {one.family}; install the version that wrote it")
-    return _STREAMS[one.family]
+    if partition.family not in _STREAMS:
+        raise LakeError(
+            f"{name_of(partition)}: this version has no family {partition.family}; install the version that wrote it"
+        )
+    return _STREAMS[partition.family]
 
 
 def _options(commit: Commit) -> Options | None:
     """Return the request options of a commit: the recorded ones, or else those of its first request, if any."""
-    requests = (asked.request for group in commit.groups for asked in group.asked)
+    requests = (call.request for group in commit.groups for call in group.asked)
     return next(map(requested_options, requests), None) if commit.options is None else commit.options
 
 
@@ -91,10 +93,10 @@ class _RecordedAnswers(AnswerArchive):
         self._digests: dict[str, str] = {}
         self._recorded: dict[str, tuple[Asked, Failed | None]] = {}
         for group in commit.groups:
-            for asked in group.asked:
-                plain = super().key(self._provider, asked.request, None)
-                digest = self._digests[plain] = asked.digest or plain
-                self._recorded[digest] = (asked, group.failures[0] if group.failures else None)
+            for call in group.asked:
+                plain = super().key(self._provider, call.request, None)
+                digest = self._digests[plain] = call.digest or plain
+                self._recorded[digest] = (call, group.failures[0] if group.failures else None)
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:
         """Return the recorded archive key of the request's answer. Arguments other than ``request`` do not matter."""
@@ -102,14 +104,14 @@ class _RecordedAnswers(AnswerArchive):
 
     def get(self, key: str, since: datetime | None = None) -> ArchivedAnswer | None:
         """Return the recorded answer. Raises ``ProviderError`` if the request failed or its answer is missing."""
-        asked, failed = self._recorded[key]
-        if asked.digest is None or asked.sha256 is None:
+        call, failed = self._recorded[key]
+        if call.digest is None or call.sha256 is None:
             raise _RecordedFailure(failed.reason if failed else "it was not requested", failed.code if failed else None)
-        answer = self.version(asked.digest, asked.sha256, asked.fetched_at)
+        answer = self.version(call.digest, call.sha256, call.fetched_at)
         if answer is None:
-            self.missing.append(asked)
+            self.missing.append(call)
             raise NotInArchive(
-                f"the answer {asked.digest} is missing or damaged in the archive; restore it from a backup"
+                f"the answer {call.digest} is missing or damaged in the archive; restore it from a backup"
             )
         return answer
 
@@ -136,18 +138,18 @@ class _RecordedStream(Stream):
 
 def _recorded_stream(stream: Stream, groups: Sequence[Group]) -> Stream:
     """Return a copy of the stream that has the subjects and requests of these groups of a commit."""
-    requests = {group.subjects: [one.request for one in group.asked] for group in groups}
+    requests = {group.subjects: [call.request for call in group.asked] for group in groups}
     subjects = [subject for group in groups for subject in group.subjects]
-    same: dict[str, Any] = {one.name: getattr(stream, one.name) for one in fields(Stream)}
-    same["subjects"] = lambda workspace, partition: subjects
-    same["requests"] = lambda settings, partition, group, refresh: requests[tuple(group)]
-    return _RecordedStream(**same, groups=tuple(requests))
+    stream_fields: dict[str, Any] = {field.name: getattr(stream, field.name) for field in fields(Stream)}
+    stream_fields["subjects"] = lambda workspace, partition: subjects
+    stream_fields["requests"] = lambda settings, partition, group, refresh: requests[tuple(group)]
+    return _RecordedStream(**stream_fields, groups=tuple(requests))
 
 
 def _no_endpoint() -> Endpoint:
     raise NotInArchive(_NO_REQUESTS)
 
 
-def name_of(one: Commit | Manifest) -> str:
+def name_of(partition: Commit | Manifest) -> str:
     """Return family, chain and timestamp of a commit or manifest as one text."""
-    return f"{one.family} {one.chain} {one.timestamp}"
+    return f"{partition.family} {partition.chain} {partition.timestamp}"

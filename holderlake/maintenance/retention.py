@@ -24,7 +24,7 @@ from holderlake.workspace import Workspace
 
 _UNUSED_AGE: Final = timedelta(days=1)
 """Least age of a file in a bucket that is deleted as unused. Younger files may belong to a running commit."""
-_SHOWN: Final = 5
+_SHOWN_PARTITIONS: Final = 5
 """Most partitions that a warning lists by name."""
 
 
@@ -53,54 +53,55 @@ class Deleted:
     kept: list[Expired]
 
     def __str__(self) -> str:
-        parts = [f"deleted {one.count:,} {one.what}" for one in self.deleted]
-        parts += [f"kept {one.count:,} {one.what}: {one.lost}" for one in self.kept]
+        parts = [f"deleted {data.count:,} {data.what}" for data in self.deleted]
+        parts += [f"kept {data.count:,} {data.what}: {data.lost}" for data in self.kept]
         return "; ".join(parts) or "nothing is old enough to delete"
 
 
 def expired(workspace: Workspace) -> list[Expired]:
     """Return the data of lake and archive that are old enough to delete: failures, archived and replaced answers."""
-    found: list[Expired] = []
+    expired_data: list[Expired] = []
     ages = workspace.settings.retention
     if ages.failures is not None:
-        found += _failures(workspace, utc_now() - ages.failures)
+        expired_data += _failures(workspace, utc_now() - ages.failures)
     if ages.archive is not None:
-        found += _answers(workspace, "archive", "archived answers", prunable(workspace, ages.archive))
+        expired_data += _answers(workspace, "archive", "archived answers", prunable(workspace, ages.archive))
     if ages.revisions is not None and (ages.archive is None or ages.revisions < ages.archive):
-        chosen = prunable(workspace, ages.revisions, only_superseded=True)
-        found += _answers(workspace, "revisions", "replaced answers", chosen)
+        replaced_answers = prunable(workspace, ages.revisions, only_superseded=True)
+        expired_data += _answers(workspace, "revisions", "replaced answers", replaced_answers)
     if isinstance(workspace.lake.store, BucketStore):
-        found += _unused(workspace.lake.store)
-    return found
+        expired_data += _unused(workspace.lake.store)
+    return expired_data
 
 
-def delete_expired(found: Sequence[Expired], *, without_rebuild: bool) -> Deleted:
-    """Delete the data ``found``. Data that a rebuild needs are deleted only with ``without_rebuild``."""
-    deleted = [one for one in found if without_rebuild or not one.is_for_rebuild]
-    for one in deleted:
-        one.delete()
-    return Deleted(deleted, [one for one in found if one not in deleted])
+def delete_expired(expired_data: Sequence[Expired], *, without_rebuild: bool) -> Deleted:
+    """Delete ``expired_data``. Data that a rebuild needs are deleted only with ``without_rebuild``."""
+    deleted = [data for data in expired_data if without_rebuild or not data.is_for_rebuild]
+    for data in deleted:
+        data.delete()
+    return Deleted(deleted, [data for data in expired_data if data not in deleted])
 
 
-def _answers(workspace: Workspace, kind: str, what: str, chosen: Prunable) -> Iterator[Expired]:
-    if not chosen.answers:
+def _answers(workspace: Workspace, kind: str, description: str, removable: Prunable) -> Iterator[Expired]:
+    if not removable.answers:
         return
-    names = ", ".join(chosen.partitions[:_SHOWN])
-    more = f" and {len(chosen.partitions) - _SHOWN:,} more" if len(chosen.partitions) > _SHOWN else ""
+    names = ", ".join(removable.partitions[:_SHOWN_PARTITIONS])
+    unshown = len(removable.partitions) - _SHOWN_PARTITIONS
+    suffix = f" and {unshown:,} more" if unshown > 0 else ""
     if kind == "archive":
-        lost = (
+        loss = (
             "'holderlake rebuild' could only copy these partitions from the lake, and to fetch one again costs credits"
         )
     else:
-        lost = "'holderlake rebuild' without the lake would lose these partitions' rows of the table revisions"
+        loss = "'holderlake rebuild' without the lake would lose these partitions' rows of the table revisions"
     yield Expired(
         kind,
-        what,
-        len(chosen.answers),
-        chosen.stored_bytes,
-        f"{lost}: {names}{more}",
+        description,
+        len(removable.answers),
+        removable.stored_bytes,
+        f"{loss}: {names}{suffix}",
         is_for_rebuild=True,
-        delete=lambda: prune(workspace.archive, chosen),
+        delete=lambda: prune(workspace.archive, removable),
     )
 
 
@@ -117,20 +118,20 @@ def _unused(store: BucketStore) -> Iterator[Expired]:
         )
 
 
-def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:
-    old: list[tuple[Manifest, list[str]]] = []
+def _failures(workspace: Workspace, oldest: datetime) -> Iterator[Expired]:
+    aged_subjects: list[tuple[Manifest, list[str]]] = []
     rows = 0
     for manifest in workspace.lake.manifests():
         if manifest.failures and manifest.written_at >= manifest.as_of:
             table = workspace.lake.rows(manifest, FAILURES)
-            fresh = set(table.filter(pc.greater_equal(table["fetched_at"], before))["subject"].to_pylist())
+            fresh = set(table.filter(pc.greater_equal(table["fetched_at"], oldest))["subject"].to_pylist())
             aged = [subject for subject in table["subject"].to_pylist() if subject not in fresh]
             if aged:
-                old.append((manifest, sorted(set(aged))))
+                aged_subjects.append((manifest, sorted(set(aged))))
                 rows += len(aged)
 
     def delete() -> None:
-        for manifest, subjects in old:
+        for manifest, subjects in aged_subjects:
             workspace.lake.write(
                 manifest.family,
                 manifest.chain,
@@ -143,7 +144,7 @@ def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:
             )
         workspace.warehouse.load(workspace.lake)
 
-    if old:
+    if aged_subjects:
         yield Expired(
             "failures",
             "rows of the table failures",
@@ -155,23 +156,25 @@ def _failures(workspace: Workspace, before: datetime) -> Iterator[Expired]:
         )
 
 
-def retention_report(found: Sequence[Expired], result: Deleted | None, as_json: bool) -> None:
-    """Print the data ``found`` and their loss, or after a deletion its ``result``."""
-    kept = [one.kind for one in result.kept] if result else []
+def retention_report(expired_data: Sequence[Expired], result: Deleted | None, as_json: bool) -> None:
+    """Print ``expired_data`` and their loss, or after a deletion its ``result``."""
+    kept_kinds = [data.kind for data in result.kept] if result else []
     if as_json:
-        plain = [{name: value for name, value in vars(one).items() if name != "delete"} for one in found]
+        plain = [{name: value for name, value in vars(data).items() if name != "delete"} for data in expired_data]
         console.as_json(
-            {"found": plain, "deleted": [one.kind for one in result.deleted] if result else [], "kept": kept}
+            {"found": plain, "deleted": [data.kind for data in result.deleted] if result else [], "kept": kept_kinds}
         )
         return
-    if not found:
+    if not expired_data:
         console.out.print("Nothing is old enough to delete; [retention] in holderlake.toml has the ages.", markup=False)
         return
     if result is None:
-        lines = [(one.kind, one.what, one.count, one.bytes, one.lost) for one in found]
+        lines = [(data.kind, data.what, data.count, data.bytes, data.lost) for data in expired_data]
         console.rows("Old enough to delete", ("kind", "what", "count", "bytes", "what is lost"), lines)
         return
-    for one in result.deleted:
-        console.out.print(f"Deleted {one.count:,} {one.what}, {one.bytes:,} bytes.")
-    for one in result.kept:
-        console.err.print(f"Kept {one.count:,} {one.what}: {one.lost}. --without-rebuild deletes them", soft_wrap=True)
+    for data in result.deleted:
+        console.out.print(f"Deleted {data.count:,} {data.what}, {data.bytes:,} bytes.")
+    for data in result.kept:
+        console.err.print(
+            f"Kept {data.count:,} {data.what}: {data.lost}. --without-rebuild deletes them", soft_wrap=True
+        )

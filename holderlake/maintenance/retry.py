@@ -31,7 +31,7 @@ from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 _RUN: Final = "retry-failures"
-_PAID: Final = PARTIAL | {UNREADABLE}
+_PAID_CODES: Final = PARTIAL | {UNREADABLE}
 """Codes of failures whose answer was paid and is in the archive."""
 
 
@@ -104,7 +104,7 @@ def failures(
     ]
 
 
-def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False) -> Retried:
+def retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: bool = False) -> Retried:
     """Retry failures and load the warehouse. With ``refresh``, answers that still can't be decoded are paid again.
 
     Raises ``ProviderError`` for an error that stops a run, such as a refused key or a reached ceiling. Subjects that
@@ -113,12 +113,13 @@ def retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool = False
     spent = _spent(workspace)
     report = Retried()
     try:
-        asyncio.run(_retry(workspace, chosen, refresh, report))
+        asyncio.run(_retry(workspace, chosen_failures, refresh, report))
     finally:
         workspace.warehouse.load(workspace.lake)
     still = {failure.name: failure for failure in _all_failures(workspace)}
-    chosen = [*{failure.name: failure for failure in chosen}.values()]  # an answer may have many unreadable rows
-    report.retried = [failure for failure in chosen if failure not in report.left]
+    # an answer may have many unreadable rows
+    chosen_failures = [*{failure.name: failure for failure in chosen_failures}.values()]
+    report.retried = [failure for failure in chosen_failures if failure not in report.left]
     report.failed = [still[failure.name] for failure in report.retried if failure.name in still]
     report.landed = [failure for failure in report.retried if failure.name not in still]
     report.credits = _spent(workspace) - spent
@@ -131,12 +132,12 @@ def report_retried(report: Retried, as_json: bool) -> None:
         console.as_json(report.as_json())
         return
     columns = ("family", "chain", "as of", "subject", "code", "reason")
-    for title, found in (
+    for title, listed_failures in (
         ("Failed again", report.failed),
         ("Not retried, because the paid answer is unreadable (--refresh pays for a new one)", report.left),
     ):
-        if found:
-            console.rows(title, columns, ((*one.name, one.code, one.reason) for one in found))
+        if listed_failures:
+            console.rows(title, columns, ((*failure.name, failure.code, failure.reason) for failure in listed_failures))
     by_code = Counter(failure.code for failure in report.landed)
     codes = ", ".join(f"{count:,} {code}" for code, count in sorted(by_code.items())) or "none"
     console.out.print(
@@ -147,18 +148,18 @@ def report_retried(report: Retried, as_json: bool) -> None:
     )
 
 
-async def _retry(workspace: Workspace, chosen: Sequence[Failure], refresh: bool, report: Retried) -> None:
-    unreadable = [failure for failure in chosen if failure.code in _PAID]
-    again = await _reread(workspace, unreadable)
-    report.reread = len(again)
-    now = {failure.name for failure in _all_failures(workspace) if failure.code in _PAID}
+async def _retry(workspace: Workspace, chosen_failures: Sequence[Failure], refresh: bool, report: Retried) -> None:
+    unreadable = [failure for failure in chosen_failures if failure.code in _PAID_CODES]
+    reread = await _reread(workspace, unreadable)
+    report.reread = len(reread)
+    now = {failure.name for failure in _all_failures(workspace) if failure.code in _PAID_CODES}
     unread = [failure for failure in unreadable if failure.name in now]
     if not refresh:
-        report.left = [failure for failure in unread if failure not in again]
-    to_request = [failure for failure in chosen if failure.code not in _PAID]
+        report.left = [failure for failure in unread if failure not in reread]
+    to_request = [failure for failure in chosen_failures if failure.code not in _PAID_CODES]
     if not to_request and not (refresh and unread):
         return
-    check_free_space(workspace, len({failure.place for failure in chosen}))
+    check_free_space(workspace, len({failure.place for failure in chosen_failures}))
     async with workspace.provider(_RUN) as provider:
         with cancelling(provider):
             await _request(IngestContext(provider, workspace, again=True), to_request, report)
@@ -177,11 +178,11 @@ async def _reread(workspace: Workspace, unreadable: Sequence[Failure]) -> list[F
     if not by_name:
         return []
     for commit in list(provenance.commits(workspace.archive)):
-        some = _of(commit, by_name)
-        if some.groups and _has_answers(workspace, some):
-            await replay(workspace, workspace.lake, some)
-            named = [subject for group in some.groups for subject in group.subjects]
-            read += [by_name[(commit.family, commit.chain, commit.as_of, subject)] for subject in named]
+        failing_commit = _of(commit, by_name)
+        if failing_commit.groups and _has_answers(workspace, failing_commit):
+            await replay(workspace, workspace.lake, failing_commit)
+            subjects = [subject for group in failing_commit.groups for subject in group.subjects]
+            read += [by_name[(commit.family, commit.chain, commit.as_of, subject)] for subject in subjects]
     return list(dict.fromkeys(read))
 
 
@@ -198,26 +199,26 @@ def _of(commit: Commit, by_name: dict[tuple[str, str, datetime, str], Failure]) 
     groups = [
         group
         for group in commit.groups
-        if all(still_fails(subject, {asked.sha256 for asked in group.asked}) for subject in group.subjects)
+        if all(still_fails(subject, {call.sha256 for call in group.asked}) for subject in group.subjects)
     ]
     return replace(commit, groups=tuple(groups))
 
 
 def _has_answers(workspace: Workspace, commit: Commit) -> bool:
-    answers = [asked for group in commit.groups for asked in group.asked]
+    answers = [call for group in commit.groups for call in group.asked]
     return all(
-        asked.digest is not None
-        and asked.sha256 is not None
-        and workspace.archive.version(asked.digest, asked.sha256, asked.fetched_at) is not None
-        for asked in answers
+        call.digest is not None
+        and call.sha256 is not None
+        and workspace.archive.version(call.digest, call.sha256, call.fetched_at) is not None
+        for call in answers
     )
 
 
-async def _request(context: IngestContext, chosen: Sequence[Failure], report: Retried) -> None:
+async def _request(context: IngestContext, chosen_failures: Sequence[Failure], report: Retried) -> None:
     """Request the subjects of failures, stream by stream, several partitions at a time; add the calls to the report."""
     gate = asyncio.Semaphore(ANSWERS_AT_ONCE)
 
-    async def one(stream: Stream, chain: str, as_of: datetime, subjects: list[str]) -> None:
+    async def retry_partition(stream: Stream, chain: str, as_of: datetime, subjects: list[str]) -> None:
         async with gate:
             try:
                 result = await ingest_partition(
@@ -233,22 +234,22 @@ async def _request(context: IngestContext, chosen: Sequence[Failure], report: Re
     try:
         for stream in STREAMS:
             partitions: dict[tuple[str, datetime], list[str]] = {}
-            for failure in chosen:
+            for failure in chosen_failures:
                 if failure.family == stream.name:
                     partitions.setdefault((failure.chain, failure.as_of), []).append(failure.subject)
-            await asyncio.gather(*(one(stream, *place, subjects) for place, subjects in partitions.items()))
+            await asyncio.gather(*(retry_partition(stream, *place, subjects) for place, subjects in partitions.items()))
     finally:
         report.calls += context.provider.counters.calls - calls
 
 
 def _all_failures(workspace: Workspace) -> list[Failure]:
-    found = []
+    all_failures = []
     for manifest in workspace.lake.manifests():
         if manifest.failures:
             for row in workspace.lake.rows(manifest, FAILURES).to_pylist():
                 columns = (row["subject"], row["code"], row["reason"], row["answer_hash"])
-                found.append(Failure(manifest.family, manifest.chain, manifest.as_of, *columns))
-    return found
+                all_failures.append(Failure(manifest.family, manifest.chain, manifest.as_of, *columns))
+    return all_failures
 
 
 def _spent(workspace: Workspace) -> int:

@@ -16,7 +16,7 @@ from holderlake.storage.locks import locked
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Workspace
 
-_KEPT: Final = (commits.QUARANTINE, "_buckets")
+_KEPT_FOLDERS: Final = (commits.QUARANTINE, "_buckets")
 
 
 @contextmanager
@@ -27,19 +27,19 @@ def only_rebuild(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def _before(lake: Path) -> Path:
+def _old_folder(lake: Path) -> Path:
     return lake.with_name("lake.before")
 
 
 def lakes_of(lake: Path) -> list[Lake]:
     """Return the existing lakes: the lake in this folder, and the old one that an interrupted replacement left."""
-    return [Lake(path) for path in (lake, _before(lake)) if path.exists()]
+    return [Lake(path) for path in (lake, _old_folder(lake)) if path.exists()]
 
 
 def recover(lake: Path) -> list[Lake]:
     """Restore the lake if its replacement was killed midway. Return the existing lakes, the old one last."""
-    if _before(lake).exists() and not lake.exists():
-        _before(lake).rename(lake)
+    if _old_folder(lake).exists() and not lake.exists():
+        _old_folder(lake).rename(lake)
     return lakes_of(lake)
 
 
@@ -59,12 +59,12 @@ def _remove_all(warehouse: Path) -> None:
 
 
 @contextmanager
-def writers_locked_out(old: Sequence[Lake]) -> Iterator[None]:
-    """Lock every chain of the first lake in ``old`` during the ``with`` block, so that no process commits to it."""
-    with ExitStack() as held:
-        for lake in old[:1]:
+def writers_locked_out(lakes: Sequence[Lake]) -> Iterator[None]:
+    """Lock every chain of the first lake in ``lakes`` during the ``with`` block, so that no process commits to it."""
+    with ExitStack() as locks:
+        for lake in lakes[:1]:
             for chain in sorted({manifest.chain for manifest in lake.manifests()}):
-                held.enter_context(commits.locked(lake.root, chain))
+                locks.enter_context(commits.locked(lake.root, chain))
                 for path in _unfinished(lake.root, chain):  # readers of one wait for the lock that we hold
                     commits.finish(lake.root, path)
         yield
@@ -76,37 +76,41 @@ def _unfinished(root: Path, chain: str) -> list[Path]:
     return [path.with_suffix(".json") for path in folder.glob("*/*.next")]
 
 
-def _keep_unlisted(before: Path, place: Path) -> None:
-    """Move files that no manifest lists from the old lake (``before``) to the quarantine of the lake ``place``."""
-    if not before.exists():
+def _keep_unlisted(old_folder: Path, place: Path) -> None:
+    """Move files that no manifest lists from the old lake (``old_folder``) to the quarantine of the lake ``place``."""
+    if not old_folder.exists():
         return
-    old = Lake(before)
-    ours = {path for manifest in old.manifests() for path in manifests.files_of(before, manifest)}
-    for path in sorted(before.rglob("*")):
-        if path.is_file() and path not in ours and path.name not in (".lock", old.provider_path.name):
-            moved = place / path.relative_to(before)
-            if moved.parts[len(place.parts)] not in _KEPT:
-                moved = place / commits.QUARANTINE / "before-rebuild" / path.relative_to(before)
-            if not moved.exists():
-                moved.parent.mkdir(parents=True, exist_ok=True)
-                path.rename(moved)
+    old_lake = Lake(old_folder)
+    ours = {path for manifest in old_lake.manifests() for path in manifests.files_of(old_folder, manifest)}
+    for path in sorted(old_folder.rglob("*")):
+        if path.is_file() and path not in ours and path.name not in (".lock", old_lake.provider_path.name):
+            target = place / path.relative_to(old_folder)
+            if target.parts[len(place.parts)] not in _KEPT_FOLDERS:
+                target = place / commits.QUARANTINE / "before-rebuild" / path.relative_to(old_folder)
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(target)
 
 
-def replace_partitions(workspace: Workspace, fresh: Lake, before: Mapping[Place, str]) -> None:
+def replace_partitions(workspace: Workspace, fresh: Lake, start_commits: Mapping[Place, str]) -> None:
     """Replace the partitions of the lake in the bucket that differ from ``fresh``, and load the warehouse.
 
-    ``before`` has the commit of each partition at the start of the rebuild. Partitions that another process has changed
-    since then are kept. The replaced partitions move to the bucket's quarantine.
+    ``start_commits`` has the commit of each partition at the start of the rebuild. Partitions that another process has
+    changed since then are kept. The replaced partitions move to the bucket's quarantine.
     """
     lake = workspace.lake
     for manifest in fresh.manifests():
         latest = lake.store.latest(manifest.place)
-        held = latest.manifest
-        if held and held.commit != before.get(held.place):
+        current_manifest = latest.manifest
+        if current_manifest and current_manifest.commit != start_commits.get(current_manifest.place):
             continue
-        if held and content(held) == content(manifest) and not any(damaged_files(lake, held, every_byte=True)):
+        if (
+            current_manifest
+            and content(current_manifest) == content(manifest)
+            and not any(damaged_files(lake, current_manifest, every_byte=True))
+        ):
             continue
-        lake.replace(manifest, fresh.files(manifest), latest, quarantine=held is not None)
+        lake.replace(manifest, fresh.files(manifest), latest, quarantine=current_manifest is not None)
     workspace.warehouse.set_damaged_aside()
     workspace.warehouse.load(lake)
     remove_folder(fresh.root)
@@ -114,18 +118,18 @@ def replace_partitions(workspace: Workspace, fresh: Lake, before: Mapping[Place,
 
 def replace_lake(workspace: Workspace, fresh: Lake) -> None:
     """Replace the lake by ``fresh``, and the warehouse by one that is loaded from ``fresh``."""
-    place, before = workspace.settings.lake_folder, _before(workspace.settings.lake_folder)
+    place, old_folder = workspace.settings.lake_folder, _old_folder(workspace.settings.lake_folder)
     published = workspace.settings.warehouse
     loaded = Warehouse(published.with_name(f"{published.name}.rebuilt"))
     _remove_all(loaded.path)
     loaded.load(fresh)
-    remove_folder(before)
+    remove_folder(old_folder)
     if place.exists():
-        place.rename(before)
+        place.rename(old_folder)
     fresh.root.mkdir(exist_ok=True)  # if there was nothing to rebuild
     fresh.root.rename(place)
     loaded.path.replace(published)
-    _keep_unlisted(before, place)
-    remove_folder(before)
+    _keep_unlisted(old_folder, place)
+    remove_folder(old_folder)
     _remove_all(loaded.path)
     workspace.warehouse.load(workspace.lake)  # shows the transfers of the user's own store again

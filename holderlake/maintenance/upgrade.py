@@ -54,17 +54,17 @@ class Step:
 FindSteps = Callable[[], Iterable[Step]]
 
 
-def plan(workspace: Workspace, *others: FindSteps) -> list[Step]:
+def plan(workspace: Workspace, *finders: FindSteps) -> list[Step]:
     """Return the steps that the home needs, without changing anything.
 
-    ``others`` are functions that find steps for files of other programs, for example Dagster's history. Raises an
+    ``finders`` are functions that find steps for files of other programs, for example Dagster's history. Raises an
     error, for example ``LakeError``, if a part has a later format than this version knows.
     """
-    found = [_ledger(workspace), _archive(workspace), _lake(workspace), _store(workspace), _warehouse(workspace)]
-    return [step for steps in (*found, *(find() for find in others)) for step in steps]
+    own_steps = [_ledger(workspace), _archive(workspace), _lake(workspace), _store(workspace), _warehouse(workspace)]
+    return [step for steps in (*own_steps, *(find() for find in finders)) for step in steps]
 
 
-def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
+def upgrade(workspace: Workspace, *finders: FindSteps) -> list[Step]:
     """Take all steps that the home needs (``plan``), and return them.
 
     Raises ``LakeError`` if the disk is too small, another process upgrades the home, or a part still has an older
@@ -72,7 +72,7 @@ def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
     """
     home = workspace.settings.home
     with locked(home / "upgrade.lock", LakeError(f"another process upgrades {home}; wait until it ends")):
-        steps = plan(workspace, *others)
+        steps = plan(workspace, *finders)
         needed, free = most_disk(steps), shutil.disk_usage(home).free
         if needed > free:
             raise LakeError(
@@ -83,10 +83,10 @@ def upgrade(workspace: Workspace, *others: FindSteps) -> list[Step]:
                 bar.update(bar.task_ids[0], note=step.part)
                 step.run()
                 bar.advance(bar.task_ids[0])
-        left = plan(workspace, *others)
+        steps_left = plan(workspace, *finders)
     (home / "upgrade.lock").unlink(missing_ok=True)
-    if left:
-        raise LakeError(f"{left[0].part} still has an older format after its upgrade; run 'holderlake doctor'")
+    if steps_left:
+        raise LakeError(f"{steps_left[0].part} still has an older format after its upgrade; run 'holderlake doctor'")
     return steps
 
 
@@ -133,18 +133,22 @@ def _lake(workspace: Workspace) -> Iterator[Step]:
     Raises ``LakeError`` for a later format. A lake in a bucket stays as it is: this version reads all earlier formats.
     """
     lake = workspace.lake
-    old = [one for one in lake.manifests() if one.format < LAKE_FORMAT] if lake.is_local else []
-    if old:
-        sizes = [sum(file.bytes for file in one.tables.values()) for one in old]
+    old_manifests = (
+        [manifest for manifest in lake.manifests() if manifest.format < LAKE_FORMAT] if lake.is_local else []
+    )
+    if old_manifests:
+        sizes = [sum(file.bytes for file in manifest.tables.values()) for manifest in old_manifests]
 
         def run() -> None:
-            with console.progress("writing partitions again", len(old)) as bar:
-                for one in old:
-                    _write_again(lake, one)
+            with console.progress("writing partitions again", len(old_manifests)) as bar:
+                for manifest in old_manifests:
+                    _write_again(lake, manifest)
                     bar.advance(bar.task_ids[0])
 
-        what = "leave the column chain out of the files, so that other programs can read a table's folder"
-        yield Step("lake", what, sum(len(one.tables) for one in old), sum(sizes), max(sizes), run)
+        description = "leave the column chain out of the files, so that other programs can read a table's folder"
+        yield Step(
+            "lake", description, sum(len(manifest.tables) for manifest in old_manifests), sum(sizes), max(sizes), run
+        )
 
 
 def _write_again(lake: Lake, manifest: Manifest) -> None:
@@ -152,7 +156,7 @@ def _write_again(lake: Lake, manifest: Manifest) -> None:
     rows = lake.intact_rows(manifest)
     if rows is None:
         return
-    files = {name: to_parquet(some) for name, some in rows.items() if manifest.tables[name] != NO_FILE}
+    files = {name: to_parquet(table) for name, table in rows.items() if manifest.tables[name] != NO_FILE}
     tables = {name: table_file(rows[name].num_rows, data) for name, data in files.items()}
     lake.replace(
         replace(manifest, tables=manifest.tables | tables, commit=uuid4().hex, format=LAKE_FORMAT),
@@ -180,10 +184,10 @@ def _warehouse(workspace: Workspace) -> Iterator[Step]:
     warehouse = workspace.warehouse
     if not warehouse.path.exists():
         return
-    what = warehouse.outdated()
-    if what:
+    description = warehouse.outdated()
+    if description:
         size = warehouse.path.stat().st_size
-        yield Step("warehouse", what, 1, size, 2 * size, lambda: warehouse.load(workspace.lake))
+        yield Step("warehouse", description, 1, size, 2 * size, lambda: warehouse.load(workspace.lake))
 
 
 def sqlite_format(path: Path) -> int:

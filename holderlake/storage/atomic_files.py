@@ -45,24 +45,25 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def plain_file(root: Path, name: str, most: int) -> Iterator[BinaryIO]:
+def plain_file(root: Path, name: str, max_bytes: int) -> Iterator[BinaryIO]:
     """Open the file ``name`` (with ``/`` between folders) below ``root`` for reading, without following links.
 
-    Raises ``OSError`` if a part of the name is a link, or the file is not a regular file of at most ``most`` bytes. The
+    Raises ``OSError`` if a part of the name is a link, or the file is not a regular file of at most ``max_bytes``. The
     file may grow later, so the caller reads at most its size.
     """
-    *folders, last = name.split("/")
+    *folders, file_name = name.split("/")
     with ExitStack() as opened:
         handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         for folder in folders:
             opened.callback(os.close, handle)
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
         opened.callback(os.close, handle)
-        own = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)  # a pipe would block
-        file = opened.enter_context(os.fdopen(own, "rb"))
-        status = os.fstat(own)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-            raise OSError(errno.EINVAL, f"it is not a regular file of at most {most:,} bytes", str(root / name))
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would block
+        file_handle = os.open(file_name, flags, dir_fd=handle)
+        file = opened.enter_context(os.fdopen(file_handle, "rb"))
+        status = os.fstat(file_handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            raise OSError(errno.EINVAL, f"it is not a regular file of at most {max_bytes:,} bytes", str(root / name))
         yield file
 
 
@@ -77,8 +78,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     with locked(part):  # ``remove_leftovers`` sees by the lock that our process lives
         try:
             yield part
-            with part.open("rb+") as written:
-                os.fsync(written.fileno())
+            with part.open("rb+") as file:
+                os.fsync(file.fileno())
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -101,10 +102,10 @@ def remove_leftovers(folder: Path, spill_prefix: str, older_than: float = _OLD_S
 
 def set_aside(path: Path, root: Path, folder: str) -> Path:
     """Move a file below ``root`` to a new subfolder of ``root / folder``, and return its new path."""
-    moved = root / folder / uuid.uuid4().hex[:12] / path.relative_to(root)
-    moved.parent.mkdir(parents=True)
-    path.replace(moved)
-    return moved
+    target = root / folder / uuid.uuid4().hex[:12] / path.relative_to(root)
+    target.parent.mkdir(parents=True)
+    path.replace(target)
+    return target
 
 
 def sync_files(paths: Iterable[Path]) -> None:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_MOST = 1_000
+_MAX_ITEMS = 1_000
 
 
 class Batches(Generic[Item, Result]):
@@ -50,7 +50,7 @@ class Batches(Generic[Item, Result]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+                batch, self._waiting = self._waiting[:_MAX_ITEMS], self._waiting[_MAX_ITEMS:]
                 await self._run_batch(batch)
         finally:
             self._running = None

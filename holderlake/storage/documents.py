@@ -29,9 +29,9 @@ _REMOVE: Final = "DELETE FROM documents WHERE folder = ? AND name = ?"
 class Documents:
     """The JSON documents of a folder. ``where`` is its path, or a ``Postgres`` whose ``files`` is this path."""
 
-    def __init__(self, where: Path | Postgres) -> None:
-        self._where = where
-        self._folder = where.files if isinstance(where, Postgres) else where
+    def __init__(self, place: Path | Postgres) -> None:
+        self._place = place
+        self._folder = place.files if isinstance(place, Postgres) else place
 
     def put(self, name: str, content: bytes) -> None:
         """Write a document (JSON as bytes), in place of an earlier one of the same name."""
@@ -58,4 +58,4 @@ class Documents:
 
     @cached_property
     def _db(self) -> PostgresDatabase | None:
-        return PostgresDatabase(self._where, _SCHEMA) if isinstance(self._where, Postgres) else None
+        return PostgresDatabase(self._place, _SCHEMA) if isinstance(self._place, Postgres) else None

@@ -17,20 +17,20 @@ from holderlake.storage.atomic_files import write_whole
 FORMAT_FILE: Final = "format.json"
 
 
-def too_new(path: Path | str, found: object, known: object) -> str:
-    """Return the text of the error that ``path`` has the format ``found``; ``known`` is the latest that can be read."""
-    return f"{path} has format {found}, and this version of Holderlake knows {known}: install the newer version"
+def too_new(path: Path | str, number: object, latest: object) -> str:
+    """Return the text of the error that ``path`` has the format ``number``; ``latest`` is the latest readable one."""
+    return f"{path} has format {number}, and this version of Holderlake knows {latest}: install the newer version"
 
 
 def read_format(folder: Path) -> dict[str, Any]:
     """Return the content of a folder's format file; ``{"format": 1}`` if it is missing or damaged."""
     try:
-        found = msgspec.json.decode((folder / FORMAT_FILE).read_bytes(), type=dict[str, Any])
+        content = msgspec.json.decode((folder / FORMAT_FILE).read_bytes(), type=dict[str, Any])
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, UnicodeDecodeError):
-        found = {}
-    return {"format": 1} | found
+        content = {}
+    return {"format": 1} | content
 
 
-def write_format(folder: Path, number: int, **more: Any) -> None:
-    """Write a folder's format file: the format ``number``, and the values ``more`` by name."""
-    write_whole(folder / FORMAT_FILE, msgspec.json.encode({"format": number, **more}))
+def write_format(folder: Path, number: int, **values: Any) -> None:
+    """Write a folder's format file: the format ``number``, and the ``values`` by name."""
+    write_whole(folder / FORMAT_FILE, msgspec.json.encode({"format": number, **values}))

@@ -35,10 +35,10 @@ def family_name(text: str) -> str:
 def timestamp_name(text: str) -> str:
     """Return the text if it is a partition's timestamp such as 20261120T000000Z, else raise ``BadName``."""
     try:
-        same = partition_text(parse_partition(text)) == text
+        is_timestamp = partition_text(parse_partition(text)) == text
     except ValueError:
-        same = False
-    if not same:
+        is_timestamp = False
+    if not is_timestamp:
         raise BadName(f"{text!r} is not a partition's timestamp, such as 20261120T000000Z")
     return text
 

@@ -68,10 +68,10 @@ class Objects(Protocol):
 
     url: str
 
-    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
+    def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
         """Return an object's bytes and version; None if there is no object of this name.
 
-        Raises ``TooLarge`` if it is larger than ``most`` bytes; no more are read.
+        Raises ``TooLarge`` if it is larger than ``max_bytes``; no more are read.
         """
         ...
 
@@ -90,8 +90,8 @@ class Objects(Protocol):
         """
         ...
 
-    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
-        """Yield the objects in the folder ``prefix`` and below it, with names greater than ``after``, by name."""
+    def list(self, prefix: str, after_name: str = "") -> Iterator[Listed]:
+        """Yield the objects in the folder ``prefix`` and below it, with names greater than ``after_name``, by name."""
         ...
 
     def delete(self, names: Iterable[str]) -> None:
@@ -121,13 +121,13 @@ def open_objects(url: str, endpoint: str | None = None, region: str | None = Non
     return Bucket(from_url(url, config=config or None, client_options=options or None), url)
 
 
-def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+def in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Call ``work`` with each item, in several threads, and return the results in order. Raises the first error."""
-    chosen = list(items)
-    if len(chosen) < 2:
-        return [work(item) for item in chosen]
-    with ThreadPoolExecutor(min(_AT_ONCE, len(chosen))) as pool:
-        return list(pool.map(work, chosen))
+    item_list = list(items)
+    if len(item_list) < 2:
+        return [work(item) for item in item_list]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(item_list))) as pool:
+        return list(pool.map(work, item_list))
 
 
 class Folder:
@@ -137,16 +137,16 @@ class Folder:
         self.root = root
         self.url = str(root)
 
-    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
+    def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
         try:
             handle = os.open(self.root / name, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block
         except (FileNotFoundError, NotADirectoryError):
             return None
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-                raise _too_large(self.root / name, most)
-            return file.read(most), Version(_e_tag(status))
+            if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+                raise _too_large(self.root / name, max_bytes)
+            return file.read(max_bytes), Version(_e_tag(status))
 
     def part(self, name: str, start: int, length: int) -> bytes:
         with (self.root / name).open("rb") as file:
@@ -165,10 +165,12 @@ class Folder:
             write_whole(path, data)
             return Version(_e_tag(path.stat()))
 
-    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
-        yield from (one for one in sorted(self._files(prefix.rstrip("/"), after)) if one.name > after)
+    def list(self, prefix: str, after_name: str = "") -> Iterator[Listed]:
+        yield from (
+            listed for listed in sorted(self._files(prefix.rstrip("/"), after_name)) if listed.name > after_name
+        )
 
-    def _files(self, folder: str, after: str) -> Iterator[Listed]:
+    def _files(self, folder: str, after_name: str) -> Iterator[Listed]:
         try:
             entries = list(os.scandir(self.root / folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -176,8 +178,8 @@ class Folder:
         for entry in entries:
             name = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_dir():
-                if name >= after or after.startswith(f"{name}/"):
-                    yield from self._files(name, after)
+                if name >= after_name or after_name.startswith(f"{name}/"):
+                    yield from self._files(name, after_name)
             elif not entry.name.startswith("."):
                 with suppress(FileNotFoundError):  # deleted meanwhile
                     status = entry.stat()
@@ -196,13 +198,13 @@ class Bucket:
         self.store = store
         self.url = url
 
-    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
+    def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
         import obstore  # noqa: PLC0415 - an extra
 
         with self._explained("read"), suppress(FileNotFoundError):
             response = obstore.get(self.store, name)
-            if response.meta["size"] > most:
-                raise _too_large(f"{self.url}/{name}", most)
+            if response.meta["size"] > max_bytes:
+                raise _too_large(f"{self.url}/{name}", max_bytes)
             return bytes(response.bytes()), _version(response.meta)
         return None
 
@@ -229,22 +231,22 @@ class Bucket:
             return _version(obstore.put(self.store, name, data, mode=mode, use_multipart=False))
         return None
 
-    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
+    def list(self, prefix: str, after_name: str = "") -> Iterator[Listed]:
         import obstore  # noqa: PLC0415
 
         with self._explained("read"):
-            for page in obstore.list(self.store, prefix.rstrip("/") or None, offset=after or None):
-                for one in page:
-                    changed = one["last_modified"].astimezone(UTC).replace(tzinfo=None)
-                    yield Listed(one["path"], _plain(one["e_tag"]), one["size"], changed)
+            for page in obstore.list(self.store, prefix.rstrip("/") or None, offset=after_name or None):
+                for meta in page:
+                    changed = meta["last_modified"].astimezone(UTC).replace(tzinfo=None)
+                    yield Listed(meta["path"], _plain(meta["e_tag"]), meta["size"], changed)
 
     def delete(self, names: Iterable[str]) -> None:
         import obstore  # noqa: PLC0415
 
-        chosen = sorted(names)
+        sorted_names = sorted(names)
         with self._explained("written"), suppress(FileNotFoundError):
-            if chosen:
-                obstore.delete(self.store, chosen)
+            if sorted_names:
+                obstore.delete(self.store, sorted_names)
 
     @contextmanager
     def _explained(self, verb: str) -> Iterator[None]:
@@ -268,8 +270,8 @@ class Below:
         self._folder = f"{folder}/"
         self.url = f"{objects.url.rstrip('/')}/{folder}"
 
-    def get(self, name: str, most: int = MOST_BYTES) -> tuple[bytes, Version] | None:
-        return self._objects.get(self._folder + name, most)
+    def get(self, name: str, max_bytes: int = MOST_BYTES) -> tuple[bytes, Version] | None:
+        return self._objects.get(self._folder + name, max_bytes)
 
     def part(self, name: str, start: int, length: int) -> bytes:
         return self._objects.part(self._folder + name, start, length)
@@ -280,16 +282,18 @@ class Below:
     def put_if(self, name: str, data: bytes, version: Version | None) -> Version | None:
         return self._objects.put_if(self._folder + name, data, version)
 
-    def list(self, prefix: str, after: str = "") -> Iterator[Listed]:
-        for one in self._objects.list(self._folder + prefix, self._folder + after if after else ""):
-            yield one._replace(name=one.name.removeprefix(self._folder))
+    def list(self, prefix: str, after_name: str = "") -> Iterator[Listed]:
+        for listed in self._objects.list(self._folder + prefix, self._folder + after_name if after_name else ""):
+            yield listed._replace(name=listed.name.removeprefix(self._folder))
 
     def delete(self, names: Iterable[str]) -> None:
         self._objects.delete(self._folder + name for name in names)
 
 
-def _too_large(where: object, most: int) -> TooLarge:
-    return TooLarge(f"{where} is not a file of at most {most:,} bytes; delete it, and copy the original there again")
+def _too_large(place: object, max_bytes: int) -> TooLarge:
+    return TooLarge(
+        f"{place} is not a file of at most {max_bytes:,} bytes; delete it, and copy the original there again"
+    )
 
 
 def _e_tag(status: os.stat_result) -> str:

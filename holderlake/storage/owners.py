@@ -31,7 +31,7 @@ _LEASES: Final = (*OWNERS, "CREATE TABLE IF NOT EXISTS leases (name TEXT PRIMARY
 _HOLDER: Final = "SELECT owner FROM leases WHERE name = ?"
 _TAKE: Final = "INSERT INTO leases VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET owner = excluded.owner"
 _GIVE_BACK: Final = "DELETE FROM leases WHERE name = ? AND owner = ?"
-_SEEN: Final = f"SELECT name, {NOW} - seen_at FROM owners"
+_HEARTBEAT_AGES: Final = f"SELECT name, {NOW} - seen_at FROM owners"
 _BEATS: Final = 6
 """Heartbeats in the time after which an owner counts as ended."""
 
@@ -42,12 +42,12 @@ class Owner:
     Call ``join`` and ``ended`` within a write transaction: then no process sees a lock file that is not locked yet.
     """
 
-    def __init__(self, database: State, where: Where) -> None:
+    def __init__(self, database: State, place: Where) -> None:
         host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())
         self.name = f"{host}-{secrets.token_hex(8)}"
         self._host = f"{host}-"
         self._shared = database if isinstance(database, PostgresDatabase) else None
-        self._base = where.files if not isinstance(where, Path) else where
+        self._base = place.files if not isinstance(place, Path) else place
         self._lock: FileLock | None = None
         self._has_beaten = False
         self._closed = threading.Event()
@@ -69,15 +69,15 @@ class Owner:
         if self._shared is not None:
             threading.Thread(target=self._beat, args=(self._shared,), name="heartbeat", daemon=True).start()
         files = self._base.parent.glob(f"{self._base.name}.*.running")
-        return self.ended(db, {file.name.split(".")[-2] for file in files} | self._seen(db).keys())
+        return self.ended(db, {file.name.split(".")[-2] for file in files} | self._heartbeat_ages(db).keys())
 
     def ended(self, db: StateConnection, names: Collection[str]) -> set[str]:
         """Return those of the owners ``names`` that have ended, and delete their lock files and heartbeats."""
-        others = {*names} - {self.name}
-        if not others:
+        other_names = {*names} - {self.name}
+        if not other_names:
             return set()
-        seen = self._seen(db)
-        ended = {name for name in others if self._has_ended(name, seen.get(name))}
+        ages = self._heartbeat_ages(db)
+        ended = {name for name in other_names if self._has_ended(name, ages.get(name))}
         if self._shared is not None:
             db.executemany("DELETE FROM owners WHERE name = ?", [(name,) for name in ended])
         return ended
@@ -97,9 +97,9 @@ class Owner:
             return True
         return self._shared is None or silent_for is None or silent_for > self._shared.place.lease_seconds
 
-    def _seen(self, db: StateConnection) -> dict[str, float]:
+    def _heartbeat_ages(self, db: StateConnection) -> dict[str, float]:
         """Return the seconds since the last heartbeat of each owner; empty for SQLite."""
-        return dict(db.execute(_SEEN).fetchall()) if self._shared is not None else {}
+        return dict(db.execute(_HEARTBEAT_AGES).fetchall()) if self._shared is not None else {}
 
     def _beat(self, database: PostgresDatabase) -> None:
         wait = 0.0
@@ -122,17 +122,17 @@ class Owner:
 
 
 @contextmanager
-def leased(where: Where, name: str, if_held: Exception) -> Iterator[None]:
+def leased(place: Where, name: str, if_held: Exception) -> Iterator[None]:
     """Hold a lease during the ``with`` block, or raise ``if_held`` while another process holds it.
 
-    The lease is a locked file next to the path ``where``, or a row in PostgreSQL, for processes of all hosts.
+    The lease is a locked file next to the path ``place``, or a row in PostgreSQL, for processes of all hosts.
     """
-    if isinstance(where, Path):
-        with locked(where.with_name(f"{where.name}.lock"), if_held):
+    if isinstance(place, Path):
+        with locked(place.with_name(f"{place.name}.lock"), if_held):
             yield
         return
-    with closing(PostgresDatabase(where, _LEASES)) as database:
-        owner = Owner(database, where)
+    with closing(PostgresDatabase(place, _LEASES)) as database:
+        owner = Owner(database, place)
 
         def take(db: StateConnection) -> bool:
             owner.join(db)

@@ -140,22 +140,22 @@ class PostgresDatabase:
         self._create(schema, version)
 
     def __str__(self) -> str:
-        given = _parameters(self.place)
-        return f"PostgreSQL at {given.get('host', 'localhost')}:{given.get('port', 5432)}/{given.get('dbname', '')}"
+        url = _parameters(self.place)
+        return f"PostgreSQL at {url.get('host', 'localhost')}:{url.get('port', 5432)}/{url.get('dbname', '')}"
 
     def _create(self, schema: Sequence[str], version: int | None) -> None:
         def work(db: Connection) -> None:
             if version:
                 db.execute(_FORMAT)
-                ((found,),) = db.execute("SELECT coalesce(max(number), 0) FROM format").fetchall()
-                if found > version:
-                    raise DatabaseError(too_new(str(self), found, version))
-                if found != version:
+                ((number,),) = db.execute("SELECT coalesce(max(number), 0) FROM format").fetchall()
+                if number > version:
+                    raise DatabaseError(too_new(str(self), number, version))
+                if number != version:
                     db.execute(_SET_FORMAT, (version,))
             for statement in schema:
                 text = statement
-                for old, new in _TYPES:
-                    text = text.replace(old, new)
+                for sqlite_type, postgres_type in _TYPES:
+                    text = text.replace(sqlite_type, postgres_type)
                 db.execute(text)
 
         self.run(work)
@@ -180,16 +180,16 @@ class PostgresDatabase:
             time.sleep(pause)
             pause = min(1.0, 2 * pause)
 
-    def _is_committed(self, lost: ConnectionLost, give_up_at: float) -> bool:
+    def _is_committed(self, error: ConnectionLost, give_up_at: float) -> bool:
         while time.monotonic() < give_up_at:
             with suppress(ConnectionLost), self._lock:
                 raw = self._connected()
                 with self._explained(raw):
-                    ((state,),) = raw.execute(_OUTCOME, (lost.transaction,)).fetchall()
+                    ((state,),) = raw.execute(_OUTCOME, (error.transaction,)).fetchall()
                     if state != "in progress":
                         return bool(state == "committed")
             time.sleep(0.2)
-        raise lost
+        raise error
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[Connection]:
@@ -233,10 +233,10 @@ class PostgresDatabase:
     def _connect(self) -> psycopg.Connection:
         import psycopg
 
-        given = _parameters(self.place)
+        parameters = _parameters(self.place)
         reason, kind = "", DatabaseError
         try:
-            raw = psycopg.connect(**{**_ARGUMENTS, **given}, autocommit=True)
+            raw = psycopg.connect(**{**_ARGUMENTS, **parameters}, autocommit=True)
             weakref.finalize(self, raw.close)  # also if the caller does not close it
             with self._explained(raw):
                 quoted = self.place.schema.replace('"', '""')
@@ -273,8 +273,8 @@ class PostgresDatabase:
                     f"{self} was locked by another process for {_BUSY_SECONDS} s; end sessions that are idle in a "
                     "transaction, then try again"
                 ) from None
-            what = (error.diag.message_primary or type(error).__name__).strip()
-            raise DatabaseError(f"{self} cannot be used: {what} (SQLSTATE {state}); {_URL}") from None
+            message = (error.diag.message_primary or type(error).__name__).strip()
+            raise DatabaseError(f"{self} cannot be used: {message} (SQLSTATE {state}); {_URL}") from None
 
     @staticmethod
     def _roll_back(raw: psycopg.Connection) -> None:

@@ -16,7 +16,7 @@ from holderlake.storage.formats import too_new
 T = TypeVar("T")
 
 _BUSY_SECONDS: Final = 30.0
-_LOST: Final = "malformed"
+_MALFORMED: Final = "malformed"
 """Word by which SQLite reports an invalid schema, under a general error code."""
 
 FILE_MODE: Final = 0o660
@@ -60,16 +60,16 @@ class Database:
         with self._explained():
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, self._db.close)  # also if the caller does not close it
-            found = version and format_of(self._db)
-            if version and found and found > version:
+            number = version and format_of(self._db)
+            if version and number and number > version:
                 self._db.close()
-                raise DatabaseError(too_new(path, found, version))
+                raise DatabaseError(too_new(path, number, version))
             use_write_ahead_log(self._db, _BUSY_SECONDS)
             self._db.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
             for statement in schema:
                 db.execute(statement)
-            if version and found != version:
+            if version and number != version:
                 db.execute(f"PRAGMA user_version = {version}")
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -
     """Return a ``DatabaseError`` with the file, the reason and a remedy: for a damaged file the text ``remedy``."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if code is not None else None
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _LOST in str(error):
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _MALFORMED in str(error):
         return DamagedDatabase(f"{path} is damaged ({error}); {remedy}")
     if primary == sqlite3.SQLITE_FULL or "is full" in str(error):
         return DatabaseError(f"{path} cannot be written: the disk is full; free some space")

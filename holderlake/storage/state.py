@@ -20,16 +20,16 @@ StateConnection: TypeAlias = sqlite3.Connection | Connection
 
 
 def open_state(
-    where: Where,
+    place: Where,
     schema: Sequence[str],
     synchronous: Literal["FULL", "NORMAL"],
     remedy: str = "move it away",
     version: int | None = None,
 ) -> State:
     """Open the database, and create its tables. ``synchronous`` and ``remedy`` are for SQLite (see ``Database``)."""
-    if isinstance(where, Postgres):
-        return PostgresDatabase(where, schema, version)
-    return Database(where, schema, synchronous, remedy, version)
+    if isinstance(place, Postgres):
+        return PostgresDatabase(place, schema, version)
+    return Database(place, schema, synchronous, remedy, version)
 
 
 def inserted(db: StateConnection, sql: str, values: Sequence[Any]) -> Sequence[int]:
@@ -37,8 +37,8 @@ def inserted(db: StateConnection, sql: str, values: Sequence[Any]) -> Sequence[i
     if isinstance(db, Connection):
         return sorted(row[0] for row in db.execute(f"{sql} RETURNING id", values).fetchall())
     cursor = db.execute(sql, values)
-    last = cursor.lastrowid or 0
-    return range(last - cursor.rowcount + 1, last + 1)  # without RETURNING, which SQLite has since version 3.35
+    last_id = cursor.lastrowid or 0
+    return range(last_id - cursor.rowcount + 1, last_id + 1)  # without RETURNING, which SQLite has since version 3.35
 
 
 def unix_now(db: StateConnection) -> float:

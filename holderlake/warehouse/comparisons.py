@@ -70,7 +70,7 @@ def keep(folder: Path, homes: tuple[Path, Path], rows: pa.Table, compared_at: da
     paths = (str(homes[0]), str(homes[1]))
     file = folder / f"{hashlib.sha256(repr(paths).encode()).hexdigest()[:16]}.parquet"
     names = (homes[0].name, homes[1].name)
-    if names[0] == names[1] or names in _named(folder, file):
+    if names[0] == names[1] or names in _source_names(folder, file):
         names = paths
     values = {"source_a": names[0], "source_b": names[1], "compared_at": compared_at}
     table = rows.rename_columns(["as_of" if name == "timestamp" else name for name in rows.column_names])
@@ -84,11 +84,11 @@ def keep(folder: Path, homes: tuple[Path, Path], rows: pa.Table, compared_at: da
     return file
 
 
-def _named(folder: Path, own: Path) -> set[tuple[str, str]]:
+def _source_names(folder: Path, own_path: Path) -> set[tuple[str, str]]:
     """Return the names of the two sources in each other file of the folder."""
-    others = (path for path in folder.glob("*.parquet") if path != own and not parquet_fault(path))
-    firsts = [pq.read_table(path, columns=["source_a", "source_b"]).slice(0, 1) for path in others]
-    return {(row["source_a"], row["source_b"]) for first in firsts for row in first.to_pylist()}
+    other_files = (path for path in folder.glob("*.parquet") if path != own_path and not parquet_fault(path))
+    firsts = [pq.read_table(path, columns=["source_a", "source_b"]).slice(0, 1) for path in other_files]
+    return {(row["source_a"], row["source_b"]) for rows in firsts for row in rows.to_pylist()}
 
 
 def version(folder: Path) -> str | None:

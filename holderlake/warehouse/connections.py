@@ -71,8 +71,8 @@ def attach(
 def _refuse_newer(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Raise ``WarehouseError`` if a later version of Holderlake made the warehouse in a format unknown to this one."""
     with suppress(duckdb.Error):  # not a warehouse, or damaged: the caller's query says so
-        found = connection.execute("SELECT sha FROM _internal.installed WHERE part = 'format'").fetchall()
-        for (number,) in found:
+        rows = connection.execute("SELECT sha FROM _internal.installed WHERE part = 'format'").fetchall()
+        for (number,) in rows:
             if int(number) > schema.FORMAT:
                 raise WarehouseError(too_new(path, number, schema.FORMAT))
 

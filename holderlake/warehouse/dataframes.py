@@ -97,10 +97,10 @@ def open_lake(root: Path | str | None = None) -> DataFrames:
 
 def local_lake(settings: Settings) -> Lake:
     """Return the lake of the settings, or an up-to-date copy in a folder if it lies in a bucket."""
-    chosen = settings.lake
-    if chosen.url is None:
+    lake = settings.lake
+    if lake.url is None:
         return Lake(settings.lake_folder)
-    folder = settings.bucket_folder(chosen.url)
+    folder = settings.bucket_folder(lake.url)
     copy = Lake(folder / "copy")
-    pull(copy, open_bucket(chosen.url, chosen.endpoint, chosen.region, folder=folder, cache_bytes=chosen.cache_bytes))
+    pull(copy, open_bucket(lake.url, lake.endpoint, lake.region, folder=folder, cache_bytes=lake.cache_bytes))
     return copy

@@ -35,8 +35,8 @@ def remedy(warehouse: Path, path: Path) -> str:
 
 def damaged(warehouse: Path, *, every_byte: bool = True) -> dict[Path, str]:
     """Return the damaged derived files of a warehouse, with their faults."""
-    found = {path: parquet_fault(path, every_byte=every_byte) for path in derived_files(warehouse)}
-    return {path: reason for path, reason in found.items() if reason}
+    faults = {path: parquet_fault(path, every_byte=every_byte) for path in derived_files(warehouse)}
+    return {path: reason for path, reason in faults.items() if reason}
 
 
 def set_aside(warehouse: Path) -> list[str]:

@@ -116,7 +116,7 @@ SET VARIABLE {name}_files = (
     )
 );
 """
-_OWN: Final = """
+_OWN_VIEWS: Final = """
 CREATE OR REPLACE VIEW partitions AS
 SELECT
     chain,
@@ -173,23 +173,23 @@ WHERE false;
 """
 
 
-def script(lake: Lake, damaged: Iterable[Damage] = (), own: Path | None = None) -> str:
-    """Return the SQL script, with absolute paths. ``own`` is the folder of the user's own transfers, if any.
+def script(lake: Lake, damaged: Iterable[Damage] = (), own_folder: Path | None = None) -> str:
+    """Return the SQL script, with absolute paths. ``own_folder`` is the folder of the user's own transfers, if any.
 
     DuckDB finds missing, truncated and unreadable files itself, each time it reads the script. ``damaged`` are files
     whose damage only a comparison of every byte finds. Their partitions are left out until they are written again.
     """
-    return "".join(_statements(lake.root.resolve(), list(damaged), own))
+    return "".join(_statements(lake.root.resolve(), list(damaged), own_folder))
 
 
-def _statements(root: Path, damaged: Sequence[Damage], own: Path | None) -> Iterator[str]:
+def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) -> Iterator[str]:
     sides = ", ".join(map(quoted, SIDE_TABLES))
     manifests = f"{root}/_manifests/chain=*/timestamp=*/*.json"
     tables = [table for table in TABLES.values() if next(root.glob(_pattern(table)), None) is not None]
     globs = [manifests, *(f"{root}/{_pattern(table)}" for table in tables)]
     families = {table: family for family, names in FAMILY_TABLES.items() for table in sorted(names)}
     yield _HEAD
-    yield from (f"-- Left out, because it is damaged: {printable(str(one))}\n" for one in damaged)
+    yield from (f"-- Left out, because it is damaged: {printable(str(damage))}\n" for damage in damaged)
     yield _MANIFESTS.format(
         manifests=quoted(manifests),
         globs=_list(globs),
@@ -199,9 +199,9 @@ def _statements(root: Path, damaged: Sequence[Damage], own: Path | None) -> Iter
     )
     yield from (_INTACT.format(name=table.name) for table in tables)
     yield "\nDROP TABLE _files;\n"
-    yield _OWN.format(sides=sides)
+    yield _OWN_VIEWS.format(sides=sides)
     yield from (_view(root, table, is_empty=table not in tables) for table in TABLES.values())
-    yield transfers.views(own)
+    yield transfers.views(own_folder)
     for table in (spending.TABLE, comparisons.TABLE):
         yield _view(root, table, is_empty=True)
     yield from (f"\n{statement}" for statement in schema.view_statements("VIEW"))
@@ -209,7 +209,7 @@ def _statements(root: Path, damaged: Sequence[Damage], own: Path | None) -> Iter
 
 def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:
     """Yield the SHA-256 of each damaged partition's manifest. It changes when the partition is written again."""
-    for place in sorted({one.place for one in damaged if one.place}):
+    for place in sorted({damage.place for damage in damaged if damage.place}):
         with suppress(OSError):
             yield hashlib.sha256(manifests.manifest_path(root, *place).read_bytes()).hexdigest()
 

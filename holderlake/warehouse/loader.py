@@ -105,9 +105,9 @@ class Loading:
     ``before`` has the SHA-256 of each manifest that was loaded earlier, by partition.
     """
 
-    def __init__(self, lake: Lake, before: Mapping[Partition, str], damaged: Sequence[str] = ()) -> None:
+    def __init__(self, lake: Lake, known_partitions: Mapping[Partition, str], damaged: Sequence[str] = ()) -> None:
         self.lake = lake
-        self.before = before
+        self.known_partitions = known_partitions
         self.loaded: list[Pending] = []
         self.rows: Counter[str] = Counter()
         self.damaged = list(damaged)
@@ -126,26 +126,28 @@ class Loading:
         files: dict[str, dict[File, int]] = {}
         stale: dict[str, list[Pending]] = {}
         loaded = []
-        self.lake.store.prefetch(one.manifest for one in batch)
-        for one in batch:
-            names = one.manifest.tables.keys() - set(SIDE_TABLES)
-            linked = self.lake.link_files(one.manifest, links, names)
+        self.lake.store.prefetch(partition.manifest for partition in batch)
+        for partition in batch:
+            names = partition.manifest.tables.keys() - set(SIDE_TABLES)
+            linked = self.lake.link_files(partition.manifest, links, names)
             if linked is None:
-                self._note_damage(one.manifest)
+                self._note_damage(partition.manifest)
                 continue
-            loaded.append(one)
+            loaded.append(partition)
             for name in names:
-                rows = one.manifest.tables[name].rows
-                files.setdefault(name, {})[one.manifest.chain, linked[name]] = rows
+                rows = partition.manifest.tables[name].rows
+                files.setdefault(name, {})[partition.manifest.chain, linked[name]] = rows
                 self.rows[name] += rows
-                if one.key in self.before:
-                    stale.setdefault(name, []).append(one)
+                if partition.key in self.known_partitions:
+                    stale.setdefault(name, []).append(partition)
         for name, rows_of in files.items():
             _delete(connection, name, stale.get(name, ()))
-            for some in _bounded(rows_of):
-                self._note_duplicates(connection, name, some)
+            for file_group in _bounded(rows_of):
+                self._note_duplicates(connection, name, file_group)
             _insert(connection, name, [*rows_of])
-        if len(loaded) < _FEW_INSTANTS * len({(one.manifest.timestamp[:6], one.key[:2]) for one in loaded}):
+        if len(loaded) < _FEW_INSTANTS * len(
+            {(partition.manifest.timestamp[:6], partition.key[:2]) for partition in loaded}
+        ):
             for name, rows_of in files.items():
                 connection.execute(_MIXED, [name, sum(rows_of.values())])
         _insert_state(connection, loaded)
@@ -156,7 +158,7 @@ class Loading:
 
         A row does not name its family, so the rows of all families at these instants are replaced together.
         """
-        partitions = dict.fromkeys((one.manifest.chain, one.manifest.as_of) for one in self.loaded)
+        partitions = dict.fromkeys((partition.manifest.chain, partition.manifest.as_of) for partition in self.loaded)
         of_instants = [
             manifest
             for chain, as_of in partitions
@@ -182,19 +184,19 @@ class Loading:
 
     def _note_duplicates(self, connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[File]) -> None:
         """Add a message to ``duplicates`` for each chain and instant with two rows of the same key in ``files``."""
-        named = {"key": ", ".join(TABLES[table].key), "files": schema.files_sql(files)}
-        hashes = np.sort(connection.sql(_KEY_HASHES.format(**named)).to_arrow_table()["hash"].to_numpy())
+        parameters = {"key": ", ".join(TABLES[table].key), "files": schema.files_sql(files)}
+        hashes = np.sort(connection.sql(_KEY_HASHES.format(**parameters)).to_arrow_table()["hash"].to_numpy())
         if not (hashes[1:] == hashes[:-1]).any():  # the usual case; counting by partition is many times slower
             return
-        for chain, at, rows in connection.execute(_SHARED_KEYS.format(**named)).fetchall():
+        for chain, at, rows in connection.execute(_SHARED_KEYS.format(**parameters)).fetchall():
             self.duplicates.append(
                 f"{table} of {chain} at {partition_text(at)}: {counted(rows, 'row')} with the key of another row"
             )
 
 
-def _in_order(one: Pending) -> tuple[str, str, str]:
+def _in_order(partition: Pending) -> tuple[str, str, str]:
     """Return the sort key of a partition, for the order of the warehouse's rows: month, chain, instant."""
-    return (one.manifest.timestamp[:6], one.manifest.chain, one.manifest.timestamp)
+    return (partition.manifest.timestamp[:6], partition.manifest.chain, partition.manifest.timestamp)
 
 
 def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pending], list[str]]:
@@ -216,13 +218,13 @@ def pending_of(lake: Lake, loaded: Mapping[Partition, str]) -> tuple[list[Pendin
 
 def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
     """Yield the partitions in batches of at most ``_BATCH_ROWS`` rows to sort. A larger partition is a batch alone."""
-    for group in _bounded({place: _rows_to_sort(one) for place, one in enumerate(pending)}):
-        for first in range(0, len(group), _BATCH_PARTITIONS):
-            yield [pending[place] for place in group[first : first + _BATCH_PARTITIONS]]
+    for group in _bounded({place: _rows_to_sort(partition) for place, partition in enumerate(pending)}):
+        for start in range(0, len(group), _BATCH_PARTITIONS):
+            yield [pending[place] for place in group[start : start + _BATCH_PARTITIONS]]
 
 
-def _rows_to_sort(one: Pending) -> int:
-    return sum(table.rows for name, table in one.manifest.tables.items() if name not in _UNSORTED)
+def _rows_to_sort(partition: Pending) -> int:
+    return sum(table.rows for name, table in partition.manifest.tables.items() if name not in _UNSORTED)
 
 
 def _bounded(rows_of: Mapping[Item, int]) -> Iterator[list[Item]]:
@@ -232,12 +234,12 @@ def _bounded(rows_of: Mapping[Item, int]) -> Iterator[list[Item]]:
     """
     group: list[Item] = []
     rows = 0
-    for item, own in rows_of.items():
-        if group and rows + own > _BATCH_ROWS:
+    for item, row_count in rows_of.items():
+        if group and rows + row_count > _BATCH_ROWS:
             yield group
             group, rows = [], 0
         group.append(item)
-        rows += own
+        rows += row_count
     if group:
         yield group
 
@@ -247,8 +249,8 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, partitions: Seque
         return
     stale = pa.table(
         {
-            "chain": pa.array([one.manifest.chain for one in partitions], pa.string()),
-            "timestamp": pa.array([one.manifest.as_of for one in partitions], INSTANT_TYPE),
+            "chain": pa.array([partition.manifest.chain for partition in partitions], pa.string()),
+            "timestamp": pa.array([partition.manifest.as_of for partition in partitions], INSTANT_TYPE),
         }
     )
     with _registered(connection, "stale", stale):
@@ -269,30 +271,32 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[F
 def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pending]) -> None:
     """Record loaded partitions in the tables ``_internal.loaded``, ``partitions``, ``coverage``, ``unanswered``."""
     now = utc_now()
-    loaded_manifests = [one.manifest for one in loaded]
-    new = pa.table(
+    loaded_manifests = [partition.manifest for partition in loaded]
+    state_rows = pa.table(
         {
-            "family": pa.array([one.family for one in loaded_manifests], pa.string()),
-            "chain": pa.array([one.chain for one in loaded_manifests], pa.string()),
-            "timestamp": pa.array([one.as_of for one in loaded_manifests], INSTANT_TYPE),
-            "manifest_sha": pa.array([one.sha for one in loaded], pa.string()),
+            "family": pa.array([manifest.family for manifest in loaded_manifests], pa.string()),
+            "chain": pa.array([manifest.chain for manifest in loaded_manifests], pa.string()),
+            "timestamp": pa.array([manifest.as_of for manifest in loaded_manifests], INSTANT_TYPE),
+            "manifest_sha": pa.array([partition.sha for partition in loaded], pa.string()),
             "loaded_at": pa.array([now] * len(loaded), INSTANT_TYPE),
-            "provider": pa.array([one.provider for one in loaded_manifests], pa.string()),
-            "written_at": pa.array([one.written_at for one in loaded_manifests], INSTANT_TYPE),
-            "row_count": pa.array([one.rows for one in loaded_manifests], pa.int64()),
-            "failures": pa.array([one.failures for one in loaded_manifests], pa.int64()),
-            "covered": pa.array([sorted(one.covered) for one in loaded_manifests], pa.list_(pa.string())),
-            "unanswered": pa.array([sorted(one.unanswered) for one in loaded_manifests], pa.list_(pa.string())),
+            "provider": pa.array([manifest.provider for manifest in loaded_manifests], pa.string()),
+            "written_at": pa.array([manifest.written_at for manifest in loaded_manifests], INSTANT_TYPE),
+            "row_count": pa.array([manifest.rows for manifest in loaded_manifests], pa.int64()),
+            "failures": pa.array([manifest.failures for manifest in loaded_manifests], pa.int64()),
+            "covered": pa.array([sorted(manifest.covered) for manifest in loaded_manifests], pa.list_(pa.string())),
+            "unanswered": pa.array(
+                [sorted(manifest.unanswered) for manifest in loaded_manifests], pa.list_(pa.string())
+            ),
             "known_since": pa.array(
                 [
-                    [min(one.answers.get(subject, ()), default=None) for subject in sorted(one.covered)]
-                    for one in loaded_manifests
+                    [min(manifest.answers.get(subject, ()), default=None) for subject in sorted(manifest.covered)]
+                    for manifest in loaded_manifests
                 ],
                 pa.list_(INSTANT_TYPE),
             ),
         }
     )
-    with _registered(connection, "new", new):
+    with _registered(connection, "new", state_rows):
         for table, rows in _INSERT_STATE.items():
             connection.execute(_DELETE_STATE.format(table=table))
             connection.execute(f"INSERT INTO {table} {rows}")

@@ -91,7 +91,7 @@ _SNAPSHOTS: Final = {
 }
 """Values for ``snapshots.sql.template`` by table: family, a phrase that describes the rows, and an example query."""
 _STATEMENT_END: Final = re.compile(r"(?<=;)\n\n(?=--)")
-_NAMED: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
+_NAMED_STATEMENT: Final = re.compile(r"^CREATE OR REPLACE (VIEW|MACRO) (\w+)(?:\(.*\) AS (TABLE)?)?", re.MULTILINE)
 
 
 def _column(name: str, dtype: pa.DataType, comment: str, *, required: bool = True) -> pa.Field:
@@ -219,10 +219,10 @@ def order(table: Table, instant: str) -> str:
 
     ``instant`` is the name of the column with the instant.
     """
-    rest = [name for name in table.key if name not in {"chain", "as_of", "token_address"}]
+    columns_left = [name for name in table.key if name not in {"chain", "as_of", "token_address"}]
     token = ["token_address"] if "token_address" in table.key else []
     rank = ["rank"] if "rank" in table.schema.names else []
-    return ", ".join([f"date_trunc('month', {instant})", "chain", *token, instant, *rank, *rest])
+    return ", ".join([f"date_trunc('month', {instant})", "chain", *token, instant, *rank, *columns_left])
 
 
 def quoted(text: str) -> str:
@@ -333,7 +333,7 @@ def _snapshots(table: str) -> str:
 
 
 def _query(text: str) -> Query:
-    match = _NAMED.search(text)
+    match = _NAMED_STATEMENT.search(text)
     if match is None:
         raise ValueError(f"this SQL has no CREATE OR REPLACE VIEW or MACRO; add one: {text[:60]}")
     kind, name, is_table = match.groups()

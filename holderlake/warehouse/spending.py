@@ -64,7 +64,7 @@ TABLE: Final = Table(
     ("day", "run_id", "endpoint", "chain", "token_address"),
 )
 
-_HELD: Final = """
+_HELD_TOTALS: Final = """
 SELECT strftime(day, '%Y-%m-%d'), (CAST(100 * sum(billed + open) AS BIGINT), CAST(sum(open_calls) AS BIGINT))
 FROM spending
 GROUP BY day
@@ -79,21 +79,21 @@ def version(books: Books) -> str:
 
 def refresh(connection: duckdb.DuckDBPyConnection, books: Books) -> None:
     """Replace the rows of the newest day in the table, of later ones, and of days whose totals in the ledger differ."""
-    held = dict(connection.execute(_HELD).fetchall())
-    newest = max(held, default="")
+    known_totals = dict(connection.execute(_HELD_TOTALS).fetchall())
+    newest = max(known_totals, default="")
     totals = books.totals_by_day()
-    changed = {day for day, total in totals.items() if day >= newest or held.get(day) != total}
-    for day in sorted(changed | (held.keys() - totals.keys())):
-        rows = pa.Table.from_pylist([_row(day, one) for one in books.spending(day)], TABLE.schema)
+    changed = {day for day, total in totals.items() if day >= newest or known_totals.get(day) != total}
+    for day in sorted(changed | (known_totals.keys() - totals.keys())):
+        rows = pa.Table.from_pylist([_row(day, entry) for entry in books.spending(day)], TABLE.schema)
         connection.execute("DELETE FROM spending WHERE day = CAST(? AS DATE)", [day])
         connection.register("new_spending", rows)
         connection.execute("INSERT INTO spending BY NAME FROM new_spending")
         connection.unregister("new_spending")
 
 
-def _row(day: str, one: Sequence[Any]) -> dict[str, Any]:
-    run_id, endpoint, subject, *counts = one
+def _row(day: str, entry: Sequence[Any]) -> dict[str, Any]:
+    run_id, endpoint, subject, *counts = entry
     chain, _, token = (subject or "").partition("/")
     credits = [None if hundredths is None else Decimal(hundredths).scaleb(-2) for hundredths in counts[4:]]
-    named = (date.fromisoformat(day), run_id, endpoint, chain or None, token or None)
-    return dict(zip(TABLE.schema.names, (*named, *counts[:4], *credits), strict=True))
+    names = (date.fromisoformat(day), run_id, endpoint, chain or None, token or None)
+    return dict(zip(TABLE.schema.names, (*names, *counts[:4], *credits), strict=True))

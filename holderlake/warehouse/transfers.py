@@ -56,7 +56,7 @@ LABELS: Final = pa.schema(
 _FILES: Final = ("tokens", "labels", "cluster_links", "entities", "entity_searches", "verified", "undone")
 _log = logging.getLogger(__name__)
 _ATTEMPTS: Final = 10
-_KEPT: Final = 2
+_KEPT_VERSIONS: Final = 2
 _NO_TRANSFERS: Final = """
 CREATE SCHEMA IF NOT EXISTS _internal;
 CREATE OR REPLACE VIEW _internal.transfer_files AS
@@ -178,39 +178,39 @@ def link(root: Path, read: ReadTransfers) -> str | None:
     None if there is no store. Raises ``FileNotFoundError`` if files vanish again and again meanwhile.
     """
     for _ in range(_ATTEMPTS):
-        stored = read()
-        if stored is None:
+        transfers = read()
+        if transfers is None:
             return None
-        if (root / stored.version).exists():
-            return stored.version
+        if (root / transfers.version).exists():
+            return transfers.version
         with suppress(FileNotFoundError):  # an import has replaced a file: ask for the files again
-            _make(root, stored)
-            return stored.version
+            _make(root, transfers)
+            return transfers.version
     raise FileNotFoundError(f"the store's files changed {_ATTEMPTS} times while {root} was made; load again")
 
 
 def remove_old(root: Path) -> None:
     """Remove all folders of links but the newest two: a reader may have the warehouse of the load before open."""
     folders = sorted(root.glob("*"), key=lambda path: path.stat().st_mtime)
-    for folder in folders[:-_KEPT]:
+    for folder in folders[:-_KEPT_VERSIONS]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(root: Path, stored: StoredTransfers) -> None:
-    building = root / f".{stored.version}"
+def _make(root: Path, transfers: StoredTransfers) -> None:
+    building = root / f".{transfers.version}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     linked = {path.name: path for path in root.glob("[!.]*/transfers/*/*/*.parquet")}
-    for (chain, token), paths in stored.files.items():
+    for (chain, token), paths in transfers.files.items():
         target = building / "transfers" / f"chain={quote(chain, safe='')}" / f"token_address={quote(token, safe='')}"
         target.mkdir(parents=True)
         for path in paths:
             _link_readable(linked.get(path.name, path), target / path.name, every_byte=False)
-    for path in stored.findings:
+    for path in transfers.findings:
         _link_readable(path, building / path.name, every_byte=True)
-    for name, table in stored.tables().items():
+    for name, table in transfers.tables().items():
         pq.write_table(table, building / f"{name}.parquet", write_page_checksum=True, write_statistics=False)
-    building.rename(root / stored.version)
+    building.rename(root / transfers.version)
 
 
 def _link_readable(source: Path, target: Path, *, every_byte: bool) -> None:

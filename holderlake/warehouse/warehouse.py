@@ -206,8 +206,10 @@ class Warehouse:
                 loading = self._load_or_rebuild(lake)
         except OSError as error:
             raise WarehouseError(_unwritable(self.path, error)) from error
-        for one in dict.fromkeys(loading.damaged):
-            _log.warning("%s; its partition is not loaded. 'holderlake rebuild --damaged' repairs it at no cost", one)
+        for damage in dict.fromkeys(loading.damaged):
+            _log.warning(
+                "%s; its partition is not loaded. 'holderlake rebuild --damaged' repairs it at no cost", damage
+            )
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         seconds = time.monotonic() - start
         return LoadReport(
@@ -224,11 +226,11 @@ class Warehouse:
             try:
                 return self._load(lake, unreadable)
             except (DamagedWarehouse, duckdb.Error, pa.ArrowException, OSError) as error:
-                before = len(unreadable)
+                unreadable_count = len(unreadable)
                 if _is_full(error):
                     raise WarehouseError(_unwritable(self.path, error)) from error
                 unreadable |= {} if isinstance(error, DamagedWarehouse) else self._unreadable(lake)
-                if not self.set_damaged_aside() and len(unreadable) == before:
+                if not self.set_damaged_aside() and len(unreadable) == unreadable_count:
                     raise WarehouseError(_unwritable(self.path, error)) from error
         raise WarehouseError(f"{self.path} can't be loaded: its files are damaged again; run 'holderlake doctor'")
 
@@ -236,10 +238,11 @@ class Warehouse:
         """Return messages about the files that can't be read of each partition to load, by its manifest's SHA-256."""
         with suppress(DamagedWarehouse):
             pending, _ = pending_of(lake, self._state().loaded)
-            found = {
-                one.sha: [str(file) for file in damaged_files(lake, one.manifest, every_byte=True)] for one in pending
+            messages_by_sha = {
+                partition.sha: [str(file) for file in damaged_files(lake, partition.manifest, every_byte=True)]
+                for partition in pending
             }
-            return {sha: messages for sha, messages in found.items() if messages}
+            return {sha: messages for sha, messages in messages_by_sha.items() if messages}
         return {}
 
     def set_damaged_aside(self) -> list[str]:
@@ -259,47 +262,52 @@ class Warehouse:
         return messages
 
     def _set_aside(self, error: Exception) -> None:
-        moved = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:12]}")
-        self.path.rename(moved)
-        _log.warning("%s. It is rebuilt from the lake; the old file is now %s", first_line(error), moved)
+        target = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:12]}")
+        self.path.rename(target)
+        _log.warning("%s. It is rebuilt from the lake; the old file is now %s", first_line(error), target)
 
     def _load(self, lake: Lake, unreadable: Mapping[str, Sequence[str]]) -> Loading:
         """Load the lake without the manifests in ``unreadable``, which has messages about their files by SHA-256."""
         state = self._state()
         pending, damaged = pending_of(lake, state.loaded)
         damaged += [message for messages in unreadable.values() for message in messages]
-        pending = [one for one in pending if one.sha not in unreadable]
+        pending = [partition for partition in pending if partition.sha not in unreadable]
         loading = Loading(lake, state.loaded, damaged)
         outdated, migrate = _old_views(state), _old_tables(state)
-        stored, books = self._stored_transfers(state), self._books()
+        transfers_path, books = self._stored_transfers(state), self._books()
         compared = comparisons.folder_of(self.path)
-        found = {
-            "transfers": stored,
+        versions = {
+            "transfers": transfers_path,
             "spending": spending.version(books) if books else None,
             "comparisons": comparisons.version(compared),
         }
-        if pending or outdated or migrate or any(state.installed.get(name) != one for name, one in found.items()):
+        if (
+            pending
+            or outdated
+            or migrate
+            or any(state.installed.get(name) != version for name, version in versions.items())
+        ):
             _release_memory()
             if migrate:
                 self._refuse_unknown_columns()
             with self._next_version(migrate) as connection, self._links() as links:
                 if outdated:
                     schema.install(connection)
-                connection.execute(transfers.views(Path(stored) if stored else None))
+                connection.execute(transfers.views(Path(transfers_path) if transfers_path else None))
                 if books:
                     spending.refresh(connection, books)
-                if found["comparisons"] != state.installed.get("comparisons") or migrate:
+                if versions["comparisons"] != state.installed.get("comparisons") or migrate:
                     comparisons.refresh(connection, compared)
-                _note(connection, found)
+                _note(connection, versions)
                 loading.load_all(connection, links, pending)
         return loading
 
     def _stored_transfers(self, state: _State) -> str | None:
         """Link the present transfers of the store. Return the folder; that of the last load if there is no store."""
         root = transfers_folder(self.path)
-        made = transfers.link(root, self._read_transfers)
-        last = state.installed.get("transfers")
-        return str(root / made) if made else last if last and Path(last).exists() else None
+        link_name = transfers.link(root, self._read_transfers)
+        last_path = state.installed.get("transfers")
+        return str(root / link_name) if link_name else last_path if last_path and Path(last_path).exists() else None
 
     def outdated(self) -> str:
         """Return what the next load will change in a file that another version of Holderlake made; empty if nothing.
@@ -371,18 +379,18 @@ class Warehouse:
         os.replace(copy, self.path)  # noqa: PTH105 - tests stop a load here
         transfers.remove_old(transfers_folder(self.path))
 
-    def _pack(self, old: Path, packed: Path) -> None:
-        """Write the rows of the warehouse ``old`` to the new file ``packed``, sorted, in the tables of this version."""
+    def _pack(self, old_path: Path, packed: Path) -> None:
+        """Write the rows of the warehouse ``old_path`` to the new file ``packed``, sorted, in this version's tables."""
         with _writing(packed) as connection:
-            connection.execute(f"ATTACH {schema.quoted(str(old))} AS old (READ_ONLY)")
+            connection.execute(f"ATTACH {schema.quoted(str(old_path))} AS old (READ_ONLY)")
             schema.install(connection)
             existing = dict(connection.execute(_COLUMNS, ["old"]).fetchall())
             for table in (*TABLES.values(), *schema.OWN_TABLES.values()):
                 if table.name not in existing:
                     continue
-                named = [schema.column_name(name) for name in table.schema.names]
-                columns = ", ".join(name for name in named if name in existing[table.name])
-                time = "timestamp" if "timestamp" in named else "day"
+                column_names = [schema.column_name(name) for name in table.schema.names]
+                columns = ", ".join(name for name in column_names if name in existing[table.name])
+                time = "timestamp" if "timestamp" in column_names else "day"
                 of_table = {"table": table.name, "columns": columns, "time": time, "order": schema.order(table, time)}
                 for (month,) in connection.execute(_MONTHS.format(**of_table)).fetchall():
                     connection.execute(_PACK.format(**of_table), {"month": month})
@@ -402,27 +410,27 @@ class Warehouse:
                     "install the latest version, or move the file away; the next load makes it again from the lake"
                 )
 
-    def _empty_place(self, what: str) -> Path:
-        """Return the path of the warehouse's file with the suffix ``what``. Delete what a killed load left there."""
-        path = self.path.with_name(f"{self.path.name}.{what}")
+    def _empty_place(self, suffix: str) -> Path:
+        """Return the path of the warehouse's file with this suffix. Delete what a killed load left there."""
+        path = self.path.with_name(f"{self.path.name}.{suffix}")
         for leftover in (path, path.with_name(f"{path.name}.wal")):
             leftover.unlink(missing_ok=True)
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
         return path
 
 
-def _note(connection: duckdb.DuckDBPyConnection, found: Mapping[str, str | None]) -> None:
+def _note(connection: duckdb.DuckDBPyConnection, versions: Mapping[str, str | None]) -> None:
     """Record the versions of what a load found outside of the lake."""
-    connection.execute("DELETE FROM _internal.installed WHERE list_contains(?, part)", [list(found)])
-    for part, version in found.items():
+    connection.execute("DELETE FROM _internal.installed WHERE list_contains(?, part)", [list(versions)])
+    for part, version in versions.items():
         if version is not None:
             connection.execute("INSERT INTO _internal.installed VALUES (?, ?)", [part, version])
 
 
 def _old_views(state: _State) -> bool:
     """Return whether the warehouse's file lacks this version's views and macros: it is new or of another version."""
-    own = {"views": schema.views_sha(), "format": str(schema.FORMAT)}
-    return any(state.installed.get(part) != sha for part, sha in own.items())
+    own_versions = {"views": schema.views_sha(), "format": str(schema.FORMAT)}
+    return any(state.installed.get(part) != sha for part, sha in own_versions.items())
 
 
 def _old_tables(state: _State) -> bool:
@@ -452,10 +460,10 @@ def _is_mixed(connection: duckdb.DuckDBPyConnection) -> bool:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy a file by ``copy_file_range``, which shares the bytes if the file system supports it."""
-    with source.open("rb") as old, target.open("wb") as new:
-        left = source.stat().st_size
-        while left:
-            left -= os.copy_file_range(old.fileno(), new.fileno(), left)
+    with source.open("rb") as source_file, target.open("wb") as target_file:
+        bytes_left = source.stat().st_size
+        while bytes_left:
+            bytes_left -= os.copy_file_range(source_file.fileno(), target_file.fileno(), bytes_left)
 
 
 def _release_memory() -> None:

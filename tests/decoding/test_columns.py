@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from holderlake.contract.tables import amount_columns
-from holderlake.decoding.columns import amounts_of, joined, split
+from holderlake.decoding.columns import amounts_of, joined_texts, split
 
 BEFORE = ["0", "-7", "9" * 17, "9" * 18, "9" * 19, "9" * 20, "1" + "0" * 20, "9" * 38, str(2**128)]
 AFTER = ["", ".5", "." + "9" * 17, "." + "9" * 18, "." + "9" * 19, "." + "1" * 40]
@@ -40,7 +40,7 @@ def test_amount_columns_equal_those_of_the_contract(before: str, after: str) -> 
 )
 def test_joined_values_are_split_into_the_same_values(values: list[bytes]) -> None:
     for cut in range(len(values) + 1):
-        pieces = [joined(map(msgspec.Raw, some)) for some in (values[:cut], values[cut:]) if some]
+        pieces = [joined_texts(map(msgspec.Raw, some)) for some in (values[:cut], values[cut:]) if some]
         found = split(pieces, len(values))
         assert (found.type, found.to_pylist()) == (pa.binary(), values)
 
@@ -48,4 +48,4 @@ def test_joined_values_are_split_into_the_same_values(values: list[bytes]) -> No
 @pytest.mark.parametrize("values", [[b"a\x1fb"], [b"\x1f", b"c"], [b"a\x1fb", b"cde"]])
 def test_split_rejects_values_with_a_separator(values: list[bytes]) -> None:
     with pytest.raises(ValueError, match="a byte that JSON does not allow"):
-        split([joined(map(msgspec.Raw, values))], len(values))
+        split([joined_texts(map(msgspec.Raw, values))], len(values))

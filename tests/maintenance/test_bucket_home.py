@@ -116,7 +116,7 @@ def test_a_damaged_partition_of_a_bucket_is_repaired_at_no_cost(sample_service: 
     manifest = next(second.lake.manifests("holders"))
     store.objects.delete([object_name(manifest, "holders")])
     (damage,) = damages(second.lake, every_byte=True)
-    assert str(damage) == f"{store.where(manifest, 'holders')} is missing"
+    assert str(damage) == f"{store.location(manifest, 'holders')} is missing"
     assert repair_damaged(second).repaired == ["holders/eth/20260501T000000Z"]
     assert contents(homes("third")) == before
     assert sample_service.keys.usage() == bill

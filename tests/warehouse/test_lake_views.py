@@ -134,7 +134,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def alone(home: Path) -> duckdb.DuckDBPyConnection:
     """A DuckDB that knows nothing but the script."""
     connection = duckdb.connect()
-    connection.execute(lake_views.script(Lake(home / "lake"), own=Warehouse(home / "warehouse.duckdb").transfers))
+    connection.execute(
+        lake_views.script(Lake(home / "lake"), own_folder=Warehouse(home / "warehouse.duckdb").transfers)
+    )
     return connection
 
 

@@ -72,16 +72,16 @@ def backup(workspace: Workspace, folder: Path) -> BackupReport:
         now = utc_now()
         copier = Copier(partial, _latest(folder))
         copy_home(workspace, copier)
-        others = elsewhere(workspace)
-        listing = Listing(now.isoformat(), str(home), copier.files, copier.problems, list(others))
+        other_parts = elsewhere(workspace)
+        listing = Listing(now.isoformat(), str(home), copier.files, copier.problems, list(other_parts))
         (partial / LIST).write_bytes(msgspec.json.encode(listing, order="sorted"))
-        sync_files([*copier.written, partial / LIST])
+        sync_files([*copier.unsynced, partial / LIST])
         final = _free_name(folder, partition_text(now))
         partial.rename(final)
     size = sum(entry.bytes for entry in copier.files.values())
     seconds = round(time.monotonic() - began, 1)
     copied = copier.copied_bytes
-    return BackupReport(str(final), len(copier.files), size, copied, seconds, copier.problems, [*others.values()])
+    return BackupReport(str(final), len(copier.files), size, copied, seconds, copier.problems, [*other_parts.values()])
 
 
 def verify_backups(folder: Path) -> list[str]:
@@ -89,22 +89,22 @@ def verify_backups(folder: Path) -> list[str]:
 
     Raises ``LakeError`` if there is no backup.
     """
-    found = [(path, read_listing(path)) for path in backups(folder)]
-    if not found:
+    listings = [(path, read_listing(path)) for path in backups(folder)]
+    if not listings:
         raise LakeError(f"{folder} has no backup; 'holderlake backup {folder}' makes one")
-    seen: set[tuple[int, str]] = set()
-    bad: list[str] = []
-    with console.progress("reading files", sum(len(listing.files) for _, listing in found)) as bar:
-        for path, listing in found:
+    checked_files: set[tuple[int, str]] = set()
+    damaged_paths: list[str] = []
+    with console.progress("reading files", sum(len(listing.files) for _, listing in listings)) as bar:
+        for path, listing in listings:
             files = {}
             for name, entry in listing.files.items():
                 inode = (path / name).stat().st_ino if (path / name).exists() else 0
-                if not inode or (inode, entry.sha256) not in seen:
+                if not inode or (inode, entry.sha256) not in checked_files:
                     files[name] = entry
-                seen.add((inode, entry.sha256))
+                checked_files.add((inode, entry.sha256))
             bar.advance(bar.task_ids[0], len(listing.files) - len(files))
-            bad += damaged(path, files, lambda: bar.advance(bar.task_ids[0]))
-    return bad
+            damaged_paths += damaged(path, files, lambda: bar.advance(bar.task_ids[0]))
+    return damaged_paths
 
 
 def _latest(folder: Path) -> tuple[Path, Listing] | None:
@@ -117,8 +117,8 @@ def _latest(folder: Path) -> tuple[Path, Listing] | None:
 
 def _free_name(folder: Path, name: str) -> Path:
     """Return the path ``folder/name`` for a new backup; if it exists, with a number, as in ``name-2``."""
-    found = [folder / name, *(folder / f"{name}-{number}" for number in range(2, 1_000))]
-    return next(path for path in found if not path.exists())
+    paths = [folder / name, *(folder / f"{name}-{number}" for number in range(2, 1_000))]
+    return next(path for path in paths if not path.exists())
 
 
 def backup_report(report: BackupReport, as_json: bool) -> None:

@@ -23,30 +23,30 @@ _COPY: Final = {
 
 def elsewhere(workspace: Workspace) -> dict[str, str]:
     """Return each part that a backup of the home lacks, by the setting that names its place, with how to copy it."""
-    settings, found = workspace.settings, {}
+    settings, parts = workspace.settings, {}
     if url := settings.lake.url:
         command = _COPY[url.partition(":")[0]]
-        found[LAKE] = f"lake and archive in {url}: switch on versioning there, or copy it: {command} {url} TARGET"
+        parts[LAKE] = f"lake and archive in {url}: switch on versioning there, or copy it: {command} {url} TARGET"
     if settings.state.url is not None:
         options = f"--format=custom --schema={settings.state.schema_name} --file=state.dump"
-        found[STATE] = f'ledger and other state in PostgreSQL: pg_dump {options} "$HOLDERLAKE_STATE__URL"'
+        parts[STATE] = f'ledger and other state in PostgreSQL: pg_dump {options} "$HOLDERLAKE_STATE__URL"'
     if settings.service.database is not None:
         command = 'pg_dump --format=custom --file=service.dump "$HOLDERLAKE_SERVICE__DATABASE"'
-        found[SERVICE] = f"keys and charges of the service in PostgreSQL: {command}"
-    return found
+        parts[SERVICE] = f"keys and charges of the service in PostgreSQL: {command}"
+    return parts
 
 
-def missing_elsewhere(workspace: Workspace, named: list[str]) -> list[str]:
+def missing_elsewhere(workspace: Workspace, setting_names: list[str]) -> list[str]:
     """Return a sentence with the remedy for each part that a backup lacks and that is not found at its place either.
 
-    ``named`` are the settings that name the places of such parts (``Listing.elsewhere``).
+    ``setting_names`` are the settings that name the places of such parts (``Listing.elsewhere``).
     """
     settings, missing = workspace.settings, []
-    if LAKE in named:
+    if LAKE in setting_names:
         missing += _missing_lake(workspace, settings.lake.url)
-    if STATE in named:
+    if STATE in setting_names:
         missing += _missing_state(workspace.state(settings.ledger))
-    if SERVICE in named and settings.service.database is None:
+    if SERVICE in setting_names and settings.service.database is None:
         missing.append(f"the keys of the service were in PostgreSQL: set {SERVICE}, HOLDERLAKE_SERVICE__DATABASE")
     return missing
 

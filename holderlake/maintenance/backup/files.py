@@ -85,10 +85,10 @@ def _check(listing: Listing) -> None:
     """Raise ``BadName`` if a listing has a name, a size or a checksum that no backup writes."""
     names = set(listing.files)
     for name, entry in listing.files.items():
-        top, *rest = relative_name(name).split("/")
-        if top not in (HOME, STORE) or not rest or TEMPORARY.fullmatch(rest[0]) or rest[0].startswith(".restor"):
+        top, *parts = relative_name(name).split("/")
+        if top not in (HOME, STORE) or not parts or TEMPORARY.fullmatch(parts[0]) or parts[0].startswith(".restor"):
             raise BadName(f"{name!r} is not a file of a home: names begin with {HOME}/ or {STORE}/")
-        if not names.isdisjoint("/".join(Path(name).parts[:depth]) for depth in range(1, len(rest) + 1)):
+        if not names.isdisjoint("/".join(Path(name).parts[:depth]) for depth in range(1, len(parts) + 1)):
             raise BadName(f"{name!r} is in a folder that is also a file")
         digest_name(entry.sha256)
         if entry.bytes < 0:
@@ -96,16 +96,16 @@ def _check(listing: Listing) -> None:
 
 
 class Copier:
-    """Fills the folder of one backup. ``before`` is the folder of an earlier backup with its listing, or None."""
+    """Fills the folder of one backup. ``base`` is the folder of an earlier backup with its listing, or None."""
 
-    def __init__(self, folder: Path, before: tuple[Path, Listing] | None) -> None:
+    def __init__(self, folder: Path, base: tuple[Path, Listing] | None) -> None:
         self.folder = folder
         self.files: dict[str, Entry] = {}
         self.problems: list[str] = []
         self.copied_bytes = 0
-        self.written: set[Path] = set()
+        self.unsynced: set[Path] = set()
         """The files that are not links, and not synced to disk yet."""
-        self._base, self._known = before[0] if before else folder, before[1].files if before else {}
+        self._base, self._base_files = base[0] if base else folder, base[1].files if base else {}
 
     def add(self, source: Path, name: str, sha256: str | None = None) -> bool:
         """Copy a file, or link it if the earlier backup has it. With ``sha256``, return False if the file differs.
@@ -113,20 +113,23 @@ class Copier:
         Raises ``FileNotFoundError`` if it is gone.
         """
         stat = source.stat()
-        old = self._known.get(name)
-        is_equal = old is not None and (old.bytes, old.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
-        if old and is_equal and sha256 in (None, old.sha256) and self._link(name, old):
+        base_entry = self._base_files.get(name)
+        is_equal = base_entry is not None and (base_entry.bytes, base_entry.mtime_ns) == (
+            stat.st_size,
+            stat.st_mtime_ns,
+        )
+        if base_entry and is_equal and sha256 in (None, base_entry.sha256) and self._link(name, base_entry):
             return True
         target = self._target(name)
         digest, size = hashlib.sha256(), 0
-        with source.open("rb") as read, target.open("wb") as written:
+        with source.open("rb") as read, target.open("wb") as target_file:
             while chunk := read.read(_CHUNK):
                 digest.update(chunk)
-                written.write(chunk)
+                target_file.write(chunk)
                 size += len(chunk)
         if sha256 not in (None, digest.hexdigest()):
             target.unlink()
-            self.written.discard(target)
+            self.unsynced.discard(target)
             return False
         _keep(target, stat)
         self.files[name] = Entry(size, digest.hexdigest(), stat.st_mtime_ns)
@@ -136,8 +139,8 @@ class Copier:
     def add_bytes(self, data: bytes, name: str, stat: os.stat_result) -> None:
         """Write a file with this content, and the mode and time of ``stat``; link it if the earlier backup has it."""
         entry = Entry(len(data), hashlib.sha256(data).hexdigest(), stat.st_mtime_ns)
-        old = self._known.get(name)
-        if old and old.sha256 == entry.sha256 and self._link(name, old):
+        base_entry = self._base_files.get(name)
+        if base_entry and base_entry.sha256 == entry.sha256 and self._link(name, base_entry):
             return
         target = self._target(name)
         target.write_bytes(data)
@@ -152,17 +155,17 @@ class Copier:
         try:
             with (
                 closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as read,
-                closing(sqlite3.connect(target)) as written,
+                closing(sqlite3.connect(target)) as target_database,
             ):
-                read.backup(written)
+                read.backup(target_database)
         except sqlite3.DatabaseError as error:
             target.unlink(missing_ok=True)
             self.problems.append(f"{source} is damaged ({error}); its bytes are copied")
             self.add(source, name)
             return
-        size, old = target.stat().st_size, self._known.get(name)
+        size, base_entry = target.stat().st_size, self._base_files.get(name)
         entry = Entry(size, checksum(target) or "", stat.st_mtime_ns)
-        if not (old and old.sha256 == entry.sha256 and self._link(name, old)):
+        if not (base_entry and base_entry.sha256 == entry.sha256 and self._link(name, base_entry)):
             _keep(target, stat)
             self.files[name] = entry
             self.copied_bytes += size
@@ -171,7 +174,7 @@ class Copier:
         """Remove a file from the backup, if it was added."""
         if self.files.pop(name, None):
             (self.folder / name).unlink()
-        self.written.discard(self.folder / name)
+        self.unsynced.discard(self.folder / name)
 
     def _link(self, name: str, entry: Entry) -> bool:
         """Link a file of the earlier backup into this one. Return False if that file is gone or has another size."""
@@ -183,7 +186,7 @@ class Copier:
             target = self._target(name)
             try:
                 target.hardlink_to(base)
-                self.written.discard(target)
+                self.unsynced.discard(target)
             except OSError:  # a file system without links
                 shutil.copy2(base, target)
                 self.copied_bytes += entry.bytes
@@ -196,7 +199,7 @@ class Copier:
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # it may be a link to a file of another backup
-        self.written.add(target)
+        self.unsynced.add(target)
         return target
 
 
@@ -222,14 +225,14 @@ def copied(folder: Path, name: str, entry: Entry, target: Path | None = None) ->
     digest, size = hashlib.sha256(), 0
     try:
         with plain_file(folder, name, entry.bytes) as read, ExitStack() as opened:
-            written = opened.enter_context(target.open("xb")) if target else None
+            target_file = opened.enter_context(target.open("xb")) if target else None
             while chunk := read.read(min(_CHUNK, entry.bytes + 1 - size)):
                 size += len(chunk)
                 if size > entry.bytes:
                     return False
                 digest.update(chunk)
-                if written:
-                    written.write(chunk)
+                if target_file:
+                    target_file.write(chunk)
             status = os.fstat(read.fileno())
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -64,7 +64,7 @@ def _copy_partition(root: Path, path: Path, copier: Copier, name: str) -> str:
     A new commit may replace the files after the manifest was read. So if a file does not match, the manifest and its
     files are read again, after the end of that commit.
     """
-    reason, before = "", b""
+    reason, previous_data = "", b""
     for _ in range(_ATTEMPTS):
         try:
             commits.settled_manifest_path(root, *manifests.place_of(path))
@@ -74,25 +74,25 @@ def _copy_partition(root: Path, path: Path, copier: Copier, name: str) -> str:
             return ""  # moved to the quarantine, which is copied later
         except DamagedManifest as error:
             return str(error)
-        added = []
+        names = []
         for table, file in manifest.tables.items():
             source = manifests.file_of(root, manifest, table)
-            added.append(f"{name}/{source.relative_to(root).as_posix()}")
-            if file != NO_FILE and not _added(copier, source, added[-1], file.sha256):
+            names.append(f"{name}/{source.relative_to(root).as_posix()}")
+            if file != NO_FILE and not _add_file(copier, source, names[-1], file.sha256):
                 reason = f"{source} does not match its manifest"
                 break
         else:
             copier.add_bytes(data, f"{name}/{path.relative_to(root).as_posix()}", stat)
             return ""
-        for one in added:
-            copier.drop(one)
-        if data == before:
+        for copied_name in names:
+            copier.drop(copied_name)
+        if data == previous_data:
             break
-        before = data
+        previous_data = data
     return reason
 
 
-def _added(copier: Copier, source: Path, name: str, sha256: str) -> bool:
+def _add_file(copier: Copier, source: Path, name: str, sha256: str) -> bool:
     try:
         return copier.add(source, name, sha256)
     except FileNotFoundError:
@@ -105,9 +105,9 @@ def _copy_archive(root: Path, copier: Copier, name: str) -> None:
     The folder is listed again until no new file appears, because a removal of answers moves a segment's remaining
     answers to a new segment.
     """
-    seen: set[Path] = set()
-    while fresh := {path for path in _files(root) if path.relative_to(root).parts[0] != "locks"} - seen:
-        seen |= fresh
+    copied_paths: set[Path] = set()
+    while fresh := {path for path in _files(root) if path.relative_to(root).parts[0] != "locks"} - copied_paths:
+        copied_paths |= fresh
         for path in sorted(fresh):
             if path.name != "index.sqlite":
                 _copy(path, copier, f"{name}/{path.relative_to(root).as_posix()}")
@@ -124,19 +124,21 @@ def _copy_store(root: Path, copier: Copier, name: str) -> None:
     for path in _files(root):
         if path not in listed and path.relative_to(root).parts[0] not in ("arrays", "transfers", "openings"):
             _copy(path, copier, f"{name}/{path.relative_to(root).as_posix()}")
-    gone = ""
+    missing_file = ""
     for _ in range(_ATTEMPTS):
-        taken, stat = snapshot(root), (root / CATALOG).stat()
+        store_snapshot, stat = snapshot(root), (root / CATALOG).stat()
         try:
-            for file in taken.files:
-                gone = file
+            for file in store_snapshot.files:
+                missing_file = file
                 copier.add(root / file, f"{name}/{file}")
         except FileNotFoundError:  # an import replaced it since
             continue
-        copier.add_bytes(taken.catalog, f"{name}/{CATALOG}", stat)
-        copier.add_bytes(taken.copy, f"{name}/{COPY}", stat)
+        copier.add_bytes(store_snapshot.catalog, f"{name}/{CATALOG}", stat)
+        copier.add_bytes(store_snapshot.copy, f"{name}/{COPY}", stat)
         return
-    copier.problems.append(f"{root / gone} is missing; the store is not in the backup ('holderlake store verify')")
+    copier.problems.append(
+        f"{root / missing_file} is missing; the store is not in the backup ('holderlake store verify')"
+    )
 
 
 def _copy(path: Path, copier: Copier, name: str) -> None:
@@ -153,7 +155,7 @@ def _files(root: Path) -> Iterator[Path]:
     A folder that a run deletes meanwhile is left out.
     """
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(one for one in folders if not TEMPORARY.fullmatch(one))
+        folders[:] = sorted(subfolder for subfolder in folders if not TEMPORARY.fullmatch(subfolder))
         for name in sorted(names):
             path = Path(folder) / name
             if not TEMPORARY.fullmatch(name) and path.is_file() and not path.is_symlink():

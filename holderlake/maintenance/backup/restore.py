@@ -27,7 +27,7 @@ from holderlake.workspace import Workspace
 _COPYING: Final = ".restoring"
 _COMPLETE: Final = ".restored"
 _LOCK: Final = ".restore.lock"
-_FIRST: Final = ("ledger.sqlite", "archive")
+_FIRST_PARTS: Final = ("ledger.sqlite", "archive")
 """Parts of a home that are moved first: without them a run could pay again for what the backup has."""
 
 
@@ -56,8 +56,8 @@ def restore(workspace: Workspace, folder: Path, name: str | None = None) -> Rest
     """
     began = time.monotonic()
     home, store = workspace.settings.home.resolve(), workspace.settings.engine_store.resolve()
-    chosen = _chosen(folder.resolve(), name)
-    listing = read_listing(chosen)
+    backup_folder = _chosen_backup(folder.resolve(), name)
+    listing = read_listing(backup_folder)
     home.mkdir(parents=True, exist_ok=True)
     with locked(home / _LOCK, LakeError(f"another process restores into {home}; wait until it ends")):
         outside = store if any(path.startswith(f"{STORE}/") for path in listing.files) else None
@@ -65,7 +65,7 @@ def restore(workspace: Workspace, folder: Path, name: str | None = None) -> Rest
         if (home / _COMPLETE).exists():  # of a restore that was killed while it moved the files
             listing = read_listing(home / _COMPLETE)
         else:
-            _copy(chosen, listing.files, home / _COPYING)
+            _copy(backup_folder, listing.files, home / _COPYING)
             (home / _COPYING / LIST).write_bytes(msgspec.json.encode(listing, order="sorted"))
             sync_files(home / _COPYING / name for name in [*listing.files, LIST])
             (home / _COPYING).rename(home / _COMPLETE)
@@ -75,28 +75,28 @@ def restore(workspace: Workspace, folder: Path, name: str | None = None) -> Rest
     seconds = round(time.monotonic() - began, 1)
     missing = missing_elsewhere(workspace, listing.elsewhere)
     return RestoreReport(
-        str(chosen), str(home), len(listing.files), size, listing.taken_at, seconds, listing.problems, missing
+        str(backup_folder), str(home), len(listing.files), size, listing.taken_at, seconds, listing.problems, missing
     )
 
 
-def _chosen(folder: Path, name: str | None) -> Path:
+def _chosen_backup(folder: Path, name: str | None) -> Path:
     """Return the folder of a backup. ``folder`` may also be that folder itself."""
-    found = backups(folder)
+    folders = backups(folder)
     if name is None and (folder / LIST).exists():
         return folder
-    if not found:
+    if not folders:
         raise LakeError(f"{folder} has no backup; 'holderlake backup' makes one")
-    if name is not None and folder / name not in found:
-        raise LakeError(f"{folder} has no backup {name!r}; it has {', '.join(path.name for path in found)}")
-    return found[-1] if name is None else folder / name
+    if name is not None and folder / name not in folders:
+        raise LakeError(f"{folder} has no backup {name!r}; it has {', '.join(path.name for path in folders)}")
+    return folders[-1] if name is None else folder / name
 
 
 def _refuse_if_used(home: Path, outside: Path | None) -> None:
     """Raise ``LakeError`` if the home, or a store outside of it, has other files than those of a killed restore."""
     if (home / _COMPLETE).exists():
         return
-    own = {_COPYING, _LOCK}
-    if any(path.name not in own for path in home.iterdir()):
+    own_names = {_COPYING, _LOCK}
+    if any(path.name not in own_names for path in home.iterdir()):
         raise LakeError(f"the home {home} is not empty: move it away, or set HOLDERLAKE_HOME to another folder")
     if outside is not None and outside.exists() and any(outside.iterdir()):
         raise LakeError(f"the store {outside} is not empty: move it away, or set engine.store to another folder")
@@ -127,7 +127,7 @@ def _move(home: Path, outside: Path | None) -> None:
     if outside is not None and (restored / STORE).exists():
         _move_store(restored / STORE, outside)
     parts = list((restored / HOME).iterdir()) if (restored / HOME).exists() else []
-    for path in sorted(parts, key=lambda path: (path.name not in _FIRST, path.name)):
+    for path in sorted(parts, key=lambda path: (path.name not in _FIRST_PARTS, path.name)):
         path.rename(home / path.name)
     shutil.rmtree(restored)
 
