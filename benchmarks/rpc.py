@@ -75,7 +75,9 @@ def import_to_store(url: str, last: int, folder: Path) -> float:
 
     async def run(store: Store) -> None:
         async with Node([SecretStr(url)]) as node:
-            await ChainImport(store, node, "test", Selection(last=last), ReadOptions(blocks=50, most_blocks=50)).run()
+            await ChainImport(
+                store, node, "test", Selection(last_block=last), ReadOptions(blocks=50, most_blocks=50)
+            ).run()
 
     began = time.perf_counter()
     with Store(folder / "store") as store:

@@ -209,7 +209,7 @@ def test_changes_of_clusters_equal_brute_force(seed: int) -> None:
         rows = changed(store, before, after, token, **options)["clusters"]
     earlier, later = (clusters_by_brute_force(oracle, token, at, **options) for at in (before, after))
     changes = lineage([Members(*one) for one in earlier], [Members(*one) for one in later])
-    assert changes_of(rows) == [(one.change, one.before, one.after) for one in changes]
+    assert changes_of(rows) == [(one.change, one.clusters_before, one.clusters_after) for one in changes]
     for row in rows:
         sides = [
             [side[number - 1] for number in row[name]]

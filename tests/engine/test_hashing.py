@@ -15,7 +15,7 @@ from tests.engine.world import table, transfer
 
 @pytest.mark.parametrize("few", [0, 10**9], ids=["many", "few"])
 def test_texts_of_any_length_have_the_lower_half_of_their_md5(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing, "_FEW", few)
+    monkeypatch.setattr(hashing, "_FEW_TEXTS", few)
     chance = Random(1)
     letters = "0123456789abcdefxéλ🙂"
     texts = ["", *("".join(chance.choices(letters, k=size)) for size in range(200))]

@@ -21,7 +21,10 @@ def clusters_of(texts: list[str]) -> list[Members]:
 
 
 def changes_of(before: list[str], after: list[str]) -> list[Change]:
-    return [(one.change, one.before, one.after) for one in lineage(clusters_of(before), clusters_of(after))]
+    return [
+        (one.change, one.clusters_before, one.clusters_after)
+        for one in lineage(clusters_of(before), clusters_of(after))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def maps(draw: st.DrawFn) -> list[Members]:
 def test_changes_of_random_clusters_equal_brute_force(before: list[Members], after: list[Members]) -> None:
     changes = lineage(before, after)
     assert sorted(map(repr, changes)) == sorted(map(repr, by_brute_force(before, after)))
-    for side, numbers in ((before, [p.before for p in changes]), (after, [p.after for p in changes])):
+    for side, numbers in ((before, [p.clusters_before for p in changes]), (after, [p.clusters_after for p in changes])):
         assert {number for listed in numbers for number in listed} == set(range(1, len(side) + 1))
 
 

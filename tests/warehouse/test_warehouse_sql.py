@@ -235,7 +235,7 @@ def test_cluster_lineage_equals_the_engines_definition(lake: Lake, warehouse: Wa
         if not merged and not split:
             ours.add((when, event, (previous,) if event != "born" else (), (cluster,) if event != "died" else ()))
     expected = {
-        (DAYS[day], one.change, tuple(one.before), tuple(one.after))
+        (DAYS[day], one.change, tuple(one.clusters_before), tuple(one.clusters_after))
         for day in range(1, 6)
         for one in lineage(maps[day - 1], maps[day])
     }

@@ -59,8 +59,8 @@ def map_batches(
     snapshot, computed_at = store.cached_snapshot(), computed_at or utc_now()
     view = snapshot.view()
 
-    def compute(key: tuple[str, str], some: Sequence[datetime]) -> dict[str, pa.Table]:
-        return maps_of(snapshot, view, supported_token(snapshot, *key), some, options, computed_at)
+    def compute(key: tuple[str, str], call_instants: Sequence[datetime]) -> dict[str, pa.Table]:
+        return maps_of(snapshot, view, supported_token(snapshot, *key), call_instants, options, computed_at)
 
     marked_filter(snapshot, view), first_times(snapshot, view)  # both threads need them: compute them once
     calls = _calls(compute, tokens, instants, options.limit)
@@ -80,8 +80,8 @@ def holder_batches(
     snapshot = store.cached_snapshot()
     view = snapshot.view()
 
-    def compute(key: tuple[str, str], some: Sequence[datetime]) -> pa.Table:
-        return holders_of(snapshot, view, supported_token(snapshot, *key), some, limit, details)
+    def compute(key: tuple[str, str], call_instants: Sequence[datetime]) -> pa.Table:
+        return holders_of(snapshot, view, supported_token(snapshot, *key), call_instants, limit, details)
 
     kinds_of_addresses(snapshot, view)  # both threads need them: compute them once
     calls = _calls(compute, tokens, instants, limit)
@@ -102,8 +102,8 @@ def _calls(
     """
     step = max(1, _HOLDERS_PER_CALL // limit)
     for key in tokens:
-        for first in range(0, len(instants), step):
-            yield partial(compute, key, instants[first : first + step])
+        for start in range(0, len(instants), step):
+            yield partial(compute, key, instants[start : start + step])
 
 
 def _batches(view: View, calls: Iterable[Callable[[], T]], size: Callable[[T], int], least: int) -> Iterator[list[T]]:

@@ -60,7 +60,7 @@ CLUSTER_CHANGES: Final = pa.schema(
     ]
 )
 
-_HELD: Final = """
+_BOTH_BALANCES: Final = """
 -- All addresses that hold the token at either instant. Balances below zero, from a lossy history, count as zero.
 WITH held AS (
     SELECT
@@ -117,14 +117,14 @@ def map_changes(
     store: Store,
     chain: str,
     token_address: str,
-    before: datetime,
-    after: datetime,
+    earlier_instant: datetime,
+    later_instant: datetime,
     options: MapOptions,
     limit: int,
 ) -> dict[str, pa.Table]:
     """Compare a token at two instants. Return the tables ``holders``, ``counts`` and ``clusters``.
 
-    ``before`` must be the earlier instant. The schemas are ``HOLDER_CHANGES``, ``CHANGE_COUNTS`` and
+    ``earlier_instant`` must be before ``later_instant``. The schemas are ``HOLDER_CHANGES``, ``CHANGE_COUNTS`` and
     ``CLUSTER_CHANGES``.
 
     - ``holders`` has the ``limit`` largest changes of a balance, up or down, by raw amount, then by address. Unchanged
@@ -138,29 +138,29 @@ def map_changes(
     ``UnknownToken``, ``UnsupportedToken``, or ``NoHolders`` if it has no holders at either instant.
     """
     token = supported_token(store, chain, token_address)
-    held = _held(store, token, before, after)
-    if not held.num_rows:
-        raise no_holders(token, after)
-    earlier, later = (_side(store, token, as_of, options) for as_of in (before, after))
+    both_balances = _both_balances(store, token, earlier_instant, later_instant)
+    if not both_balances.num_rows:
+        raise no_holders(token, later_instant)
+    earlier, later = (_side(store, token, as_of, options) for as_of in (earlier_instant, later_instant))
     return {
-        "holders": built(HOLDER_CHANGES, _holder_rows(store, held, limit)),
-        "counts": store.query(_COUNTS, tables={"held": held}).cast(CHANGE_COUNTS),
+        "holders": built(HOLDER_CHANGES, _holder_rows(store, both_balances, limit)),
+        "counts": store.query(_COUNTS, tables={"held": both_balances}).cast(CHANGE_COUNTS),
         "clusters": built(CLUSTER_CHANGES, _cluster_rows(earlier, later)),
     }
 
 
-def _held(store: Store, token: TokenInfo, before: datetime, after: datetime) -> pa.Table:
+def _both_balances(store: Store, token: TokenInfo, earlier_instant: datetime, later_instant: datetime) -> pa.Table:
     view, tables, supplies = store.view(), {}, {}
-    for name, as_of in (("before", before), ("after", after)):
-        held = balances_at(view, (token.chain, token.address), np.array([to_unix(as_of)]))
-        texts, balances = view.dictionary.text_array(held.rows.addresses), map(str, to_ints(held.rows.balances))
+    for name, as_of in (("before", earlier_instant), ("after", later_instant)):
+        holdings = balances_at(view, (token.chain, token.address), np.array([to_unix(as_of)]))
+        texts, balances = view.dictionary.text_array(holdings.rows.addresses), map(str, to_ints(holdings.rows.balances))
         tables[name] = pa.table({"address": texts.cast(pa.string()), "balance": pa.array(balances, pa.string())})
-        supplies[f"supply_{name}"] = str(held.supplies[0])
-    return store.query(_HELD, supplies, tables)
+        supplies[f"supply_{name}"] = str(holdings.supplies[0])
+    return store.query(_BOTH_BALANCES, supplies, tables)
 
 
-def _holder_rows(store: Store, held: pa.Table, limit: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = store.query(_MOST_CHANGED, {"most": limit}, {"held": held}).to_pylist()
+def _holder_rows(store: Store, both_balances: pa.Table, limit: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = store.query(_MOST_CHANGED, {"most": limit}, {"held": both_balances}).to_pylist()
     for row in rows:
         for side in ("before", "after"):
             row[f"share_{side}"] = _share(row[f"amount_{side}_raw"], row.pop(f"supply_{side}"))
@@ -183,8 +183,8 @@ class _Side:
         """The clusters with the balances of their holders."""
         balance_of = dict(self.balances.holders)
         return [
-            Members({holder: balance_of[holder] for holder in one.holders}, self.balances.share(one.amount))
-            for one in self.clusters
+            Members({holder: balance_of[holder] for holder in cluster.holders}, self.balances.share(cluster.amount))
+            for cluster in self.clusters
         ]
 
     def holders(self, numbers: Collection[int]) -> set[str]:
@@ -203,14 +203,14 @@ def _cluster_rows(earlier: _Side, later: _Side) -> list[dict[str, Any]]:
     changes = lineage(earlier.members, later.members)
     return [
         {
-            "change": one.change,
-            "clusters_before": one.before,
-            "clusters_after": one.after,
-            "share_before": earlier.share(one.before),
-            "share_after": later.share(one.after),
-            "holders_before": len(earlier.holders(one.before)),
-            "holders_after": len(later.holders(one.after)),
-            "shared_holders": len(earlier.holders(one.before) & later.holders(one.after)),
+            "change": change.change,
+            "clusters_before": change.clusters_before,
+            "clusters_after": change.clusters_after,
+            "share_before": earlier.share(change.clusters_before),
+            "share_after": later.share(change.clusters_after),
+            "holders_before": len(earlier.holders(change.clusters_before)),
+            "holders_after": len(later.holders(change.clusters_after)),
+            "shared_holders": len(earlier.holders(change.clusters_before) & later.holders(change.clusters_after)),
         }
-        for one in changes
+        for change in changes
     ]

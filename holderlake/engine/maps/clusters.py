@@ -66,8 +66,8 @@ class Clusters:
         ends = np.searchsorted(self.owners, np.arange(len(self.instants) + 1)).tolist()
         members = [texts[node] for node in self.nodes.tolist()]
         return [
-            Cluster(tuple(members[first : first + holders]), tuple(members[first + holders : last]), amount)
-            for (first, last), holders, amount in zip(
+            Cluster(tuple(members[start : start + holders]), tuple(members[start + holders : end]), amount)
+            for (start, end), holders, amount in zip(
                 pairwise(ends), self.holders.tolist(), to_ints(self.sums), strict=True
             )
         ]
@@ -94,27 +94,28 @@ def clusters_of(holders: RankedNodes, magic: RankedNodes, components: Array) -> 
     """
     size = components.shape[1]
     keys, of_magic = (
-        some.instants * size + components[some.instants, some.nodes].astype(np.int64) for some in (holders, magic)
+        ranked.instants * size + components[ranked.instants, ranked.nodes].astype(np.int64)
+        for ranked in (holders, magic)
     )
-    found, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    distinct, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     shared = np.flatnonzero(counts > 1)
-    place_of = np.full(len(found), -1)
+    place_of = np.full(len(distinct), -1)
     place_of[shared] = np.arange(len(shared))
-    member = np.flatnonzero(place_of[which] >= 0)
-    owners = place_of[which[member]]
+    member = np.flatnonzero(place_of[inverse] >= 0)
+    owners = place_of[inverse[member]]
     by_owner = np.argsort(owners, kind="stable")
     member, owners = member[by_owner], owners[by_owner]
     firsts = np.searchsorted(owners, np.arange(len(shared)))
     balances = to_digits(resized(holders.balances[member], sum_width(holders.balances.shape[1])))
     sums = from_digits(np.add.reduceat(balances, firsts, axis=0) if len(firsts) else balances)
 
-    instants = found[shared] // size
+    instants = distinct[shared] // size
     order = descending_order(sums, holders.nodes[member[firsts]])
     order = order[np.argsort(instants[order], kind="stable")]
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    places = np.searchsorted(found[shared], of_magic)
-    tied = np.flatnonzero(np.append(found[shared], -1)[places] == of_magic)
+    places = np.searchsorted(distinct[shared], of_magic)
+    tied = np.flatnonzero(np.append(distinct[shared], -1)[places] == of_magic)
     owners, of_tied = ranks[owners], ranks[places[tied]]
     is_magic = np.repeat([False, True], [len(owners), len(tied)])
     nodes = np.concatenate([holders.nodes[member], magic.nodes[tied]])

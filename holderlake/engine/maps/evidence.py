@@ -138,7 +138,11 @@ def cluster_evidence(
     graph = graph_as_of(store, token, largest, as_of, options)
     if cluster_id is not None and not 1 <= cluster_id <= len(graph.clusters):
         raise _unknown_cluster(token, as_of, cluster_id, len(graph.clusters))
-    ranked = [one for one in _ranked_links(graph.clusters, graph.links) if cluster_id in (None, one.cluster_id)]
+    ranked = [
+        ranked_link
+        for ranked_link in _ranked_links(graph.clusters, graph.links)
+        if cluster_id in (None, ranked_link.cluster_id)
+    ]
     return {
         "links": built(LINKS, _link_rows(store, ranked, graph)),
         "transfers": _transfers(store, ranked, transfers_per_link),
@@ -168,8 +172,8 @@ def _ranked_links(clusters: Sequence[Cluster], links: Iterable[Link]) -> list[_R
             of_cluster[number].append(link)
     return [
         _RankedLink(number, strength, link)
-        for number, found in of_cluster.items()
-        for strength, link in enumerate(sorted(found, key=_order), start=1)
+        for number, cluster_links in of_cluster.items()
+        for strength, link in enumerate(sorted(cluster_links, key=_order), start=1)
     ]
 
 
@@ -187,7 +191,7 @@ def _order(link: Link) -> tuple[Any, ...]:
 
 
 def _link_rows(store: Store, ranked: Sequence[_RankedLink], graph: Graph) -> list[dict[str, Any]]:
-    links = [one.link for one in ranked]
+    links = [ranked_link.link for ranked_link in ranked]
     tokens = store.tokens(sorted({(link.chain, link.token_address) for link in links}))
 
     def kind(address: str, link: Link) -> str:
@@ -197,7 +201,7 @@ def _link_rows(store: Store, ranked: Sequence[_RankedLink], graph: Graph) -> lis
 
     return [
         {
-            "cluster_id": one.cluster_id,
+            "cluster_id": ranked_link.cluster_id,
             "from_address": link.from_address,
             "from_kind": kind(link.from_address, link),
             "to_address": link.to_address,
@@ -213,32 +217,32 @@ def _link_rows(store: Store, ranked: Sequence[_RankedLink], graph: Graph) -> lis
             "total_transfers": link.total_transfers,
             "first_date": from_unix(link.first_time),
             "last_date": from_unix(link.last_time),
-            "strength": one.strength,
+            "strength": ranked_link.strength,
         }
-        for one, link in zip(ranked, links, strict=True)
+        for ranked_link, link in zip(ranked, links, strict=True)
     ]
 
 
-def _transfers(store: Store, ranked: Sequence[_RankedLink], most: int) -> pa.Table:
-    if not ranked or most < 1:
+def _transfers(store: Store, ranked: Sequence[_RankedLink], transfers_per_link: int) -> pa.Table:
+    if not ranked or transfers_per_link < 1:
         return built(TRANSFERS_OF_LINKS, [])
     requested = [
         {
-            "cluster_id": one.cluster_id,
-            "from_address": one.link.from_address,
-            "to_address": one.link.to_address,
-            "transfer_chain": one.link.chain,
-            "transfer_token": one.link.token_address,
-            "time_node": one.link.time_node,
-            "strength": one.strength,
-            "first_time": one.link.first_time,
-            "last_time": one.link.last_time,
+            "cluster_id": ranked_link.cluster_id,
+            "from_address": ranked_link.link.from_address,
+            "to_address": ranked_link.link.to_address,
+            "transfer_chain": ranked_link.link.chain,
+            "transfer_token": ranked_link.link.token_address,
+            "time_node": ranked_link.link.time_node,
+            "strength": ranked_link.strength,
+            "first_time": ranked_link.link.first_time,
+            "last_time": ranked_link.link.last_time,
         }
-        for one in ranked
+        for ranked_link in ranked
     ]
-    files = store.files({(one.link.chain, one.link.token_address) for one in ranked})
+    files = store.files({(ranked_link.link.chain, ranked_link.link.token_address) for ranked_link in ranked})
     rows = store.query(
-        _EARLIEST, {"most": most, "files": files}, {"requested": built(_REQUESTED, requested)}
+        _EARLIEST, {"most": transfers_per_link, "files": files}, {"requested": built(_REQUESTED, requested)}
     ).to_pylist()
     for row in rows:
         row["block_time"] = from_unix(row["block_time"])

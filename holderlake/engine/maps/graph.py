@@ -108,9 +108,9 @@ def graph_as_of(store: Store, token: TokenInfo, largest: Balances, as_of: dateti
 def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
     """Return the graphs at each instant of ``inputs``. ``top`` has the top holders of every instant."""
     view, seconds = inputs.view, inputs.seconds
-    owners, which = np.unique(top.addresses[top.is_shown], return_inverse=True)
-    shown = np.zeros((len(owners), len(seconds)), np.bool_)
-    shown[which, top.instants[top.is_shown]] = True
+    owners, owner_rows = np.unique(top.addresses[top.is_shown], return_inverse=True)
+    is_shown = np.zeros((len(owners), len(seconds)), np.bool_)
+    is_shown[owner_rows, top.instants[top.is_shown]] = True
     counts = token_mask(view, counted_tokens(inputs.store, (inputs.token.chain, inputs.token.address)))
     around = entries_of(view, owners, counts, int(seconds[-1]))
 
@@ -124,34 +124,34 @@ def graphs_of(inputs: GraphInput, top: Top) -> Graphs:
         CEX | DEX,
         graph_kernels.hash_slots(allowed[allowed >= 0]),
     )
-    magic = _magic_nodes(inputs, around, wallets, shown, top)
-    time_windows = time_windows_of(inputs, around, exchanges, shown)
+    magic = _magic_nodes(inputs, around, wallets, is_shown, top)
+    time_windows = time_windows_of(inputs, around, exchanges, is_shown)
     tied = np.unique(magic[magic >= 0])
-    others = np.setdiff1d(tied, owners)
+    other_magic = np.setdiff1d(tied, owners)
     of_magic = entries_of(
-        view, others, counts, int(seconds[-1]), np.concatenate([others, time_windows.chosen_exchanges])
+        view, other_magic, counts, int(seconds[-1]), np.concatenate([other_magic, time_windows.chosen_exchanges])
     )
     names = AddressOrder(view.dictionary, np.concatenate([top.addresses, tied, time_windows.exchanges]))
     present = np.zeros((len(names.numbers), len(seconds)), np.bool_)
-    present[names.places(owners)] = shown
+    present[names.places(owners)] = is_shown
     instants, places = np.nonzero(magic >= 0)
     present[names.places(magic[instants, places]), instants] = True
 
     among = _transfers(names, _among_nodes(around, of_magic))
     between = between_nodes(view, names, among, seconds, present, inputs.supernodes_from(names.numbers))
     uses = _uses(inputs, names, time_windows, around, of_magic)
-    links = joined_links([between, in_windows(view, names, uses, time_windows.chosen, seconds, present)])
-    placed = names.places(magic.ravel()).reshape(magic.shape)  # -1 is none of the names
-    windows = take_or_missing(names.places(time_windows.of_window), time_windows.chosen)
+    links = joined_links([between, in_windows(view, names, uses, time_windows.time_nodes, seconds, present)])
+    magic_nodes = names.places(magic.ravel()).reshape(magic.shape)  # -1 is none of the names
+    windows = take_or_missing(names.places(time_windows.of_window), time_windows.time_nodes)
     holders = names.places(top.addresses)
     return Graphs(
         names.numbers,
         texts_of(view, names.numbers),
         holders,
-        placed,
+        magic_nodes,
         windows,
         links,
-        connected(len(names.numbers), top, holders, placed, windows, links),
+        connected(len(names.numbers), top, holders, magic_nodes, windows, links),
     )
 
 
@@ -179,30 +179,30 @@ def _transfers(names: AddressOrder, entries: Entries) -> Transfers:
     return Transfers(names.places(senders), names.places(receivers), entries.tokens, entries.times)
 
 
-def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Array, top: Top) -> Array:
+def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, is_shown: Array, top: Top) -> Array:
     """Return the magic nodes of each instant: a row of address numbers, the most connected first, filled up with -1.
 
     ``around`` are the transfers of shown holders, and ``places`` the indices of those whose counterparty is a wallet.
-    ``shown`` is a mask with a row for each shown holder and a column for each instant. The store's rules limit the
+    ``is_shown`` is a mask with a row for each shown holder and a column for each instant. The store's rules limit the
     number of magic nodes of a map.
     """
     rules, seconds, size = inputs.store.rules, inputs.seconds, len(inputs.seconds)
     if not inputs.options.use_magic_nodes:
         return np.full((size, 0), -1)
-    others = around.others[places].astype(np.int64)
+    counterparties = around.others[places].astype(np.int64)
     shared = shared_keys(
-        around, places, others, rules.magic_links, lambda keys: np.argsort(inputs.view.dictionary.ranks(keys))
+        around, places, counterparties, rules.magic_links, lambda keys: np.argsort(inputs.view.dictionary.ranks(keys))
     )
     end = np.minimum(inputs.wallets_until(shared.keys), inputs.supernodes_from(shared.keys))
-    never = np.full(len(shown), size)
-    chosen = graph_kernels.top_candidates(
+    never = np.full(len(is_shown), size)
+    strongest = graph_kernels.top_candidates(
         around.starts(shared.places),
         around.times[shared.places],
         shared.key_places,
         shared.firsts,
         1,
         seconds,
-        shown,
+        is_shown,
         never,
         np.full(len(shared.keys), size),
         end,
@@ -210,7 +210,7 @@ def _magic_nodes(inputs: GraphInput, around: Entries, places: Array, shown: Arra
         rules.magic_links,
         rules.magic_limit,
     )
-    return take_or_missing(shared.keys, chosen)
+    return take_or_missing(shared.keys, strongest)
 
 
 def _rows_of(top: Top, keys: Array, size: int) -> Array:
@@ -220,12 +220,12 @@ def _rows_of(top: Top, keys: Array, size: int) -> Array:
     instants.
     """
     order = np.argsort(keys)
-    found = np.searchsorted(keys, top.addresses, sorter=order)
-    places = order[np.minimum(found, len(keys) - 1)] if len(keys) else found
-    known = np.flatnonzero(keys[places] == top.addresses) if len(keys) else found[:0]
+    insertion_points = np.searchsorted(keys, top.addresses, sorter=order)
+    places = order[np.minimum(insertion_points, len(keys) - 1)] if len(keys) else insertion_points
+    matches = np.flatnonzero(keys[places] == top.addresses) if len(keys) else insertion_points[:0]
     ranks = np.arange(len(top.instants)) - np.searchsorted(top.instants, top.instants)
     rows = np.full((size, int(ranks.max(initial=-1)) + 1), -1)
-    rows[top.instants[known], ranks[known]] = places[known]
+    rows[top.instants[matches], ranks[matches]] = places[matches]
     return rows
 
 
@@ -235,8 +235,8 @@ def _among_nodes(around: Entries, of_magic: Entries) -> Entries:
     ``around`` are the transfers of shown holders, ``of_magic`` those of magic nodes. A transfer can be in both.
     """
     inside, beyond = (
-        graph_kernels.mask_in_slots(around.others, graph_kernels.hash_slots(some))
-        for some in (around.addresses, of_magic.addresses)
+        graph_kernels.mask_in_slots(around.others, graph_kernels.hash_slots(addresses))
+        for addresses in (around.addresses, of_magic.addresses)
     )
     within = graph_kernels.mask_in_slots(of_magic.others, graph_kernels.hash_slots(of_magic.addresses))
     return concatenate_entries(
@@ -260,7 +260,7 @@ def connected(size: int, top: Top, nodes: Array, magic: Array, windows: Array, l
     )
     starts = np.searchsorted(links.instants, np.arange(len(magic) + 1))
     components = graph_kernels.components(starts, senders, receivers, size + windows.shape[1])
-    shown = np.flatnonzero(top.is_shown)
-    holders = RankedNodes(top.instants[shown], nodes[shown], top.balances[shown])
+    shown_places = np.flatnonzero(top.is_shown)
+    holders = RankedNodes(top.instants[shown_places], nodes[shown_places], top.balances[shown_places])
     instants, ranks = np.nonzero(magic >= 0)
     return clusters_of(holders, RankedNodes(instants, magic[instants, ranks], top.balances[:0]), components)

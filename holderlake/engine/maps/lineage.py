@@ -29,9 +29,10 @@ Clusters = Sequence[Members]
 class ClusterChange:
     """A change, and the clusters that it concerns.
 
-    ``before`` has the ascending cluster numbers on the earlier map, ``after`` those on the later map. Two clusters are
-    related if at least half of the earlier cluster's amount belonged to holders that are in the later cluster, or at
-    least half of the later cluster's amount belongs to holders that were in the earlier cluster. ``change`` is one of:
+    ``clusters_before`` has the ascending cluster numbers on the earlier map, ``clusters_after`` those on the later map.
+    Two clusters are related if at least half of the earlier cluster's amount belonged to holders that are in the later
+    cluster, or at least half of the later cluster's amount belongs to holders that were in the earlier cluster.
+    ``change`` is one of:
 
     - ``merged``: a later cluster is related to two or more earlier ones.
     - ``split``: an earlier cluster is related to two or more later ones.
@@ -44,59 +45,60 @@ class ClusterChange:
     """
 
     change: str
-    before: list[int]
-    after: list[int]
+    clusters_before: list[int]
+    clusters_after: list[int]
 
 
-def lineage(before: Clusters, after: Clusters) -> list[ClusterChange]:
-    """Return the changes from the clusters ``before`` to the clusters ``after``.
+def lineage(earlier: Clusters, later: Clusters) -> list[ClusterChange]:
+    """Return the changes from the clusters ``earlier`` to the clusters ``later``.
 
     Changes are sorted by later cluster, then by earlier cluster. Clusters that died come last. Each cluster is in at
     least one change. A cluster can be in several changes, for example if one part of it splits off and another one
     merges.
     """
     return sorted(
-        _changes(before, after), key=lambda change: (change.after or _NO_CLUSTER, change.before, change.change)
+        _changes(earlier, later),
+        key=lambda change: (change.clusters_after or _NO_CLUSTER, change.clusters_before, change.change),
     )
 
 
-def _changes(before: Clusters, after: Clusters) -> Iterator[ClusterChange]:
-    pairs = _related(before, after)
-    for number in range(1, len(after) + 1):
-        origins = [one for one, other in pairs if other == number]
+def _changes(earlier: Clusters, later: Clusters) -> Iterator[ClusterChange]:
+    pairs = _related(earlier, later)
+    for number in range(1, len(later) + 1):
+        origins = [origin for origin, heir in pairs if heir == number]
         if not origins:
             yield ClusterChange("born", [], [number])
         elif len(origins) > 1:
             yield ClusterChange("merged", origins, [number])
-    for number, cluster in enumerate(before, start=1):
-        heirs = [other for one, other in pairs if one == number]
+    for number, cluster in enumerate(earlier, start=1):
+        heirs = [heir for origin, heir in pairs if origin == number]
         if not heirs:
             yield ClusterChange("died", [number], [])
         elif len(heirs) > 1:
             yield ClusterChange("split", [number], heirs)
-        elif sum(other == heirs[0] for _, other in pairs) == 1:
-            yield ClusterChange(_growth(cluster, after[heirs[0] - 1]), [number], heirs)
+        elif sum(heir == heirs[0] for _, heir in pairs) == 1:
+            yield ClusterChange(_growth(cluster, later[heirs[0] - 1]), [number], heirs)
 
 
-def _related(before: Clusters, after: Clusters) -> list[tuple[int, int]]:
+def _related(earlier: Clusters, later: Clusters) -> list[tuple[int, int]]:
     """Return the pairs of related clusters, sorted: the number of the earlier one and the number of the later one."""
-    number_of = {holder: number for number, cluster in enumerate(after, start=1) for holder in cluster.amounts}
-    kept: defaultdict[tuple[int, int], int] = defaultdict(int)
-    held: defaultdict[tuple[int, int], int] = defaultdict(int)
-    for number, cluster in enumerate(before, start=1):
+    number_of = {holder: number for number, cluster in enumerate(later, start=1) for holder in cluster.amounts}
+    earlier_amounts: defaultdict[tuple[int, int], int] = defaultdict(int)
+    later_amounts: defaultdict[tuple[int, int], int] = defaultdict(int)
+    for number, cluster in enumerate(earlier, start=1):
         for holder, amount in cluster.amounts.items():
-            if later := number_of.get(holder):
-                kept[number, later] += amount
-                held[number, later] += after[later - 1].amounts[holder]
+            if heir := number_of.get(holder):
+                earlier_amounts[number, heir] += amount
+                later_amounts[number, heir] += later[heir - 1].amounts[holder]
     return sorted(
-        (one, other)
-        for one, other in kept
-        if 2 * kept[one, other] >= sum(before[one - 1].amounts.values())
-        or 2 * held[one, other] >= sum(after[other - 1].amounts.values())
+        (origin, heir)
+        for origin, heir in earlier_amounts
+        if 2 * earlier_amounts[origin, heir] >= sum(earlier[origin - 1].amounts.values())
+        or 2 * later_amounts[origin, heir] >= sum(later[heir - 1].amounts.values())
     )
 
 
-def _growth(before: Members, after: Members) -> str:
-    if before.share != after.share:
-        return "grew" if after.share > before.share else "shrank"
-    return "same" if before.amounts.keys() == after.amounts.keys() else "changed"
+def _growth(earlier: Members, later: Members) -> str:
+    if earlier.share != later.share:
+        return "grew" if later.share > earlier.share else "shrank"
+    return "same" if earlier.amounts.keys() == later.amounts.keys() else "changed"

@@ -67,13 +67,13 @@ class Transfers(NamedTuple):
         A key is an integer that identifies a sender, receiver and token. Keys sort like the addresses and tokens as
         text.
         """
-        tokens, which = np.unique(self.tokens, return_inverse=True)
+        tokens, inverse = np.unique(self.tokens, return_inverse=True)
         keys = [view.manifest.keys[token] for token in tokens.tolist()]
         ranks = np.empty(len(keys), np.int64)
         ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-        most = 1 + max((int(ends.max()) for ends in self[:2] if len(ends)), default=0)
-        found: Array = (self.senders.astype(np.int64) * most + self.receivers) * len(keys) + ranks[which]
-        return found
+        stride = 1 + max((int(ends.max()) for ends in self[:2] if len(ends)), default=0)
+        link_keys: Array = (self.senders.astype(np.int64) * stride + self.receivers) * len(keys) + ranks[inverse]
+        return link_keys
 
 
 def between_nodes(
@@ -97,10 +97,10 @@ def between_nodes(
     sizes = np.diff(np.append(starts, len(keys)))
     used = np.zeros(len(starts), np.bool_)
     used[links] = True
-    wanted = np.flatnonzero(np.repeat(used, sizes))
-    values = _values(view, names, transfers.at(wanted))
+    used_transfers = np.flatnonzero(np.repeat(used, sizes))
+    values = _values(view, names, transfers.at(used_transfers))
     running = np.zeros((len(keys) + 1, values.shape[1]), np.int64)
-    running[wanted + 1] = values
+    running[used_transfers + 1] = values
     running = np.cumsum(running, axis=0, out=running)
 
     size, number = len(seconds), np.repeat(np.arange(len(starts)), sizes)
@@ -128,14 +128,14 @@ def _while_present(present: Array, senders: Array, receivers: Array, begin: Arra
     """
     by_instant = np.ascontiguousarray(present.T)
     step = max(1, _CELLS // max(1, len(senders)))
-    found: list[tuple[Array, Array]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-    for first in range(0, len(by_instant), step):
-        some = by_instant[first : first + step]
-        now = np.arange(first, first + len(some))[:, None]
-        alive = some[:, senders] & some[:, receivers] & (begin <= now) & (now < end)
+    pieces: list[tuple[Array, Array]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for start in range(0, len(by_instant), step):
+        rows = by_instant[start : start + step]
+        now = np.arange(start, start + len(rows))[:, None]
+        alive = rows[:, senders] & rows[:, receivers] & (begin <= now) & (now < end)
         instants, links = np.nonzero(alive)
-        found.append((instants + first, links))
-    return np.concatenate([piece[0] for piece in found]), np.concatenate([piece[1] for piece in found])
+        pieces.append((instants + start, links))
+    return np.concatenate([piece[0] for piece in pieces]), np.concatenate([piece[1] for piece in pieces])
 
 
 class Uses(NamedTuple):
@@ -152,45 +152,47 @@ class Uses(NamedTuple):
     dropped_from: Array
 
 
-def in_windows(view: View, names: AddressOrder, uses: Uses, chosen: Array, seconds: Array, present: Array) -> Links:
+def in_windows(view: View, names: AddressOrder, uses: Uses, time_nodes: Array, seconds: Array, present: Array) -> Links:
     """Return the links of the time windows at each of the ascending ``seconds``.
 
-    ``chosen`` has a row for each second: the windows that are time nodes of its map, filled up with -1. ``present`` is
-    a mask with a row for each address of ``names`` and a column for each second: True if the address is a node of the
-    map. Uses by other wallets are left out.
+    ``time_nodes`` has a row for each second: the windows that are time nodes of its map, filled up with -1. ``present``
+    is a mask with a row for each address of ``names`` and a column for each second: True if the address is a node of
+    the map. Uses by other wallets are left out.
     """
-    instants, places = np.nonzero(chosen >= 0)
-    windows = chosen[instants, places]
-    wanted = np.zeros(int(uses.windows.max(initial=-1)) + 1, np.bool_)
-    wanted[windows] = True
-    some = np.flatnonzero(wanted[uses.windows])
-    links = uses.transfers.at(some).links(view)
-    some = some[np.lexsort((links, uses.windows[some]))]
-    transfers, owners, of_window = uses.transfers.at(some), uses.owners[some], uses.windows[some]
-    dropped, arrived = uses.dropped_from[some], np.searchsorted(seconds, transfers.times)
+    instants, places = np.nonzero(time_nodes >= 0)
+    windows = time_nodes[instants, places]
+    is_time_node = np.zeros(int(uses.windows.max(initial=-1)) + 1, np.bool_)
+    is_time_node[windows] = True
+    use_places = np.flatnonzero(is_time_node[uses.windows])
+    links = uses.transfers.at(use_places).links(view)
+    use_places = use_places[np.lexsort((links, uses.windows[use_places]))]
+    transfers, owners, of_window = uses.transfers.at(use_places), uses.owners[use_places], uses.windows[use_places]
+    dropped, arrived = uses.dropped_from[use_places], np.searchsorted(seconds, transfers.times)
     values = _values(view, names, transfers)
 
     starts, ends = (np.searchsorted(of_window, windows, side=side) for side in ("left", "right"))
-    found, asked = expand_ranges(starts, ends), np.repeat(np.arange(len(windows)), ends - starts)
-    now = instants[asked]
-    kept = np.flatnonzero(present[owners[found], now] & (arrived[found] <= now) & (now < dropped[found]))
-    found, asked = found[kept], asked[kept]
-    changed = np.diff(asked, prepend=-1) != 0
+    positions, pair_of = expand_ranges(starts, ends), np.repeat(np.arange(len(windows)), ends - starts)
+    now = instants[pair_of]
+    kept_rows = np.flatnonzero(
+        present[owners[positions], now] & (arrived[positions] <= now) & (now < dropped[positions])
+    )
+    positions, pair_of = positions[kept_rows], pair_of[kept_rows]
+    changed = np.diff(pair_of, prepend=-1) != 0
     for column in transfers[:3]:
-        changed |= np.diff(column[found], prepend=-1) != 0
+        changed |= np.diff(column[positions], prepend=-1) != 0
     firsts = np.flatnonzero(changed)
-    lasts = np.append(firsts, len(found))[1:] - 1
-    summed = np.add.reduceat(values[found], firsts, axis=0) if len(firsts) else values[:0]
-    mine = found[firsts]
+    lasts = np.append(firsts, len(positions))[1:] - 1
+    summed = np.add.reduceat(values[positions], firsts, axis=0) if len(firsts) else values[:0]
+    mine = positions[firsts]
     return Links(
-        instants[asked[firsts]],
-        places[asked[firsts]],
+        instants[pair_of[firsts]],
+        places[pair_of[firsts]],
         transfers.senders[mine],
         transfers.receivers[mine],
         transfers.tokens[mine],
         lasts - firsts + 1,
         transfers.times[mine],
-        transfers.times[found[lasts]],
+        transfers.times[positions[lasts]],
         from_digits(summed),
     )
 
@@ -199,10 +201,10 @@ def joined_links(pieces: Sequence[Links]) -> Links:
     """Return all links of several ``Links`` in one, sorted by instant. Links of the same instant keep their order."""
     columns = {field.name: [getattr(piece, field.name) for piece in pieces] for field in fields(Links)}
     order = np.argsort(np.concatenate(columns["instants"]), kind="stable")
-    joined = {
+    arrays = {
         name: concatenated(*column) if name == "sums" else np.concatenate(column) for name, column in columns.items()
     }
-    return Links(**{name: column[order] for name, column in joined.items()})
+    return Links(**{name: column[order] for name, column in arrays.items()})
 
 
 def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
@@ -215,10 +217,10 @@ def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
     ends = (senders.astype(np.int64) << 32) | receivers
     tokens = np.unique(transfers.tokens).tolist()
     parts = {token: view.parts_of(token) for token in tokens}
-    width = max((part.moves.values.shape[1] for some in parts.values() for part in some), default=1)
+    width = max((part.moves.values.shape[1] for token_parts in parts.values() for part in token_parts), default=1)
     # the width of a part has room for the sums of that part only
-    width = sum_width(width) if any(len(some) > 1 for some in parts.values()) else width
-    found = np.zeros((len(ends), 2 * width), np.int64)
+    width = sum_width(width) if any(len(token_parts) > 1 for token_parts in parts.values()) else width
+    digits = np.zeros((len(ends), 2 * width), np.int64)
     order = np.lexsort((ends, transfers.times, transfers.tokens))  # of equal ones the first stays the first
     columns = (transfers.tokens[order], transfers.times[order], ends[order])
     is_first = np.zeros(len(order), np.bool_)
@@ -231,6 +233,6 @@ def _values(view: View, names: AddressOrder, transfers: Transfers) -> Array:
         for part in parts[token]:
             moves = part.moves
             graph_kernels.add_values(
-                found, rows, transfers.times, ends, moves.times, moves.senders, moves.receivers, moves.values
+                digits, rows, transfers.times, ends, moves.times, moves.senders, moves.receivers, moves.values
             )
-    return found
+    return digits

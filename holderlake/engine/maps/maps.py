@@ -60,8 +60,8 @@ class MapData:
     - ``free`` are the balances of all other holders, which a map may show. A balance ends when its holder becomes a
       hypernode.
     - ``fresh`` are the balances of ``free`` while their holders are fresh wallets.
-    - ``known`` is the activity of the top holders, then of the magic nodes, each as of its instant. ``labels`` has one
-      label for each node.
+    - ``node_activity`` is the activity of the top holders, then of the magic nodes, each as of its instant. ``labels``
+      has one label for each node.
     - ``negatives`` has for each instant a JSON summary of the balances below zero.
     """
 
@@ -78,7 +78,7 @@ class MapData:
     fresh: Rows
     top: Top
     graphs: Graphs
-    known: Activity
+    node_activity: Activity
     labels: list[AddressLabel]
     negatives: list[str | None]
 
@@ -126,16 +126,16 @@ def maps_of(
     The rows are in the order of ``as_of``. An instant without holders has no rows. ``computed_at`` is the time in the
     column ``dt_update``.
     """
-    seconds, which = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
+    seconds, places = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
     tables = map_tables(_map_data(GraphInput.of(store, view, token, seconds, options)), computed_at)
-    return {name: in_order(table, seconds, which) for name, table in tables.items()}
+    return {name: in_order(table, seconds, places) for name, table in tables.items()}
 
 
 def map_tables(data: MapData, computed_at: datetime) -> dict[str, pa.Table]:
     """Turn the content of maps into the map tables, by table name. Rows are sorted by instant."""
     common = {"chain": data.token.chain, "token_address": data.token.address}
     updated = common | {"dt_update": dt_update_text(computed_at)}
-    filled: dict[str, tuple[Array, Columns]] = {
+    content: dict[str, tuple[Array, Columns]] = {
         "maps": (data.map_instants, _map_columns(data)),
         "map_nodes": _node_columns(data),
         "grouped_transfers": _relationship_columns(data),
@@ -147,24 +147,27 @@ def map_tables(data: MapData, computed_at: datetime) -> dict[str, pa.Table]:
             columns | {"as_of": instants_of(data.seconds[instants])},
             updated if name == "maps" else common,
         )
-        for name, (instants, columns) in filled.items()
+        for name, (instants, columns) in content.items()
     }
 
 
 def _map_data(inputs: GraphInput) -> MapData:
     store, view, token, seconds = inputs.store, inputs.view, inputs.token, inputs.seconds
-    held = balances_at(view, (token.chain, token.address), seconds)
-    rows, marked = held.rows, graph_kernels.places_of_kinds(held.rows.addresses, inputs.kinds, inputs.marked, MARKED)
+    balances = balances_at(view, (token.chain, token.address), seconds)
+    rows = balances.rows
+    marked = graph_kernels.places_of_kinds(rows.addresses, inputs.kinds, inputs.marked, MARKED)
     instants, places = largest(rows, len(seconds), inputs.options.limit)
     addresses = rows.addresses[places]
     top = Top(instants, addresses, rows.balances[places], inputs.wallets_until(addresses) > instants)
     graphs = graphs_of(inputs, top)
-    some, lasts = rows.at(marked), rows.lasts.copy()
-    lasts[marked] = np.maximum(some.firsts, np.minimum(some.lasts, inputs.wallets_until(some.addresses)))
+    marked_rows, lasts = rows.at(marked), rows.lasts.copy()
+    lasts[marked] = np.maximum(
+        marked_rows.firsts, np.minimum(marked_rows.lasts, inputs.wallets_until(marked_rows.addresses))
+    )
     free = rows._replace(lasts=lasts)
     of_magic, ranks = np.nonzero(graphs.magic >= 0)
     wallets = np.concatenate([graphs.holders, graphs.magic[of_magic, ranks]])
-    known = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
+    node_activity = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
     return MapData(
         store,
         view.manifest.keys,
@@ -172,16 +175,16 @@ def _map_data(inputs: GraphInput) -> MapData:
         token,
         seconds,
         inputs.options.return_decentralization_score,
-        held.supplies,
-        some,
-        inputs.kinds[some.addresses],
+        balances.supplies,
+        marked_rows,
+        inputs.kinds[marked_rows.addresses],
         free,
         _fresh(inputs, free),
         top,
         graphs,
-        known,
+        node_activity,
         labels_of_kinds(store, inputs.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
-        summaries_of(view, held.negative, len(seconds)),
+        summaries_of(view, balances.negative, len(seconds)),
     )
 
 
@@ -202,8 +205,8 @@ def _fresh(inputs: GraphInput, free: Rows) -> Rows:
     begun = begun[free.addresses].astype(np.int64)
     firsts = np.maximum(free.firsts, np.searchsorted(seconds, begun))
     lasts = np.minimum(free.lasts, np.searchsorted(seconds, begun + age))
-    kept = np.flatnonzero(firsts < lasts)
-    return free._replace(firsts=firsts, lasts=lasts).at(kept)
+    places = np.flatnonzero(firsts < lasts)
+    return free._replace(firsts=firsts, lasts=lasts).at(places)
 
 
 def _map_columns(data: MapData) -> Columns:
@@ -212,29 +215,29 @@ def _map_columns(data: MapData) -> Columns:
     def held_by(kind: int) -> list[int]:
         return sums_at(data.marked.at((data.kinds & kind) != 0), size)
 
-    shown = _shown(data)
-    entities = metrics.entities_at(data.free, shown)
-    values = [metrics.concentration_of(one) for one in entities]
+    shown_holders = _shown_holders(data)
+    entities = metrics.entities_at(data.free, shown_holders)
+    values = [metrics.concentration_of(sizes) for sizes in entities]
     amounts: dict[str, list[int]] = {
         "cexs": held_by(CEX),
         "dexs": held_by(DEX),
         "contracts": held_by(CONTRACT),
         "fresh_wallets": sums_at(data.fresh, size),
-        "top_10_adjusted": [sum(one.largest[:10]) for one in entities],
-        "bundles": [sum(one.clusters[:10]) for one in shown],
+        "top_10_adjusted": [sum(sizes.largest[:10]) for sizes in entities],
+        "bundles": [sum(holders.clusters[:10]) for holders in shown_holders],
     }
     instants = data.map_instants.tolist()
     return {
-        **{name: data.shares([of[one] for one in instants], data.map_instants) for name, of in amounts.items()},
-        "service_score": [values[one].service_score if data.scored else None for one in instants],
-        "gini_index": [values[one].gini_index for one in instants],
-        "herfindahl_hirschman_index": [values[one].herfindahl_hirschman_index for one in instants],
-        "nakamoto_coefficient": [values[one].nakamoto_coefficient for one in instants],
-        "negative_balances": [data.negatives[one] for one in instants],
+        **{name: data.shares([of[instant] for instant in instants], data.map_instants) for name, of in amounts.items()},
+        "service_score": [values[instant].service_score if data.scored else None for instant in instants],
+        "gini_index": [values[instant].gini_index for instant in instants],
+        "herfindahl_hirschman_index": [values[instant].herfindahl_hirschman_index for instant in instants],
+        "nakamoto_coefficient": [values[instant].nakamoto_coefficient for instant in instants],
+        "negative_balances": [data.negatives[instant] for instant in instants],
     }
 
 
-def _shown(data: MapData) -> list[metrics.Shown]:
+def _shown_holders(data: MapData) -> list[metrics.Shown]:
     """Return the shown holders of each instant, and the clusters among them."""
     top, graphs, clusters = data.top, data.graphs, data.graphs.clusters
     size, nodes = len(data.seconds), len(graphs.texts)
@@ -242,8 +245,8 @@ def _shown(data: MapData) -> list[metrics.Shown]:
     is_alone = top.is_shown & ~np.isin(top.instants * nodes + graphs.holders, members)
     amounts = to_ints(clusters.sums)
     return [
-        metrics.Shown(*one)
-        for one in zip(
+        metrics.Shown(*balances)
+        for balances in zip(
             _by_instant(data.balances, top.instants, np.flatnonzero(top.is_shown), size),
             _by_instant(data.balances, top.instants, np.flatnonzero(is_alone), size),
             _by_instant(amounts, clusters.instants, np.arange(len(amounts)), size),
@@ -258,8 +261,8 @@ def _by_instant(values: Sequence[int], instants: Array, places: Array, size: int
     ``instants`` has the instant of each value. The instants at ``places`` are ascending.
     """
     edges = np.searchsorted(instants[places], np.arange(size + 1)).tolist()
-    kept = [values[place] for place in places.tolist()]
-    return [kept[first:last] for first, last in pairwise(edges)]
+    ordered = [values[place] for place in places.tolist()]
+    return [ordered[start:end] for start, end in pairwise(edges)]
 
 
 def _node_columns(data: MapData) -> tuple[Array, Columns]:
@@ -285,7 +288,7 @@ def _node_columns(data: MapData) -> tuple[Array, Columns]:
     }
     details: dict[str, pa.Array] = {
         "is_shown_on_map": pa.array(np.concatenate([top.is_shown, np.ones(len(magic), np.bool_)])),
-        **detail_columns(data.known, data.labels, names[: size + len(magic)], data.rules),
+        **detail_columns(data.node_activity, data.labels, names[: size + len(magic)], data.rules),
     }
     columns: Columns = {
         "kind": _KINDS.take(pa.array(np.repeat([0, 1, 2], lengths)[order])),

@@ -45,9 +45,9 @@ class Link(NamedTuple):
     time_node: int | None = None
 
 
-def counted_tokens(store: Store, own: tuple[str, str] | None) -> list[tuple[str, str]]:
-    """Return the tokens whose transfers count on a map: the indexed tokens, and the map's token ``own``."""
-    return sorted({*store.indexed_tokens(), *([own] if own else ())})
+def counted_tokens(store: Store, map_token: tuple[str, str] | None) -> list[tuple[str, str]]:
+    """Return the tokens whose transfers count on a map: the indexed tokens, and the map's token ``map_token``."""
+    return sorted({*store.indexed_tokens(), *([map_token] if map_token else ())})
 
 
 def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_of: datetime) -> list[Link]:
@@ -88,8 +88,8 @@ def named_links(keys: Mapping[int, tuple[str, str]], links: Links, texts: Sequen
     ends = (links.senders, links.receivers, links.tokens)
     figures = (links.counts, links.first_times, links.last_times, links.windows + 1)
     return [
-        Link(texts[sender], texts[receiver], *keys[token], value, count, first, last, number or None)
-        for (sender, receiver, token, count, first, last, number), value in zip(
+        Link(texts[sender], texts[receiver], *keys[token], value, count, first_time, last_time, number or None)
+        for (sender, receiver, token, count, first_time, last_time, number), value in zip(
             zip(*(column.tolist() for column in (*ends, *figures)), strict=True), to_ints(links.sums), strict=True
         )
     ]
@@ -103,17 +103,17 @@ def link_columns(
     ``texts`` has the address of each node, ``numbered`` the tokens (chain, address) by number. ``lookup`` returns the
     metadata of these tokens.
     """
-    numbers, which = np.unique(links.tokens, return_inverse=True)
+    numbers, token_places = np.unique(links.tokens, return_inverse=True)
     keys = [numbered[number] for number in numbers.tolist()]
     tokens = lookup.tokens(keys)
-    decimals = np.array([tokens[key].decimals for key in keys], np.int64)[which]
+    decimals = np.array([tokens[key].decimals for key in keys], np.int64)[token_places]
     chains, addresses = (pa.array([key[place] for key in keys], pa.string()) for place in (0, 1))
     return {
         "from_address": texts.take(pa.array(links.senders)),
         "to_address": texts.take(pa.array(links.receivers)),
-        "rel_type": pa.repeat(pa.scalar(GROUPED_TRANSFER), len(which)),
-        "transfer_chain": chains.take(pa.array(which)),
-        "transfer_token": addresses.take(pa.array(which)),
+        "rel_type": pa.repeat(pa.scalar(GROUPED_TRANSFER), len(token_places)),
+        "transfer_chain": chains.take(pa.array(token_places)),
+        "transfer_token": addresses.take(pa.array(token_places)),
         "total_value": Amounts(links.sums, decimals),
         "total_transfers": pa.array(links.counts),
         "first_date": instants_of(links.first_times),

@@ -52,11 +52,14 @@ def add_intervals(limbs: Array, firsts: Array, lasts: Array, sums: Array) -> Non
 
 @compiled
 def _add_square(digits: Array, sign: int, squares: Array, instant: int) -> None:
-    for left in range(len(digits)):
-        for right in range(left + 1):
-            product, times = np.uint64(digits[left]) * np.uint64(digits[right]), sign * (1 + (right < left))
-            squares[instant, left + right] += times * np.int64(product & np.uint64(0xFFFFFFFF))
-            squares[instant, left + right + 1] += times * np.int64(product >> np.uint64(32))
+    for place in range(len(digits)):
+        for lower_place in range(place + 1):
+            product, times = (
+                np.uint64(digits[place]) * np.uint64(digits[lower_place]),
+                sign * (1 + (lower_place < place)),
+            )
+            squares[instant, place + lower_place] += times * np.int64(product & np.uint64(0xFFFFFFFF))
+            squares[instant, place + lower_place + 1] += times * np.int64(product >> np.uint64(32))
 
 
 @compiled
@@ -147,33 +150,33 @@ def interval_aggregates(
             for instant in range(instants):
                 _read_tree(tree, instant, checkpoints[done, instant])
             done += 1
-        first, last = firsts[row], lasts[row]
-        if first >= last:
+        first_instant, last_instant = firsts[row], lasts[row]
+        if first_instant >= last_instant:
             continue
         for place in range(width):
             digits[place] = _digit(limbs, row, place)
         while width > 1 and digits[width - 1] == 0:  # the digit is 0 in all smaller rows too
             width -= 1
-        if last < instants:
-            _read_tree(tree, last, larger)
-            rank = larger[size] - began[last] + ended[last] + 1  # at the instant before
-            _add_rank_change(weighted, last, digits, -1, rank, larger, begun)
-            _add_square(digits[:width], -1, squares, last)
-            _add_from(tree, last, digits, -1)
-            ended[last] += 1
-        if first > 0:
-            _read_tree(tree, first, larger)
-            _add_rank_change(weighted, first, digits, 1, larger[size] + 1, larger, begun)
-            _add_from(tree, first, digits, 1)
-            began[first] += 1
+        if last_instant < instants:
+            _read_tree(tree, last_instant, larger)
+            rank = larger[size] - began[last_instant] + ended[last_instant] + 1  # at the instant before
+            _add_rank_change(weighted, last_instant, digits, -1, rank, larger, begun)
+            _add_square(digits[:width], -1, squares, last_instant)
+            _add_from(tree, last_instant, digits, -1)
+            ended[last_instant] += 1
+        if first_instant > 0:
+            _read_tree(tree, first_instant, larger)
+            _add_rank_change(weighted, first_instant, digits, 1, larger[size] + 1, larger, begun)
+            _add_from(tree, first_instant, digits, 1)
+            began[first_instant] += 1
             for place in range(size):
-                begun[first, place] += digits[place]
+                begun[first_instant, place] += digits[place]
         else:
             tree[0, size] += 1
             for place in range(width):
                 tree[0, place] += digits[place]
                 _add_product(weighted, 0, place, digits[place] * tree[0, size])
-        _add_square(digits[:width], 1, squares, first)
+        _add_square(digits[:width], 1, squares, first_instant)
         if row & 0xFFFFF == 0:  # often enough that no digit overflows
             _carry(squares[0])
     counts, totals = _totals(tree)
@@ -184,21 +187,21 @@ def interval_aggregates(
 @compiled
 def _totals(tree: Array) -> tuple[Array, Array]:
     """Read a Fenwick tree over the instants: return the number of rows at each instant, and the digits of their sum."""
-    size, found = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
+    size, sums = tree.shape[1] - 1, np.zeros(tree.shape[1], np.int64)
     counts, totals = np.zeros(len(tree), np.int64), np.zeros((len(tree), size + 2), np.int64)
     for instant in range(len(tree)):
-        _read_tree(tree, instant, found)
-        counts[instant], totals[instant, :size] = found[size], found[:size]
+        _read_tree(tree, instant, sums)
+        counts[instant], totals[instant, :size] = sums[size], sums[:size]
         _carry(totals[instant])
     return counts, totals
 
 
 @compiled
-def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, added: Array) -> None:
+def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, count_changes: Array) -> None:
     """Turn the changes in ``squares`` and ``weighted`` at each instant into the sums at each instant, in place.
 
     The arguments have a row of digits for each instant. ``totals`` is the sum of all rows, ``begun`` the sum of the
-    rows that begin at the instant, and ``added`` the change of the number of rows.
+    rows that begin at the instant, and ``count_changes`` the change of the number of rows.
     """
     size, stay = begun.shape[1], np.zeros(totals.shape[1], np.int64)
     for instant in range(len(totals)):
@@ -207,7 +210,7 @@ def _accumulate(squares: Array, weighted: Array, totals: Array, begun: Array, ad
             stay[:size] -= begun[instant]
             _carry(stay)
             for place in range(size + 1):
-                _add_product(weighted, instant, place, stay[place] * added[instant])
+                _add_product(weighted, instant, place, stay[place] * count_changes[instant])
             weighted[instant] += weighted[instant - 1]
             squares[instant] += squares[instant - 1]
         _carry(weighted[instant])

@@ -117,8 +117,8 @@ def total(limbs: Array) -> int:
     """Return the exact sum of all numbers."""
     rows, width = limbs.shape
     halves = np.ascontiguousarray(limbs).view(np.uint32).reshape(rows, 2 * width)
-    found: int = int(halves.view(np.int32)[:, -1].sum(dtype=np.int64)) << (32 * (2 * width - 1))
-    return found + sum(int(halves[:, place].sum(dtype=np.uint64)) << (32 * place) for place in range(2 * width - 1))
+    highest: int = int(halves.view(np.int32)[:, -1].sum(dtype=np.int64)) << (32 * (2 * width - 1))
+    return highest + sum(int(halves[:, place].sum(dtype=np.uint64)) << (32 * place) for place in range(2 * width - 1))
 
 
 def count_positive(limbs: Array) -> int:
@@ -135,8 +135,8 @@ def count_positive(limbs: Array) -> int:
 
 def is_nonzero(limbs: Array) -> Array:
     """Return a mask of the numbers that are not 0."""
-    found: Array = np.bitwise_or.reduce([limbs[:, place] for place in range(limbs.shape[1])]) != 0
-    return found
+    mask: Array = np.bitwise_or.reduce([limbs[:, place] for place in range(limbs.shape[1])]) != 0
+    return mask
 
 
 def descending_order(limbs: Array, *ties: Array) -> Array:
@@ -148,8 +148,8 @@ def descending_order(limbs: Array, *ties: Array) -> Array:
 def equal_neighbours(*keys: Array) -> Array:
     """Return the indices of rows that equal the previous or the next row. ``keys`` are the columns of the sorted
     rows."""
-    same = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
-    return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
+    equals_next = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
+    return np.flatnonzero(np.concatenate([equals_next, [False]]) | np.concatenate([[False], equals_next]))
 
 
 def insertion_points(
@@ -164,17 +164,17 @@ def insertion_points(
     low, high = low.copy(), high.copy()
     while (undecided := np.flatnonzero(low < high)).size:
         middle = (low[undecided] + high[undecided]) // 2
-        rows, own = rows_at(middle), keys[undecided]
-        is_below = ~_less(own, rows) if after_equals else _less(rows, own)
+        rows, undecided_keys = rows_at(middle), keys[undecided]
+        is_below = ~_is_less(undecided_keys, rows) if after_equals else _is_less(rows, undecided_keys)
         low[undecided[is_below]] = middle[is_below] + 1
         high[undecided[~is_below]] = middle[~is_below]
     return low
 
 
-def _less(left: Array, right: Array) -> Array:
-    less = left[:, 0].view(np.int64) < right[:, 0].view(np.int64)
-    same = left[:, 0] == right[:, 0]
-    for place in range(1, left.shape[1]):
-        less |= same & (left[:, place] < right[:, place])
-        same &= left[:, place] == right[:, place]
-    return less
+def _is_less(left_rows: Array, right_rows: Array) -> Array:
+    is_less = left_rows[:, 0].view(np.int64) < right_rows[:, 0].view(np.int64)
+    is_equal = left_rows[:, 0] == right_rows[:, 0]
+    for place in range(1, left_rows.shape[1]):
+        is_less |= is_equal & (left_rows[:, place] < right_rows[:, place])
+        is_equal &= left_rows[:, place] == right_rows[:, place]
+    return is_less

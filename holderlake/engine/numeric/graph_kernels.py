@@ -63,10 +63,10 @@ def contains(slots: Array, number: int) -> bool:
 @compiled
 def mask_in_slots(numbers: Array, slots: Array) -> Array:
     """Return a mask of the numbers that the hash table ``slots`` contains."""
-    found = np.empty(len(numbers), np.bool_)
+    mask = np.empty(len(numbers), np.bool_)
     for place in range(len(numbers)):
-        found[place] = contains(slots, numbers[place])
-    return found
+        mask[place] = contains(slots, numbers[place])
+    return mask
 
 
 @compiled
@@ -112,7 +112,7 @@ def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Ar
     ``starts``, ``ends`` (excluded) and ``seconds`` have one value for each range. If no time of a range is later, the
     index is the range's end.
     """
-    found = np.empty(len(starts), np.int64)
+    indices = np.empty(len(starts), np.int64)
     for number in range(len(starts)):
         low, high, second = starts[number], ends[number], seconds[number]
         while low < high:
@@ -121,8 +121,8 @@ def entries_upto(times: Array, starts: Array, ends: Array, seconds: Array) -> Ar
                 low = middle + 1
             else:
                 high = middle
-        found[number] = low
-    return found
+        indices[number] = low
+    return indices
 
 
 @compiled
@@ -131,22 +131,29 @@ def bits_before(bits: Array, sums: Array, step: int, places: Array) -> Array:
 
     ``sums`` has the same counts before every ``step``-th index.
     """
-    found = np.empty((len(places), 3), np.int64)
+    counts = np.empty((len(places), 3), np.int64)
     for number in range(len(places)):
         block = places[number] // step
         for bit in range(3):
-            found[number, bit] = sums[block, bit]
+            counts[number, bit] = sums[block, bit]
         for place in range(block * step, places[number]):
             value = bits[place]
-            found[number, 0] += value & 1
-            found[number, 1] += (value >> 1) & 1
-            found[number, 2] += (value >> 2) & 1
-    return found
+            counts[number, 0] += value & 1
+            counts[number, 1] += (value >> 1) & 1
+            counts[number, 2] += (value >> 2) & 1
+    return counts
 
 
 @compiled
 def filter_entries(
-    others: Array, kinds: Array, times: Array, addresses: Array, starts: Array, ends: Array, counts: Array, slots: Array
+    counterparties: Array,
+    kinds: Array,
+    times: Array,
+    addresses: Array,
+    starts: Array,
+    ends: Array,
+    counts: Array,
+    slots: Array,
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Return the entries of each address that have one of the chosen tokens, without transfers to itself.
 
@@ -160,49 +167,53 @@ def filter_entries(
     size = 0
     for owner in range(len(addresses)):
         size += ends[owner] - starts[owner]
-    places, until, found = np.empty(size + 1, np.int64), np.empty(len(addresses), np.int64), 0
+    places, until, count = np.empty(size + 1, np.int64), np.empty(len(addresses), np.int64), 0
     for owner in range(len(addresses)):
         if len(slots):
             for place in range(starts[owner], ends[owner]):
-                if contains(slots, others[place]) and counts[kinds[place] >> 1]:
-                    places[found] = place
-                    found += 1
+                if contains(slots, counterparties[place]) and counts[kinds[place] >> 1]:
+                    places[count] = place
+                    count += 1
         else:
             for place in range(starts[owner], ends[owner]):  # no branch: the processor could not predict it
-                places[found] = place
-                found += counts[kinds[place] >> 1]
-        until[owner] = found
-    owners, kept_others, tokens = np.empty(found, np.int32), np.empty(found, np.int32), np.empty(found, np.int32)
-    inward, seconds = np.empty(found, np.bool_), np.empty(found, np.int64)
-    number, kept = 0, 0
+                places[count] = place
+                count += counts[kinds[place] >> 1]
+        until[owner] = count
+    owners, kept_counterparties, tokens = (
+        np.empty(count, np.int32),
+        np.empty(count, np.int32),
+        np.empty(count, np.int32),
+    )
+    inward, seconds = np.empty(count, np.bool_), np.empty(count, np.int64)
+    number, row = 0, 0
     for owner in range(len(addresses)):
         while number < until[owner]:
             place = places[number]
-            owners[kept], kept_others[kept], tokens[kept] = owner, others[place], kinds[place] >> 1
-            inward[kept], seconds[kept] = kinds[place] & 1, times[place]
-            number, kept = number + 1, kept + (others[place] != addresses[owner])
-    return owners[:kept], kept_others[:kept], tokens[:kept], inward[:kept], seconds[:kept]
+            owners[row], kept_counterparties[row], tokens[row] = owner, counterparties[place], kinds[place] >> 1
+            inward[row], seconds[row] = kinds[place] & 1, times[place]
+            number, row = number + 1, row + (counterparties[place] != addresses[owner])
+    return owners[:row], kept_counterparties[:row], tokens[:row], inward[:row], seconds[:row]
 
 
 @compiled
 def split_by_kind(
-    others: Array, kinds: Array, bloom: Array, excluded: int, wanted: int, slots: Array
+    counterparties: Array, kinds: Array, bloom: Array, excluded: int, exchange_bits: int, slots: Array
 ) -> tuple[Array, Array]:
-    """Return two arrays of indices into ``others``: the wallets, and the exchanges.
+    """Return two arrays of indices into ``counterparties``: the wallets, and the exchanges.
 
-    Wallets have none of the ``excluded`` bits in ``kinds``. Exchanges have any of the ``wanted`` bits, or are in the
+    Wallets have none of the ``excluded`` bits in ``kinds``. Exchanges have any of ``exchange_bits``, or are in the
     hash table ``slots``. ``bloom`` is a Bloom filter that contains at least the addresses with any of these bits.
     """
-    first, second = np.empty(len(others) + 1, np.int32), np.empty(len(others) + 1, np.int32)
-    size, wanted_size = 0, 0
-    for place in range(len(others)):
-        other = others[place]
-        may_be = np.int64(may_contain(bloom, other))
-        kind = kinds[other * may_be] * may_be  # no branch, and mostly no access to distant memory
-        first[size] = second[wanted_size] = place
-        size += (kind & excluded) == 0
-        wanted_size += ((kind & wanted) != 0) | contains(slots, other)
-    return first[:size].copy(), second[:wanted_size].copy()
+    wallets, exchanges = np.empty(len(counterparties) + 1, np.int32), np.empty(len(counterparties) + 1, np.int32)
+    wallet_count, exchange_count = 0, 0
+    for place in range(len(counterparties)):
+        counterparty = counterparties[place]
+        may_be = np.int64(may_contain(bloom, counterparty))
+        kind = kinds[counterparty * may_be] * may_be  # no branch, and mostly no access to distant memory
+        wallets[wallet_count] = exchanges[exchange_count] = place
+        wallet_count += (kind & excluded) == 0
+        exchange_count += ((kind & exchange_bits) != 0) | contains(slots, counterparty)
+    return wallets[:wallet_count].copy(), exchanges[:exchange_count].copy()
 
 
 @compiled
@@ -244,34 +255,34 @@ def top_candidates(
     times: Array,
     candidates: Array,
     firsts: Array,
-    each: int,
+    entry_weight: int,
     seconds: Array,
-    shown: Array,
+    is_shown: Array,
     owners_drop: Array,
     candidates_drop: Array,
     candidates_end: Array,
     barred: Array,
     least: int,
-    most: int,
+    limit: int,
 ) -> Array:
-    """Return a row for each second: the ``most`` strongest candidates, the strongest first, filled up with -1.
+    """Return a row for each second: the ``limit`` strongest candidates, the strongest first, filled up with -1.
 
     A candidate needs at least ``least`` shown owners with an entry. Candidates are compared by (1) the number of shown
-    owners with an entry; (2) the number of entries, if ``each`` is 1; (3) the order of the candidates.
+    owners with an entry; (2) the number of entries, if ``entry_weight`` is 1; (3) the order of the candidates.
 
     - ``starts`` has the index of each owner's first entry. Entries are sorted by owner and time. ``times``,
       ``candidates`` and ``firsts`` have a value for each entry; ``firsts`` is True for an owner's first entry with a
       candidate.
-    - ``shown`` is a mask with a row for each owner and a column for each second: True if the owner counts at the
+    - ``is_shown`` is a mask with a row for each owner and a column for each second: True if the owner counts at the
       second.
     - ``owners_drop``, ``candidates_drop`` and ``candidates_end`` are indices into ``seconds``. Entries between an owner
       and a candidate stop counting when both have reached their drop. A candidate is not chosen from its end on.
     - ``barred`` has a row for each second with the candidates that are not chosen at the second.
     """
     owners, count = len(starts) - 1, len(candidates_end)
-    counted, upto = starts[:-1].copy(), starts[:-1].copy()
+    counted_ends, upto = starts[:-1].copy(), starts[:-1].copy()
     strength, barred_at = np.zeros(count, np.int64), np.full(count, -1, np.int64)
-    chosen, best = np.full((len(seconds), most), -1, np.int64), np.empty(most, np.int64)
+    strongest, best = np.full((len(seconds), limit), -1, np.int64), np.empty(limit, np.int64)
     one_owner, fewest = (1 << 32), np.int64(least) << 32
     has_drops = np.zeros(len(seconds) + 1, np.bool_)
     for candidate in range(count):
@@ -279,81 +290,81 @@ def top_candidates(
     for now in range(len(seconds)):
         for owner in range(owners):
             begin, drop = starts[owner], owners_drop[owner]
-            if now > 0 and counted[owner] > begin and (drop == now or (drop < now and has_drops[now])):
+            if now > 0 and counted_ends[owner] > begin and (drop == now or (drop < now and has_drops[now])):
                 # some of its entries no longer count: subtract all of them, to count them again
-                for place in range(begin, counted[owner]):
+                for place in range(begin, counted_ends[owner]):
                     if drop >= now or candidates_drop[candidates[place]] >= now:
-                        strength[candidates[place]] -= one_owner * firsts[place] + each
-                counted[owner] = begin
+                        strength[candidates[place]] -= one_owner * firsts[place] + entry_weight
+                counted_ends[owner] = begin
             while upto[owner] < starts[owner + 1] and times[upto[owner]] <= seconds[now]:
                 upto[owner] += 1
-            goal = upto[owner] if shown[owner, now] else begin
-            for place in range(counted[owner], goal):
+            goal = upto[owner] if is_shown[owner, now] else begin
+            for place in range(counted_ends[owner], goal):
                 if drop > now or candidates_drop[candidates[place]] > now:
-                    strength[candidates[place]] += one_owner * firsts[place] + each
-            for place in range(goal, counted[owner]):
+                    strength[candidates[place]] += one_owner * firsts[place] + entry_weight
+            for place in range(goal, counted_ends[owner]):
                 if drop > now or candidates_drop[candidates[place]] > now:
-                    strength[candidates[place]] -= one_owner * firsts[place] + each
-            counted[owner] = goal
+                    strength[candidates[place]] -= one_owner * firsts[place] + entry_weight
+            counted_ends[owner] = goal
         for place in range(barred.shape[1]):
             if barred[now, place] >= 0:
                 barred_at[barred[now, place]] = now
-        found = 0
+        chosen_count = 0
         for candidate in range(count):
             worth = strength[candidate]
-            if worth < fewest or (found == most and worth <= best[most - 1]):
+            if worth < fewest or (chosen_count == limit and worth <= best[limit - 1]):
                 continue
             if candidates_end[candidate] <= now or barred_at[candidate] == now:
                 continue
-            place = found if found < most else most - 1
+            place = chosen_count if chosen_count < limit else limit - 1
             while place > 0 and best[place - 1] < worth:
-                best[place], chosen[now, place] = best[place - 1], chosen[now, place - 1]
+                best[place], strongest[now, place] = best[place - 1], strongest[now, place - 1]
                 place -= 1
-            best[place], chosen[now, place] = worth, candidate
-            found = min(found + 1, most)
-    return chosen
+            best[place], strongest[now, place] = worth, candidate
+            chosen_count = min(chosen_count + 1, limit)
+    return strongest
 
 
 @compiled
 def first_counterparties(
-    others: Array, times: Array, owners: Array, starts: Array, ends: Array, most: int
+    counterparties: Array, times: Array, owners: Array, starts: Array, ends: Array, span_limit: int
 ) -> tuple[Array, Array, Array]:
-    """Return the first ``most`` distinct counterparties in each range of entries. The entries are sorted by time.
+    """Return the first ``span_limit`` distinct counterparties in each range of entries. The entries are sorted by time.
 
     ``owners`` has the owner of each range, which is no counterparty of itself. The three columns of the result are the
     range, the counterparty, and the unix second of the counterparty's first entry.
     """
     count, longest = 0, np.int64(0)
     for span in range(len(starts)):
-        length = max(np.int64(0), min(ends[span] - starts[span], np.int64(most)))
+        length = max(np.int64(0), min(ends[span] - starts[span], np.int64(span_limit)))
         count, longest = count + length, max(longest, length)
     size = 16
     while size < 2 * longest:
         size *= 2
     slots, used_by = np.empty(size, np.int32), np.full(size, -1, np.int64)
-    spans, found, seconds = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int64)
+    spans, distinct, seconds = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int64)
     count = 0
     for span in range(len(starts)):
-        limit = count + most
+        limit = count + span_limit
         for place in range(starts[span], ends[span]):
             if count == limit:
                 break
-            other = others[place]
-            if other == owners[span]:
+            counterparty = counterparties[place]
+            if counterparty == owners[span]:
                 continue
-            slot = _slot(other, size)
-            while used_by[slot] == span and slots[slot] != other:
+            slot = _slot(counterparty, size)
+            while used_by[slot] == span and slots[slot] != counterparty:
                 slot = (slot + 1) & (size - 1)
             if used_by[slot] != span:
-                used_by[slot], slots[slot] = span, other
-                spans[count], found[count], seconds[count] = span, other, times[place]
+                used_by[slot], slots[slot] = span, counterparty
+                spans[count], distinct[count], seconds[count] = span, counterparty, times[place]
                 count += 1
-    return spans[:count].copy(), found[:count].copy(), seconds[:count].copy()
+    return spans[:count].copy(), distinct[:count].copy(), seconds[:count].copy()
 
 
 @compiled
 def add_values(
-    found: Array,
+    sums: Array,
     rows: Array,
     times: Array,
     ends: Array,
@@ -362,10 +373,10 @@ def add_values(
     receivers: Array,
     limbs: Array,
 ) -> None:
-    """Add the values of transfers to the rows of ``found`` (digits) with the same second, sender and receiver.
+    """Add the values of transfers to the rows of ``sums`` (digits) with the same second, sender and receiver.
 
     ``times`` and ``ends`` have the second and the addresses (sender times 2**32 plus receiver) of each row of
-    ``found``. ``rows`` are the rows to fill, sorted by time. The arguments from ``all_times`` on are the transfers,
+    ``sums``. ``rows`` are the rows to fill, sorted by time. The arguments from ``all_times`` on are the transfers,
     sorted by time.
     """
     low, count, width = 0, len(all_times), limbs.shape[1]
@@ -385,17 +396,18 @@ def add_values(
             if (np.int64(senders[place]) << 32) | np.int64(receivers[place]) == ends[row]:
                 for limb in range(width):
                     value = limbs[place, limb]
-                    found[row, 2 * limb] += np.int64(value & np.uint64(0xFFFFFFFF))
-                    found[row, 2 * limb + 1] += np.int64(value >> np.uint64(32))
+                    sums[row, 2 * limb] += np.int64(value & np.uint64(0xFFFFFFFF))
+                    sums[row, 2 * limb + 1] += np.int64(value >> np.uint64(32))
             place += 1
 
 
 @compiled
-def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
+def components(starts: Array, left_nodes: Array, right_nodes: Array, nodes: int) -> Array:
     """Return the connected components of several graphs: a row for each graph and a column for each node.
 
     The value is the least node of the node's component. Every graph has ``nodes`` nodes, numbered from 0. The edges of
-    graph n are the pairs (``ones[m]``, ``others[m]``) for m from ``starts[n]`` to ``starts[n + 1]`` (excluded).
+    graph n are the pairs (``left_nodes[m]``, ``right_nodes[m]``) for m from ``starts[n]`` to ``starts[n + 1]``
+    (excluded).
     """
     roots = np.empty((len(starts) - 1, nodes), np.int32)
     for row in range(len(starts) - 1):
@@ -403,14 +415,14 @@ def components(starts: Array, ones: Array, others: Array, nodes: int) -> Array:
         for node in range(nodes):
             parent[node] = node
         for place in range(starts[row], starts[row + 1]):
-            one, other = ones[place], others[place]
-            while parent[one] != one:
-                parent[one] = parent[parent[one]]
-                one = parent[one]
-            while parent[other] != other:
-                parent[other] = parent[parent[other]]
-                other = parent[other]
-            parent[max(one, other)] = min(one, other)
+            left_node, right_node = left_nodes[place], right_nodes[place]
+            while parent[left_node] != left_node:
+                parent[left_node] = parent[parent[left_node]]
+                left_node = parent[left_node]
+            while parent[right_node] != right_node:
+                parent[right_node] = parent[parent[right_node]]
+                right_node = parent[right_node]
+            parent[max(left_node, right_node)] = min(left_node, right_node)
         for node in range(nodes):  # a parent has a smaller number, so its own root is known
             parent[node] = parent[parent[node]]
     return roots

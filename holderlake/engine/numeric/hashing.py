@@ -17,8 +17,8 @@ import pyarrow as pa
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.numeric.graph_kernels import compiled
 
-_FEW: Final = 200_000
-_seen: Final = [0]
+_FEW_TEXTS: Final = 200_000
+_hashed_count: Final = [0]
 """Number of texts that this process has hashed so far."""
 
 _LANES: Final = 16
@@ -47,55 +47,55 @@ def _are_many(texts: int) -> bool:
 
     Loading takes half a second.
     """
-    _seen[0] += texts
-    return texts > 0 and _seen[0] > _FEW
+    _hashed_count[0] += texts
+    return texts > 0 and _hashed_count[0] > _FEW_TEXTS
 
 
 def digests_of_few(texts: Sequence[str]) -> Array:
     """Return the hashes of ``digests`` for few texts, without compiled code, which would first have to be loaded."""
-    found = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
-    return np.array([int.from_bytes(digest[8:], "little") for digest in found], np.uint64)
+    md5_digests = (hashlib.md5(text.encode(), usedforsecurity=False).digest() for text in texts)
+    return np.array([int.from_bytes(digest[8:], "little") for digest in md5_digests], np.uint64)
 
 
 @compiled
 def _digests(letters: Array, starts: Array) -> Array:
     count = len(starts) - 1
-    found = np.empty(count, np.uint64)
+    hashes = np.empty(count, np.uint64)
     block, words = np.zeros((_LANES, 64), np.uint8), np.empty((16, _LANES), np.uint32)
     state, ends = np.empty((4, _LANES), np.uint32), np.zeros(_LANES, np.int64)
     as_words = block.reshape(_LANES * 64).view(np.uint32)
-    for first in range(0, count, _LANES):
-        lanes = min(_LANES, count - first)
+    for first_text in range(0, count, _LANES):
+        lanes = min(_LANES, count - first_text)
         for lane in range(lanes):  # blocks of the text, the padding bit and the length
-            ends[lane] = (starts[first + lane + 1] - starts[first + lane] + 8) // 64 + 1
+            ends[lane] = (starts[first_text + lane + 1] - starts[first_text + lane] + 8) // 64 + 1
         for word in range(4):
             state[word, :] = _START[word]
         for number in range(ends[:lanes].max()):
             for lane in range(lanes):
                 if number < ends[lane]:
-                    start = starts[first + lane]
-                    _fill(block[lane], letters, start, starts[first + lane + 1] - start, number)
+                    start = starts[first_text + lane]
+                    _fill(block[lane], letters, start, starts[first_text + lane + 1] - start, number)
             for lane in range(_LANES):
                 for word in range(16):
                     words[word, lane] = as_words[16 * lane + word]
             _mix(state, words, ends, number)
         for lane in range(lanes):
-            found[first + lane] = np.uint64(state[2, lane]) | (np.uint64(state[3, lane]) << np.uint64(32))
-    return found
+            hashes[first_text + lane] = np.uint64(state[2, lane]) | (np.uint64(state[3, lane]) << np.uint64(32))
+    return hashes
 
 
 @compiled
 def _fill(block: Array, letters: Array, start: int, length: int, number: int) -> None:
     """Write the 64-byte MD5 block ``number``, with padding, of the text of ``length`` bytes from ``start`` on."""
-    before = 64 * number
-    inside = min(max(length - before, 0), 64)
+    offset = 64 * number
+    inside = min(max(length - offset, 0), 64)
     for place in range(inside):
-        block[place] = letters[start + before + place]
+        block[place] = letters[start + offset + place]
     for place in range(inside, 64):
         block[place] = 0
-    if 0 <= length - before < 64:
-        block[length - before] = 0x80
-    if length + 9 <= before + 64:
+    if 0 <= length - offset < 64:
+        block[length - offset] = 0x80
+    if length + 9 <= offset + 64:
         for place in range(8):
             block[56 + place] = ((8 * length) >> (8 * place)) & 255
 
@@ -114,15 +114,15 @@ def _mix(state: Array, words: Array, ends: Array, number: int) -> None:
         a, b, c, d = mixed[-step & 3], mixed[(1 - step) & 3], mixed[(2 - step) & 3], mixed[(3 - step) & 3]
         for lane in range(_LANES):
             if kind == 0:
-                chosen = d[lane] ^ (b[lane] & (c[lane] ^ d[lane]))
+                round_value = d[lane] ^ (b[lane] & (c[lane] ^ d[lane]))
             elif kind == 1:
-                chosen = c[lane] ^ (d[lane] & (b[lane] ^ c[lane]))
+                round_value = c[lane] ^ (d[lane] & (b[lane] ^ c[lane]))
             elif kind == 2:
-                chosen = b[lane] ^ c[lane] ^ d[lane]
+                round_value = b[lane] ^ c[lane] ^ d[lane]
             else:
-                chosen = c[lane] ^ (b[lane] | ~d[lane])
-            added = np.uint32(a[lane] + chosen + sine + word[lane])
-            a[lane] = b[lane] + (np.uint32(added << turn) | (added >> np.uint32(32 - turn)))
+                round_value = c[lane] ^ (b[lane] | ~d[lane])
+            word_sum = np.uint32(a[lane] + round_value + sine + word[lane])
+            a[lane] = b[lane] + (np.uint32(word_sum << turn) | (word_sum >> np.uint32(32 - turn)))
     for lane in range(_LANES):
         if number < ends[lane]:
             for word_number in range(4):

@@ -31,9 +31,9 @@ def enough_rows(
     first_day: int,
     instant_of: Array,
     instants: int,
-    most: int,
+    limit: int,
 ) -> int:
-    """Return the row at which reading can stop: the rows before it give each instant at least ``most`` intervals.
+    """Return the row at which reading can stop: the rows before it give each instant at least ``limit`` intervals.
 
     Reading begins at row ``start``. Rows in ``left_out`` (ascending row numbers) are not counted. If there are too few
     intervals, the result is the number of all rows. ``instant_of[day - first_day]`` is the number of the first instant
@@ -46,10 +46,10 @@ def enough_rows(
         if skipped < len(left_out) and left_out[skipped] == row:
             skipped += 1
             continue
-        first, last = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
-        for instant in range(first, last):
+        begin, end = _instant(first_days[row], first_day, instant_of), _instant(end_days[row], first_day, instant_of)
+        for instant in range(begin, end):
             counts[instant] += 1
-            short -= counts[instant] == most
+            short -= counts[instant] == limit
     return len(first_days)
 
 
@@ -69,21 +69,21 @@ def kept_rows(
     Rows in ``left_out`` (ascending row numbers) are skipped. Return the number of values written. ``instant_of[day -
     first_day]`` is the number of the first instant on that day or later.
     """
-    kept, begin, last_day = 0, start, first_day + len(instant_of) - 1
+    size, begin, last_day = 0, start, first_day + len(instant_of) - 1
     every_day = True  # has an instant of its own, as with a single map
     for place in range(len(instant_of) - 1):
         every_day &= instant_of[place] < instant_of[place + 1]
     for skipped in range(np.searchsorted(left_out, start), len(left_out) + 1):
         end = min(left_out[skipped], stop) if skipped < len(left_out) else stop
         for row in range(begin, end):  # no branch: the processor could not predict it
-            rows[kept] = row
+            rows[size] = row
             holds = (first_days[row] < last_day) & (end_days[row] > first_day)
             if not every_day:
-                first = _instant(first_days[row], first_day, instant_of)
-                holds &= first < _instant(end_days[row], first_day, instant_of)
-            kept += holds
+                first_instant = _instant(first_days[row], first_day, instant_of)
+                holds &= first_instant < _instant(end_days[row], first_day, instant_of)
+            size += holds
         begin = end + 1
-    return kept
+    return size
 
 
 @compiled
@@ -96,26 +96,26 @@ def intervals_of(
     ``addresses`` are ascending address numbers. ``index`` has the holder of each interval, sorted by holder and day.
     ``places`` has the interval's row in ``first_days`` and ``end_days``; see ``files.parts.Part``.
     """
-    found, size, low = np.empty(len(addresses), np.int32), 0, 0
+    rows, size, low = np.empty(len(addresses), np.int32), 0, 0
     for address in addresses:
         low = _first_at_least(index, address, low, len(index))
         high = _first_at_least(index, address + 1, low, len(index))
-        begin, after = low, high
-        while begin < after:  # intervals of an address come by day and do not overlap
-            middle = (begin + after) // 2
+        begin, end = low, high
+        while begin < end:  # intervals of an address come by day and do not overlap
+            middle = (begin + end) // 2
             if end_days[places[middle]] <= day:
                 begin = middle + 1
             else:
-                after = middle
+                end = middle
         while begin < high and first_days[places[begin]] < last_day:
-            if size == len(found):
+            if size == len(rows):
                 larger = np.empty(2 * size, np.int32)
-                larger[:size] = found
-                found = larger
-            found[size] = places[begin]
+                larger[:size] = rows
+                rows = larger
+            rows[size] = places[begin]
             size, begin = size + 1, begin + 1
         low = high
-    return found[:size].copy()
+    return rows[:size].copy()
 
 
 @compiled
@@ -137,11 +137,14 @@ def _first_at_least(numbers: Array, least: int, low: int, high: int) -> int:
 
 
 @compiled
-def _is_larger(left: Array, left_row: int, right: Array, right_row: int) -> Any:
-    """Return whether ``left[left_row]`` is larger than ``right[right_row]``. Both are limbs, of any width."""
-    highest = max(left.shape[1], right.shape[1]) - 1
+def _is_larger(left_numbers: Array, left_row: int, right_numbers: Array, right_row: int) -> Any:
+    """Return whether ``left_numbers[left_row]`` is larger than ``right_numbers[right_row]``.
+
+    Both are limbs, of any width.
+    """
+    highest = max(left_numbers.shape[1], right_numbers.shape[1]) - 1
     for place in range(highest, -1, -1):
-        left_limb, right_limb = _limb(left, left_row, place), _limb(right, right_row, place)
+        left_limb, right_limb = _limb(left_numbers, left_row, place), _limb(right_numbers, right_row, place)
         if left_limb != right_limb:
             if place == highest:
                 return np.int64(left_limb) > np.int64(right_limb)
@@ -158,32 +161,32 @@ def _limb(limbs: Array, row: int, place: int) -> Any:
 
 
 @compiled
-def descending_insertion_points(balances: Array, new: Array, start: int, stop: int) -> tuple[Array, Array]:
+def descending_insertion_points(balances: Array, new_balances: Array, start: int, stop: int) -> tuple[Array, Array]:
     """Return two rows for each new balance: the first and the last row of ``balances`` before which it can be inserted.
 
     Both arrays of balances are sorted in descending order. Only rows from ``start`` to ``stop`` are searched. The first
     row is the first balance that is not larger than the new one. The last row is the first balance that is smaller.
     """
-    firsts, lasts = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
+    firsts, lasts = np.empty(len(new_balances), np.int64), np.empty(len(new_balances), np.int64)
     begin = start
-    for number in range(len(new)):
+    for number in range(len(new_balances)):
         low, step = begin, 1
-        while low + step < stop and _is_larger(balances, low + step, new, number):
+        while low + step < stop and _is_larger(balances, low + step, new_balances, number):
             low, step = low + step, 2 * step
         high = min(low + step, stop)
         while low < high:
             middle = (low + high) // 2
-            if _is_larger(balances, middle, new, number):
+            if _is_larger(balances, middle, new_balances, number):
                 low = middle + 1
             else:
                 high = middle
         begin, step = low, 1
-        while low < stop and not _is_larger(new, number, balances, low):  # few are equal, if any
+        while low < stop and not _is_larger(new_balances, number, balances, low):  # few are equal, if any
             low, step = min(low + step, stop), 2 * step
         high, low = low, max(begin, low - step // 2)
         while low < high:
             middle = (low + high) // 2
-            if _is_larger(new, number, balances, middle):
+            if _is_larger(new_balances, number, balances, middle):
                 high = middle
             else:
                 low = middle + 1
@@ -192,18 +195,18 @@ def descending_insertion_points(balances: Array, new: Array, start: int, stop: i
 
 
 @compiled
-def places_of_holders(holders: Array, addresses: Array, firsts: Array, lasts: Array, most: int) -> Array:
+def places_of_holders(holders: Array, addresses: Array, firsts: Array, lasts: Array, row_limit: int) -> Array:
     """Return the row of each address in ``holders``; -1 if it is not found.
 
-    Address n is searched from row ``firsts[n]`` to row ``lasts[n]``, but in at most ``most`` rows.
+    Address n is searched from row ``firsts[n]`` to row ``lasts[n]``, but in at most ``row_limit`` rows.
     """
-    found = np.full(len(addresses), -1, np.int64)
+    places = np.full(len(addresses), -1, np.int64)
     for number in range(len(addresses)):
-        for place in range(firsts[number], min(lasts[number], firsts[number] + most)):
+        for place in range(firsts[number], min(lasts[number], firsts[number] + row_limit)):
             if holders[place] == addresses[number]:
-                found[number] = place
+                places[number] = place
                 break
-    return found
+    return places
 
 
 @compiled
@@ -233,22 +236,22 @@ def merge_rows(
     or later, turns the days of the intervals into instants.
     """
     width, new_width, is_one = balances.shape[1], new_balances.shape[1], len(instant_of) == 2
-    found, place = 0, 0
-    for new in range(len(places) + 1):
-        stop = places[new] if new < len(places) else len(holders)
+    size, place = 0, 0
+    for number in range(len(places) + 1):
+        stop = places[number] if number < len(places) else len(holders)
         while place < len(rows) and rows[place] < stop:
             row = rows[place]
-            found_holders[found] = holders[row]
-            firsts[found] = 0 if is_one else _instant(first_days[row], first_day, instant_of)
-            lasts[found] = 1 if is_one else _instant(end_days[row], first_day, instant_of)
-            found_balances[found, 0] = balances[row, 0]
+            found_holders[size] = holders[row]
+            firsts[size] = 0 if is_one else _instant(first_days[row], first_day, instant_of)
+            lasts[size] = 1 if is_one else _instant(end_days[row], first_day, instant_of)
+            found_balances[size, 0] = balances[row, 0]
             for limb in range(1, width):
-                found_balances[found, limb] = balances[row, limb]
+                found_balances[size, limb] = balances[row, limb]
             for limb in range(width, new_width):  # extend the sign
-                found_balances[found, limb] = np.uint64(np.int64(balances[row, width - 1]) >> 63)
-            found, place = found + 1, place + 1
-        if new < len(places):
-            found_holders[found], firsts[found], lasts[found] = new_holders[new], new_firsts[new], new_lasts[new]
+                found_balances[size, limb] = np.uint64(np.int64(balances[row, width - 1]) >> 63)
+            size, place = size + 1, place + 1
+        if number < len(places):
+            found_holders[size], firsts[size], lasts[size] = new_holders[number], new_firsts[number], new_lasts[number]
             for limb in range(new_width):
-                found_balances[found, limb] = new_balances[new, limb]
-            found += 1
+                found_balances[size, limb] = new_balances[number, limb]
+            size += 1

@@ -107,7 +107,7 @@ def _read_options(chosen: NodeSettings, confirmations: int | None) -> ReadOption
 def _selection(settings: Settings, chain: str, asked: ImportOptions) -> Selection:
     chosen = settings.node(chain)
     if asked.imported is not None and not asked.tokens:
-        return Selection(first=asked.from_block or 0, last=asked.to_block)
+        return Selection(first_block=asked.from_block or 0, last_block=asked.to_block)
     named = [typed_token(chain, token) for token in list(asked.tokens) or chosen.tokens]
     named = named or settings.watchlist.get(chain, [])
     every = asked.all_tokens or (chosen.all_tokens and not asked.tokens)
@@ -122,6 +122,6 @@ def _selection(settings: Settings, chain: str, asked: ImportOptions) -> Selectio
         tokens=None if every else tuple(named),
         native=asked.native or NATIVE in named,
         traced=chosen.traces if asked.traces is None else asked.traces,
-        first=chosen.first_block if asked.from_block is None else asked.from_block,
-        last=asked.to_block,
+        first_block=chosen.first_block if asked.from_block is None else asked.from_block,
+        last_block=asked.to_block,
     )

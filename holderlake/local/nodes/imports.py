@@ -87,7 +87,7 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
         head = await to.node.head()
         first = await first_block_from(to.node, to_unix(start), head)
         after = await first_block_from(to.node, to_unix(start + timedelta(days=1)), head)
-        selection = replace(to.selection, first=first, last=after - 1)
+        selection = replace(to.selection, first_block=first, last_block=after - 1)
         report = await ChainImport(store, to.node, chain, selection, to.options).run()
     return report, after <= head and report.last_block == after - 1
 

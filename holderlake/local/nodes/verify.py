@@ -70,7 +70,7 @@ async def _verify(
             against = (await stack.enter_async_context(connected(settings, asked.against, other))).node
         selection, options = to.selection, to.options
         tokens = None if selection.tokens is None else selection.contracts
-        scope = Scope(selection.first, selection.last, asked.sample)
+        scope = Scope(selection.first_block, selection.last_block, asked.sample)
         check = partial(verify, store, to.node, to.chain, tokens, options, scope, on_blocks, against)
         found = await check()
         if repairs and not all(one.is_complete for one in found):

@@ -140,7 +140,7 @@ def test_a_method_that_the_node_lacks_is_asked_for_once(store: Store, serve: Ser
         return honest().answer(method, params)
 
     with pytest.raises(RpcError, match="eth_getBlockReceipts does not exist"):
-        import_chain(store, serve(counted).url, tokens=("native",), first=1, last=2)
+        import_chain(store, serve(counted).url, tokens=("native",), first_block=1, last_block=2)
     assert asked["trace_block"] == 2, "one call each for the first and the last block"
 
 
@@ -220,7 +220,7 @@ def test_a_failure_that_passes_is_tried_again(failure: str, store: Store, serve:
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_permanent_failure_keeps_what_was_stored(failure: str, store: Store, serve: Serve) -> None:
     good = serve(honest().answer)
-    import_chain(store, good.url, tokens=(TOKEN,), last=100)
+    import_chain(store, good.url, tokens=(TOKEN,), last_block=100)
 
     def always(handler: BaseHTTPRequestHandler, _: Calls) -> bool:
         FAILURES[failure](handler)
@@ -359,7 +359,7 @@ def test_a_reorganisation_also_removes_rows_of_other_tokens(store: Store, serve:
 
 def test_what_was_read_is_never_asked_for_again(store: Store, serve: Serve) -> None:
     node = serve(honest().answer)
-    import_chain(store, node.url, tokens=(TOKEN,), first=50, last=100, blocks=20)
+    import_chain(store, node.url, tokens=(TOKEN,), first_block=50, last_block=100, blocks=20)
     import_chain(store, node.url, tokens=(TOKEN,), blocks=20)
     read = [block for first, last in node.ranges() for block in range(first, last + 1)]
     assert sorted(read) == list(range(BLOCKS + 1))

@@ -103,8 +103,8 @@ class Endpoint:
 
     async def chain_id(self) -> int:
         """Return the chain id that the endpoint reports. Raises ``RpcError``."""
-        (found,) = await self._exchange([chain_id()])
-        return self._number_of(found)
+        (reported_id,) = await self._exchange([chain_id()])
+        return self._number_of(reported_id)
 
     async def ask(self, calls: Sequence[Call], evm_id: int) -> list[Any]:
         """Return the results of the calls, in their order, after checking that the endpoint's chain id is ``evm_id``.
@@ -114,8 +114,8 @@ class Endpoint:
         if self.batch == 1:
             await self._check_sometimes(evm_id)
             return [result for call in calls for result in await self._exchange([call])]
-        found, *answers = await self._exchange([chain_id(), *calls])
-        self._check(self._number_of(found), evm_id)
+        reported_id, *answers = await self._exchange([chain_id(), *calls])
+        self._check(self._number_of(reported_id), evm_id)
         return answers
 
     async def _check_sometimes(self, evm_id: int) -> None:
@@ -124,13 +124,13 @@ class Endpoint:
             self._check(await self.chain_id(), evm_id)
             self._unchecked = 0
 
-    def _check(self, found: int, expected: int) -> None:
-        if found != expected:
-            raise WrongChain(f"{self.host} has chain id {found}, not {expected}; remove this endpoint")
+    def _check(self, reported_id: int, expected: int) -> None:
+        if reported_id != expected:
+            raise WrongChain(f"{self.host} has chain id {reported_id}, not {expected}; remove this endpoint")
 
-    def _number_of(self, found: str) -> int:
+    def _number_of(self, quantity: str) -> int:
         try:
-            return number(found)
+            return number(quantity)
         except ValueError as error:
             raise InvalidAnswer(f"{self.host} sent an invalid chain id ({error}); use another endpoint") from None
 
@@ -138,12 +138,12 @@ class Endpoint:
         numbered = {self._number + place: call for place, call in enumerate(calls, start=1)}
         self._number += len(calls)
         body = [
-            {"jsonrpc": "2.0", "id": own, "method": call.method, "params": call.params}
-            for own, call in numbered.items()
+            {"jsonrpc": "2.0", "id": call_id, "method": call.method, "params": call.params}
+            for call_id, call in numbered.items()
         ]
         raw = await self._post(msgspec.json.encode(body if len(body) > 1 else body[0]), calls)
         replies = self._replies(raw, len(calls), any(call.is_divisible for call in calls))
-        return [self._result(call, replies.get(own)) for own, call in numbered.items()]
+        return [self._result(call, replies.get(call_id)) for call_id, call in numbered.items()]
 
     async def _post(self, body: bytes, calls: Sequence[Call]) -> bytes:
         is_divisible = any(call.is_divisible for call in calls)
@@ -182,18 +182,18 @@ class Endpoint:
 
     def _replies(self, raw: bytes, expected: int, is_divisible: bool) -> dict[Any, _Reply]:
         try:
-            found = _REPLIES.decode(raw)
+            decoded = _REPLIES.decode(raw)
         except msgspec.DecodeError:
             raise InvalidAnswer(
                 f"{self.host} did not answer with JSON-RPC; check the address of this endpoint"
             ) from None
-        if isinstance(found, list):
-            return {reply.id: reply for reply in found}
+        if isinstance(decoded, list):
+            return {reply.id: reply for reply in decoded}
         if expected == 1:
-            return {found.id: found}
-        fault = found.fault or _Fault(0, "it sent one answer instead of one for each call of the batch")
+            return {decoded.id: decoded}
+        fault = decoded.fault or _Fault(0, "it sent one answer instead of one for each call of the batch")
         words = fault.words
-        failure = error_from(self.host, fault.code, words, is_divisible=is_divisible and found.fault is not None)
+        failure = error_from(self.host, fault.code, words, is_divisible=is_divisible and decoded.fault is not None)
         if not isinstance(failure, Refused) and "batch" not in words.lower():
             raise failure
         self.batch = min(self.batch, max(1, expected // 2))  # it accepts no batches, or only shorter ones

@@ -134,10 +134,10 @@ def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> Rpc
     return Refused(text, number)
 
 
-def shortened(text: str, most: int = 200) -> str:
-    """Return an endpoint's message as one line of at most ``most`` characters.
+def shortened(text: str, limit: int = 200) -> str:
+    """Return an endpoint's message as one line of at most ``limit`` characters.
 
     Addresses are removed, because they may contain a key.
     """
     plain = re.sub(r"\w+://\S+", "***", " ".join(text.split()))
-    return plain if len(plain) <= most else f"{plain[:most]}..."
+    return plain if len(plain) <= limit else f"{plain[:limit]}..."

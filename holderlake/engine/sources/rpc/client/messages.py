@@ -186,16 +186,20 @@ def transaction_events(transaction: str) -> Call:
     return Call("eth_getTransactionReceipt", [transaction], ReceiptEvents | None)
 
 
-def logs(first: int, last: int, addresses: list[str] | None, topics: list[str]) -> Call:
-    """Return the call for the events of the blocks from ``first`` to ``last``, both included.
+def logs(first_block: int, last_block: int, addresses: list[str] | None, topics: list[str]) -> Call:
+    """Return the call for the events of the blocks from ``first_block`` to ``last_block``, both included.
 
     ``addresses`` are the contracts that emit the events, None for all. ``topics`` are the allowed values of an event's
     first topic, which identifies the kind of event; if empty, all kinds are allowed.
     """
-    wanted: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "topics": [topics] if topics else []}
+    event_filter: dict[str, Any] = {
+        "fromBlock": hex(first_block),
+        "toBlock": hex(last_block),
+        "topics": [topics] if topics else [],
+    }
     if addresses is not None:
-        wanted["address"] = addresses
-    return Call("eth_getLogs", [wanted], list[Log], is_divisible=last > first)
+        event_filter["address"] = addresses
+    return Call("eth_getLogs", [event_filter], list[Log], is_divisible=last_block > first_block)
 
 
 def call_frames(block: int) -> Call:

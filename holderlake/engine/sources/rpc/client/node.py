@@ -104,50 +104,52 @@ class Node:
 
         async def attempt() -> T:
             answers: list[Any] = []
-            asked: list[Endpoint] = []
+            endpoints: list[Endpoint] = []
             while len(answers) < len(calls):
-                answers += await self._retry(self._worth_a_retry, self._some, calls[len(answers) :], asked)
+                answers += await self._retry(self._worth_a_retry, self._send_batch, calls[len(answers) :], endpoints)
             try:
                 return read(answers)
             except InvalidAnswer as error:
-                for endpoint in asked:
-                    self._rest(endpoint, error)
-                raise Contradiction(f"{' and '.join({one.host: None for one in asked})}: {error}") from error
+                for endpoint in endpoints:
+                    self._suspend(endpoint, error)
+                raise Contradiction(
+                    f"{' and '.join({endpoint.host: None for endpoint in endpoints})}: {error}"
+                ) from error
 
         return await self._retry(self._worth_another_try, attempt)
 
-    async def _some(self, calls: Sequence[Call], asked: list[Endpoint]) -> list[Any]:
+    async def _send_batch(self, calls: Sequence[Call], endpoints: list[Endpoint]) -> list[Any]:
         """Send the first calls, as many as fit into one request, and return their results.
 
-        The endpoint that answered is appended to the list ``asked``.
+        The endpoint that answered is appended to the list ``endpoints``.
         """
         evm_id = await self.evm_id()
         refusals: list[Refused] = []
         for endpoint in self._by_preference():
             try:
-                answers = await _some_of(endpoint, calls, evm_id)
+                answers = await _send_batch_to(endpoint, calls, evm_id)
             except WrongChain as error:
                 self._rejected[endpoint] = error
                 raise Unavailable(str(error), 0.0) from error
             except (Unavailable, InvalidAnswer) as error:
-                self._rest(endpoint, error)
+                self._suspend(endpoint, error)
                 raise
             except Refused as error:
                 refusals.append(error)  # another endpoint may have these data
             else:
-                asked.append(endpoint)
+                endpoints.append(endpoint)
                 return answers
         raise refusals[0]
 
     async def head(self) -> int:
         """Return the number of the newest block."""
-        return await self.ask([block_number()], lambda found: _quantity(found[0]))
+        return await self.ask([block_number()], lambda answers: _quantity(answers[0]))
 
     async def headers(self, blocks: Sequence[int]) -> dict[int, Header]:
         """Return the headers of existing blocks by number. Raises ``InvalidAnswer`` if one is missing or wrong."""
 
-        def read(found: list[Header | None]) -> dict[int, Header]:
-            return {wanted: checked_header(wanted, header) for wanted, header in zip(blocks, found, strict=True)}
+        def read(answers: list[Header | None]) -> dict[int, Header]:
+            return {block: checked_header(block, header) for block, header in zip(blocks, answers, strict=True)}
 
         return await self.ask([header(block) for block in blocks], read) if blocks else {}
 
@@ -156,7 +158,7 @@ class Node:
         try:
             return await endpoint.chain_id()
         except (Unavailable, InvalidAnswer) as error:
-            self._rest(endpoint, error)
+            self._suspend(endpoint, error)
             raise
 
     def _by_preference(self) -> list[Endpoint]:
@@ -165,16 +167,16 @@ class Node:
         Ready endpoints are in the given order, failed ones in the order of the times at which they may be used again.
         Raises ``WrongChain`` if all endpoints were rejected.
         """
-        chosen = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
-        if not chosen:
+        usable = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
+        if not usable:
             raise WrongChain("; ".join(self.rejected))
         now = asyncio.get_running_loop().time()
-        return sorted(chosen, key=lambda endpoint: max(0.0, self._resting.get(endpoint, 0.0) - now))
+        return sorted(usable, key=lambda endpoint: max(0.0, self._resting.get(endpoint, 0.0) - now))
 
-    def _rest(self, endpoint: Endpoint, error: RpcError) -> None:
+    def _suspend(self, endpoint: Endpoint, error: RpcError) -> None:
         seconds = error.retry_after if isinstance(error, Unavailable) else None
-        rest = _REST_SECONDS if seconds is None else seconds
-        self._resting[endpoint] = asyncio.get_running_loop().time() + rest
+        rest_seconds = _REST_SECONDS if seconds is None else seconds
+        self._resting[endpoint] = asyncio.get_running_loop().time() + rest_seconds
 
     def _worth_another_try(self, error: Exception) -> bool | float:
         """Return whether all calls are sent again after ``error``: False, True, or the seconds to wait before that.
@@ -201,11 +203,11 @@ class Node:
 
     def _is_endpoint_ready(self) -> bool:
         now = asyncio.get_running_loop().time()
-        left = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
-        return not left or any(self._resting.get(endpoint, 0.0) <= now for endpoint in left)
+        usable = [endpoint for endpoint in self._endpoints if endpoint not in self._rejected]
+        return not usable or any(self._resting.get(endpoint, 0.0) <= now for endpoint in usable)
 
 
-async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> list[Any]:
+async def _send_batch_to(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> list[Any]:
     while True:
         try:
             return await endpoint.ask(calls[: max(1, endpoint.batch - 1)], evm_id)
@@ -213,16 +215,15 @@ async def _some_of(endpoint: Endpoint, calls: Sequence[Call], evm_id: int) -> li
             continue  # the next batch is smaller; one call is always possible
 
 
-def checked_header(wanted: int, found: Header | None) -> Header:
-    """Return the header ``found`` if its number is ``wanted``. Raise ``InvalidAnswer`` if it is None or of another
-    block."""
-    if found is None:
-        raise InvalidAnswer(f"the node has no block {wanted}, although it has later blocks; use another endpoint")
-    if _quantity(found.number) != wanted:
+def checked_header(block: int, header: Header | None) -> Header:
+    """Return ``header`` if its number is ``block``. Raise ``InvalidAnswer`` if it is None or of another block."""
+    if header is None:
+        raise InvalidAnswer(f"the node has no block {block}, although it has later blocks; use another endpoint")
+    if _quantity(header.number) != block:
         raise InvalidAnswer(
-            f"the node sent block {number(found.number)} instead of block {wanted}; use another endpoint"
+            f"the node sent block {number(header.number)} instead of block {block}; use another endpoint"
         )
-    return found
+    return header
 
 
 def _quantity(text: str) -> int:

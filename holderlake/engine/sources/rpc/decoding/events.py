@@ -83,10 +83,10 @@ def _minted(logs: Iterable[Log]) -> Counter[tuple[str, str, str, int]]:
 
 def _of_wrapping(log: Log, minted: Counter[tuple[str, str, str, int]]) -> list[Move] | None:
     """Return the mint or burn of a Deposit or Withdrawal event; None for another event, or if a Transfer has it."""
-    found = wrapping(log)
-    if found is None:
+    holder_change = wrapping(log)
+    if holder_change is None:
         return None
-    holder, change = found
+    holder, change = holder_change
     key = (log.address.lower(), log.transaction_hash, holder, change)
     if minted[key]:
         minted[key] -= 1
@@ -173,8 +173,8 @@ def _array(data: str, place: int) -> list[int] | None:
     words = list(_words(data))
     if len(words) <= place or words[place] % 32 or (start := words[place] // 32) >= len(words):
         return None
-    found = words[start + 1 : start + 1 + words[start]]
-    return found if len(found) == words[start] else None
+    numbers = words[start + 1 : start + 1 + words[start]]
+    return numbers if len(numbers) == words[start] else None
 
 
 def _words(data: str) -> Iterator[int]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from holderlake.engine.records import TRANSFERS
 
-_FILLED: Final = (
+_ROW_COLUMNS: Final = (
     "token_address",
     "token_standard",
     "from_address",
@@ -48,6 +48,6 @@ class Rows:
         """Return the collected transfers as a table of the schema ``TRANSFERS``."""
         if not self._rows:
             return TRANSFERS.empty_table()
-        columns: dict[str, Any] = dict(zip(_FILLED, zip(*self._rows, strict=True), strict=True))
+        columns: dict[str, Any] = dict(zip(_ROW_COLUMNS, zip(*self._rows, strict=True), strict=True))
         columns |= {name: pa.repeat(value, len(self._rows)) for name, value in self._constant.items()}
         return pa.table([pa.array(columns[field.name], field.type) for field in TRANSFERS], schema=TRANSFERS)

@@ -124,30 +124,30 @@ def sampled_holders(balances: Balances) -> list[tuple[str, int]]:
     """Return the largest holders with their balances, and others chosen at random, in each run others."""
     ranked = sorted((*balances.holders, *balances.negative), key=lambda holder: -holder[1])
     ranked = [holder for holder in ranked if holder[0] != ZERO_ADDRESS]
-    rest = ranked[_LARGEST:]
-    return [*ranked[:_LARGEST], *random.SystemRandom().sample(rest, min(_RANDOM, len(rest)))]
+    smaller = ranked[_LARGEST:]
+    return [*ranked[:_LARGEST], *random.SystemRandom().sample(smaller, min(_RANDOM, len(smaller)))]
 
 
 async def compared(
-    store: Store, node: Node, chain: str, token: str, first: int, block: int, balances: Balances
+    store: Store, node: Node, chain: str, token: str, first_block: int, block: int, balances: Balances
 ) -> Compared | None:
     """Compare a token's ``balances`` after the block ``block`` with its contract; None if the contract has no answer.
 
-    ``first`` is the first imported block.
+    ``first_block`` is the first imported block.
     """
     sample = sampled_holders(balances)
     contract = _Contract(store, node, chain, token)
     try:
-        supply, *held = await contract.state([None, *(address for address, _ in sample)], block)
+        supply, *contract_balances = await contract.state([None, *(address for address, _ in sample)], block)
     except _FAILURES:
-        held = [None]
-    if None in held:
+        contract_balances = [None]
+    if None in contract_balances:
         return None if await contract.keeps_state(block) else Compared(0, None, has_state=False)
-    wrong = [address for (address, own), answer in zip(sample, held, strict=True) if own != answer]
+    wrong = [address for (address, balance), answer in zip(sample, contract_balances, strict=True) if balance != answer]
     if not wrong and supply in (None, balances.supply):
         return Compared(len(sample), None)
     drift = Drift(token, block, balances.supply, supply, len(wrong), len(sample))
-    pairs = [(own, int(answer or 0)) for (_, own), answer in zip(sample, held, strict=True)]
+    pairs = [(balance, int(answer or 0)) for (_, balance), answer in zip(sample, contract_balances, strict=True)]
     if _is_ratio(pairs):
         drift.causes.append(Cause("rebasing", WORDS["rebasing"]))
         return Compared(len(sample), drift)
@@ -155,21 +155,26 @@ async def compared(
     suspects = wrong[:_EXAMINED] if wrong else [None]
     if is_supply_wrong and None not in suspects:
         suspects = [*suspects, None]
-    await _examine(contract, drift, suspects, wrong, first, block)
+    await _examine(contract, drift, suspects, wrong, first_block, block)
     return Compared(len(sample), drift)
 
 
 async def _examine(
-    contract: _Contract, drift: Drift, suspects: Sequence[str | None], wrong: Sequence[str], first: int, last: int
+    contract: _Contract,
+    drift: Drift,
+    suspects: Sequence[str | None],
+    wrong: Sequence[str],
+    first_block: int,
+    last_block: int,
 ) -> None:
     """Add the causes of the differences of ``suspects`` (None is the supply) to ``drift``."""
     examined: set[int] = set()
     for suspect in suspects:
         try:
-            if first and await contract.is_different(suspect, first - 1):
+            if first_block and await contract.is_different(suspect, first_block - 1):
                 drift.causes.append(Cause("earlier_transfers", WORDS["earlier_transfers"], None, suspect))
                 return
-            block = await contract.first_difference(suspect, first, last)
+            block = await contract.first_difference(suspect, first_block, last_block)
             if block in examined:
                 continue
             examined.add(block)
@@ -183,11 +188,11 @@ async def _causes_in(
     contract: _Contract, drift: Drift, block: int, suspect: str | None, wrong: Sequence[str]
 ) -> list[Cause]:
     """Return the causes of the differences that begin in a block."""
-    stored = contract.rows_in(block)
+    stored_rows = contract.rows_in(block)
     emitted = await contract.events_in(block)
     transfers = _transfers(emitted, await contract.wrapped_by(emitted))
     readable = Counter(transfers)
-    lacking = readable - Counter((row[2], row[3], row[4], row[5]) for row in stored)
+    lacking = readable - Counter((row[2], row[3], row[4], row[5]) for row in stored_rows)
     if lacking:
         count = sum(lacking.values())
         drift.omitted[block] = count
@@ -195,54 +200,54 @@ async def _causes_in(
     unreadable = sum(log.topics[:1] == [TRANSFER] and moves_of(log) is None for log in emitted)
     if unreadable:
         return [Cause("unreadable_events", WORDS["unreadable_events"].format(count=unreadable), block, suspect)]
-    parties = {party for row in stored for party in (row[3], row[4])} | set(wrong[:50])
+    parties = {party for row in stored_rows for party in (row[3], row[4])} | set(wrong[:50])
     parties |= {suspect} if suspect else set()
     parties.discard(ZERO_ADDRESS)
-    residuals, before, after, supply = await _residuals(contract, sorted(parties), stored, block)
-    changed = [(before[one], after[one]) for one in sorted(parties) if before[one]]
-    others = sorted({log.topics[0] for log in emitted if log.topics and log.topics[0] not in EVENTS})
-    if not stored and _is_ratio(changed):
-        return [Cause("rebasing", WORDS["rebasing"], block, suspect, others)]
-    kinds = dict(_of_events(stored, residuals, supply)) or _silent(residuals, supply, suspect)
+    residuals, balances_before, balances_after, supply = await _residuals(contract, sorted(parties), stored_rows, block)
+    changed = [(balances_before[party], balances_after[party]) for party in sorted(parties) if balances_before[party]]
+    other_topics = sorted({log.topics[0] for log in emitted if log.topics and log.topics[0] not in EVENTS})
+    if not stored_rows and _is_ratio(changed):
+        return [Cause("rebasing", WORDS["rebasing"], block, suspect, other_topics)]
+    kinds = dict(_of_events(stored_rows, residuals, supply)) or _silent(residuals, supply, suspect)
     return [
-        Cause(kind, WORDS[kind].format(address=address or "an unknown address"), block, address, others)
+        Cause(kind, WORDS[kind].format(address=address or "an unknown address"), block, address, other_topics)
         for kind, address in kinds.items()
     ]
 
 
 async def _residuals(
-    contract: _Contract, parties: Sequence[str], stored: Sequence[tuple[Any, ...]], block: int
+    contract: _Contract, parties: Sequence[str], stored_rows: Sequence[tuple[Any, ...]], block: int
 ) -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
     """Return what the events of a block do not explain: by address, and of the supply.
 
     The second and third dictionaries have the contract's balances before and after the block.
     """
-    asked: list[str | None] = [None, *parties]
-    earlier = await contract.state(asked, block - 1) if block else [0] * len(asked)
-    later = await contract.state(asked, block)
-    before = {party: int(value or 0) for party, value in zip(parties, earlier[1:], strict=True)}
-    after = {party: int(value or 0) for party, value in zip(parties, later[1:], strict=True)}
-    moved: dict[str, int] = defaultdict(int)
-    for _, _, _, sender, receiver, value in stored:
-        moved[sender] -= int(value)
-        moved[receiver] += int(value)
-    residuals = {party: after[party] - before[party] - moved[party] for party in parties}
-    supply = 0 if later[0] is None else int(later[0]) - int(earlier[0] or 0) + moved[ZERO_ADDRESS]
-    return {party: value for party, value in residuals.items() if value}, before, after, supply
+    addresses: list[str | None] = [None, *parties]
+    earlier = await contract.state(addresses, block - 1) if block else [0] * len(addresses)
+    later = await contract.state(addresses, block)
+    balances_before = {party: int(value or 0) for party, value in zip(parties, earlier[1:], strict=True)}
+    balances_after = {party: int(value or 0) for party, value in zip(parties, later[1:], strict=True)}
+    event_changes: dict[str, int] = defaultdict(int)
+    for _, _, _, sender, receiver, value in stored_rows:
+        event_changes[sender] -= int(value)
+        event_changes[receiver] += int(value)
+    residuals = {party: balances_after[party] - balances_before[party] - event_changes[party] for party in parties}
+    supply = 0 if later[0] is None else int(later[0]) - int(earlier[0] or 0) + event_changes[ZERO_ADDRESS]
+    return {party: value for party, value in residuals.items() if value}, balances_before, balances_after, supply
 
 
 def _of_events(
-    stored: Sequence[tuple[Any, ...]], residuals: Mapping[str, int], supply: int
+    stored_rows: Sequence[tuple[Any, ...]], residuals: Mapping[str, int], supply: int
 ) -> Iterable[tuple[str, str | None]]:
     """Yield the causes that show in the events of a block, with an address that differs."""
-    counts = Counter((row[2], row[3], row[4], int(row[5])) for row in stored)
+    counts = Counter((row[2], row[3], row[4], int(row[5])) for row in stored_rows)
     for (_, sender, receiver, value), count in counts.items():
         to, by = residuals.get(receiver, 0), residuals.get(sender, 0)
         is_mint, is_burn = sender == ZERO_ADDRESS, receiver == ZERO_ADDRESS
         if not value or not (to or by):
             continue
-        again = value * (count - 1)
-        if count > 1 and (to == -again or is_burn) and (by == again or is_mint):
+        repeated_amount = value * (count - 1)
+        if count > 1 and (to == -repeated_amount or is_burn) and (by == repeated_amount or is_mint):
             yield "doubled_event", receiver
         elif (to == -value or (is_burn and supply)) and (by == value or (is_mint and supply)):
             yield "fake_event", receiver
@@ -268,10 +273,13 @@ def _silent(residuals: Mapping[str, int], supply: int, suspect: str | None) -> d
 def _is_ratio(pairs: Sequence[tuple[int, int]]) -> bool:
     """Return whether the second of all pairs of numbers is the first times one ratio other than 1, but for rounding."""
     numbers = [pair for pair in pairs if pair[0] > 0]
-    if len({own for own, _ in numbers}) <= 1 or all(own == other for own, other in numbers):
+    if len({base for base, _ in numbers}) <= 1 or all(base == scaled for base, scaled in numbers):
         return False
-    most, its = max(numbers)
-    return all(abs(other * most - its * own) <= 2 * (most + abs(its)) for own, other in numbers)
+    largest_base, largest_scaled = max(numbers)
+    return all(
+        abs(scaled * largest_base - largest_scaled * base) <= 2 * (largest_base + abs(largest_scaled))
+        for base, scaled in numbers
+    )
 
 
 def _transfers(events: Sequence[Log], wrapped: Collection[str]) -> list[tuple[str, str, str, str]]:
@@ -303,12 +311,12 @@ class _Contract:
         answers = await self._node.ask([eth_call(self._token, question, block) for question in data], list)
         return [None if answer in (None, "0x") else int(answer, 16) for answer in answers]
 
-    async def first_difference(self, address: str | None, first: int, last: int) -> int:
+    async def first_difference(self, address: str | None, first_block: int, last_block: int) -> int:
         """Return the first block after which a balance, or the supply if None, differs from the stored transfers.
 
         Raises ``ValueError`` if the node has no state of a block between.
         """
-        low, high = first, last
+        low, high = first_block, last_block
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if await self.is_different(address, middle) else (middle + 1, high)
@@ -320,13 +328,13 @@ class _Contract:
         Raises ``ValueError`` if the node has no state of the block.
         """
         changes = self._changes(ZERO_ADDRESS if address is None else address)
-        stored = sum(value for place, value in changes if place <= block) * (-1 if address is None else 1)
+        stored_amount = sum(value for place, value in changes if place <= block) * (-1 if address is None else 1)
         (answer,) = await self.state([address], block)
         if answer is None:
             if not await self._is_without_code(block):
                 raise ValueError(f"no state of block {block}")
             answer = 0  # the contract did not exist yet
-        return answer != stored
+        return answer != stored_amount
 
     async def _is_without_code(self, block: int) -> bool:
         (code,) = await self._node.ask([code_at(self._token, block)], list)
@@ -346,8 +354,8 @@ class _Contract:
 
     def _query(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         files = self._store.files([(self._chain, self._token)])
-        given = {"files": files, "chain": self._chain, "token": self._token, **parameters}
-        return [tuple(row.values()) for row in self._store.query(sql, given).to_pylist()]
+        all_parameters = {"files": files, "chain": self._chain, "token": self._token, **parameters}
+        return [tuple(row.values()) for row in self._store.query(sql, all_parameters).to_pylist()]
 
     async def events_in(self, block: int) -> list[Log]:
         """Return the token's events in a block, from its receipts if the node has them, else from ``eth_getLogs``."""
@@ -377,8 +385,8 @@ class _Contract:
 
     async def _receipts_by_transaction(self, block: int) -> list[Any]:
         try:
-            (found,) = await self._node.ask([transaction_hashes(block)], list)
-            return await self._node.ask([transaction_events(one) for one in found.transactions], list)
+            (hashes,) = await self._node.ask([transaction_hashes(block)], list)
+            return await self._node.ask([transaction_events(transaction) for transaction in hashes.transactions], list)
         except (*_FAILURES, AttributeError):
             (answer,) = await self._node.ask([logs(block, block, [self._token], [])], list)
             return [_Logs(answer)]

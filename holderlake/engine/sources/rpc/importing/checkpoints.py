@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.engine.errors import BadSource, UnusableStore
-from holderlake.engine.sources.rpc.importing.intervals import Interval, merged
+from holderlake.engine.sources.rpc.importing.intervals import Interval, merge_intervals
 from holderlake.storage.locks import locked
 from holderlake.storage.sqlite import use_write_ahead_log
 
@@ -122,8 +122,8 @@ class Checkpoints:
     def evm_id(self) -> int | None:
         """Return the chain id of earlier imports; None if there was no import."""
         with self._database as database:
-            found = database.execute("SELECT evm_id FROM chains WHERE chain = ?", (self._chain,)).fetchone()
-        return int(found[0]) if found else None
+            row = database.execute("SELECT evm_id FROM chains WHERE chain = ?", (self._chain,)).fetchone()
+        return int(row[0]) if row else None
 
     def keep_evm_id(self, evm_id: int) -> None:
         """Store the chain id of an import. Do nothing if one is stored already."""
@@ -134,18 +134,18 @@ class Checkpoints:
         """Return the blocks that were read for a scope, as intervals."""
         sql = "SELECT first, last FROM covered WHERE chain = ? AND scope = ?"
         with self._database as database:
-            return merged(database.execute(sql, (self._chain, scope)))
+            return merge_intervals(database.execute(sql, (self._chain, scope)))
 
-    def cover(self, scopes: Iterable[str], first: int, last: int) -> None:
-        """Mark the blocks from ``first`` to ``last``, both included, as read for the scopes.
+    def cover(self, scopes: Iterable[str], first_block: int, last_block: int) -> None:
+        """Mark the blocks from ``first_block`` to ``last_block``, both included, as read for the scopes.
 
         Their rows must already be stored.
         """
         with self._database as database:
             for scope in scopes:
                 key = (self._chain, scope)
-                known = database.execute("SELECT first, last FROM covered WHERE chain = ? AND scope = ?", key)
-                self._replace(database, scope, merged([*known, (first, last)]))
+                intervals = database.execute("SELECT first, last FROM covered WHERE chain = ? AND scope = ?", key)
+                self._replace(database, scope, merge_intervals([*intervals, (first_block, last_block)]))
 
     def _replace(self, database: sqlite3.Connection, scope: str, intervals: Iterable[Interval]) -> None:
         database.execute("DELETE FROM covered WHERE chain = ? AND scope = ?", (self._chain, scope))
@@ -158,23 +158,23 @@ class Checkpoints:
         with self._database as database:
             database.executemany(
                 "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
-                [(self._chain, number, own) for number, own in hashes.items()],
+                [(self._chain, number, block_hash) for number, block_hash in hashes.items()],
             )
 
-    def hashes(self, first: int, last: int) -> dict[int, str]:
-        """Return the stored hashes of the blocks from ``first`` to ``last``, both included, by number."""
+    def hashes(self, first_block: int, last_block: int) -> dict[int, str]:
+        """Return the stored hashes of the blocks from ``first_block`` to ``last_block``, both included, by number."""
         sql = "SELECT number, hash FROM hashes WHERE chain = ? AND number BETWEEN ? AND ?"
-        return dict(self._database.execute(sql, (self._chain, first, last)).fetchall())
+        return dict(self._database.execute(sql, (self._chain, first_block, last_block)).fetchall())
 
-    def roll_back(self, after: int) -> None:
-        """Delete the checkpoints of all blocks after the block ``after``.
+    def roll_back(self, block: int) -> None:
+        """Delete the checkpoints of all blocks after ``block``.
 
         The rows of these blocks must already be removed from the store.
         """
         with self._database as database:
-            database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, after))
-            database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, after))
-            database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (after, self._chain, after))
+            database.execute("DELETE FROM hashes WHERE chain = ? AND number > ?", (self._chain, block))
+            database.execute("DELETE FROM covered WHERE chain = ? AND first > ?", (self._chain, block))
+            database.execute("UPDATE covered SET last = ? WHERE chain = ? AND last > ?", (block, self._chain, block))
 
     def owe_from(self, block: int) -> None:
         """Delete the checkpoints of all blocks from ``block`` on, and note the blocks of each scope as owed."""
@@ -185,12 +185,14 @@ class Checkpoints:
             )
             self.roll_back(block - 1)
 
-    def owed(self) -> dict[str, list[Interval]]:
+    def owed_blocks(self) -> dict[str, list[Interval]]:
         """Return the blocks of each scope that a repair removed and has not read again."""
         with self._database as database:
             rows = database.execute("SELECT scope, first, last FROM owed WHERE chain = ?", (self._chain,)).fetchall()
         return {
-            scope: merged((first, last) for own, first, last in rows if own == scope)
+            scope: merge_intervals(
+                (first_block, last_block) for row_scope, first_block, last_block in rows if row_scope == scope
+            )
             for scope in sorted({scope for scope, _, _ in rows})
         }
 
@@ -213,8 +215,8 @@ class Checkpoints:
         """Return the most blocks that all of these endpoints answer at a time; None if it is not known of any."""
         sql = "SELECT host, blocks FROM ranges WHERE chain = ? AND method = ?"
         with self._database as database:
-            known = dict(database.execute(sql, (self._chain, method)).fetchall())
-        return min((known[host] for host in hosts if host in known), default=None)
+            blocks_by_host = dict(database.execute(sql, (self._chain, method)).fetchall())
+        return min((blocks_by_host[host] for host in hosts if host in blocks_by_host), default=None)
 
     def keep_range(self, hosts: Iterable[str], method: str, blocks: int) -> None:
         """Store the most blocks that each of these endpoints answers at a time."""
@@ -224,23 +226,23 @@ class Checkpoints:
                 [(self._chain, host, method, blocks) for host in hosts],
             )
 
-    def not_asked(self, what: str, addresses: Iterable[str]) -> list[str]:
-        """Return the addresses for which the data ``what`` were not yet requested from the node.
+    def not_asked(self, kind: str, addresses: Iterable[str]) -> list[str]:
+        """Return the addresses for which the data ``kind`` were not yet requested from the node.
 
-        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        ``kind`` is ``token`` (metadata) or ``code`` (contract code).
         """
         sql = "SELECT address FROM asked WHERE chain = ? AND what = ?"
         with self._database as database:
-            known = {address for (address,) in database.execute(sql, (self._chain, what))}
-        return [address for address in dict.fromkeys(addresses) if address not in known]
+            requested = {address for (address,) in database.execute(sql, (self._chain, kind))}
+        return [address for address in dict.fromkeys(addresses) if address not in requested]
 
-    def keep_asked(self, what: str, addresses: Iterable[str]) -> None:
-        """Record that the data ``what`` of the addresses were requested from the node.
+    def keep_asked(self, kind: str, addresses: Iterable[str]) -> None:
+        """Record that the data ``kind`` of the addresses were requested from the node.
 
-        ``what`` is ``token`` (metadata) or ``code`` (contract code).
+        ``kind`` is ``token`` (metadata) or ``code`` (contract code).
         """
         with self._database as database:
             database.executemany(
                 "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)",
-                [(self._chain, address, what) for address in addresses],
+                [(self._chain, address, kind) for address in addresses],
             )

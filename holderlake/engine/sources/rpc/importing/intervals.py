@@ -8,58 +8,70 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """Blocks from ``first`` to ``last``, both included."""
+    """Blocks from ``first_block`` to ``last_block``, both included."""
 
-    first: int
-    last: int
+    first_block: int
+    last_block: int
 
     @property
     def size(self) -> int:
         """The number of blocks."""
-        return self.last - self.first + 1
+        return self.last_block - self.first_block + 1
 
 
 class Segment(NamedTuple):
-    """Blocks from ``first`` to ``last``, both included, and the scopes that lack these blocks (see ``checkpoints``)."""
+    """Blocks from ``first_block`` to ``last_block``, both included, and the scopes that lack them (``checkpoints``)."""
 
-    first: int
-    last: int
+    first_block: int
+    last_block: int
     scopes: tuple[str, ...]
 
 
-def merged(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
+def merge_intervals(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
     """Return the blocks of ``intervals`` as the least number of intervals, sorted."""
-    joined: list[Interval] = []
-    for first, last in sorted(intervals):
-        if joined and first <= joined[-1].last + 1:
-            joined[-1] = Interval(joined[-1].first, max(joined[-1].last, last))
+    disjoint: list[Interval] = []
+    for first_block, last_block in sorted(intervals):
+        if disjoint and first_block <= disjoint[-1].last_block + 1:
+            disjoint[-1] = Interval(disjoint[-1].first_block, max(disjoint[-1].last_block, last_block))
         else:
-            joined.append(Interval(first, last))
-    return joined
+            disjoint.append(Interval(first_block, last_block))
+    return disjoint
 
 
-def gaps(covered: Iterable[tuple[int, int]], first: int, last: int) -> Iterator[Interval]:
-    """Yield the intervals between ``first`` and ``last``, both included, that are not in ``covered``."""
-    for begin, end in merged(covered):
-        if begin > last:
+def gaps(covered: Iterable[tuple[int, int]], first_block: int, last_block: int) -> Iterator[Interval]:
+    """Yield the intervals between ``first_block`` and ``last_block``, both included, that are not in ``covered``."""
+    for begin, end in merge_intervals(covered):
+        if begin > last_block:
             break
-        if begin > first:
-            yield Interval(first, begin - 1)
-        first = max(first, end + 1)
-    if first <= last:
-        yield Interval(first, last)
+        if begin > first_block:
+            yield Interval(first_block, begin - 1)
+        first_block = max(first_block, end + 1)
+    if first_block <= last_block:
+        yield Interval(first_block, last_block)
 
 
-def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first: int, last: int) -> list[Segment]:
-    """Return the blocks from ``first`` to ``last`` (both included) that one or more scopes lack, as ascending segments.
+def segments(covered: Mapping[str, Sequence[tuple[int, int]]], first_block: int, last_block: int) -> list[Segment]:
+    """Return the blocks from ``first_block`` to ``last_block`` (both included) that one or more scopes lack, as
+    ascending segments.
 
     ``covered`` has for each scope the intervals that were read. All blocks of a segment are missing in the same scopes.
     """
-    missing = {scope: list(gaps(intervals, first, last)) for scope, intervals in covered.items()}
-    edges = sorted({edge for own in missing.values() for gap in own for edge in (gap.first, gap.last + 1)})
-    found: list[Segment] = []
-    for begin, after in pairwise(edges):
-        scopes = tuple(scope for scope, own in missing.items() if any(gap.first <= begin <= gap.last for gap in own))
+    missing = {scope: list(gaps(intervals, first_block, last_block)) for scope, intervals in covered.items()}
+    edges = sorted(
+        {
+            edge
+            for scope_gaps in missing.values()
+            for gap in scope_gaps
+            for edge in (gap.first_block, gap.last_block + 1)
+        }
+    )
+    result: list[Segment] = []
+    for begin, end in pairwise(edges):
+        scopes = tuple(
+            scope
+            for scope, scope_gaps in missing.items()
+            if any(gap.first_block <= begin <= gap.last_block for gap in scope_gaps)
+        )
         if scopes:
-            found.append(Segment(begin, after - 1, scopes))
-    return found
+            result.append(Segment(begin, end - 1, scopes))
+    return result

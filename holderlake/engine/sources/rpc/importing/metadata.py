@@ -28,7 +28,10 @@ async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
     """
     calls = [eth_call(token.address, question) for token in tokens for question in _QUESTIONS]
     answers = await _all(node, calls)
-    return [_described(token, *said) for token, said in zip(tokens, parts(answers, len(_QUESTIONS)), strict=True)]
+    return [
+        _described(token, *token_answers)
+        for token, token_answers in zip(tokens, parts(answers, len(_QUESTIONS)), strict=True)
+    ]
 
 
 async def decimals(node: Node, tokens: Sequence[TokenInfo]) -> list[int | None]:
@@ -41,12 +44,12 @@ async def decimals(node: Node, tokens: Sequence[TokenInfo]) -> list[int | None]:
 
 async def contracts(node: Node, chain: str, addresses: Iterable[str]) -> list[Label]:
     """Return a label for each of the addresses that is a contract at the newest block. Raises ``RpcError``."""
-    asked = list(addresses)
-    answers = await _all(node, [code(address) for address in asked])
+    address_list = list(addresses)
+    answers = await _all(node, [code(address) for address in address_list])
     return [
         Label(address, chain, SOURCE, is_contract=True)
-        for address, own in zip(asked, answers, strict=True)
-        if own and own != "0x" and not own.startswith(_DELEGATED)
+        for address, contract_code in zip(address_list, answers, strict=True)
+        if contract_code and contract_code != "0x" and not contract_code.startswith(_DELEGATED)
     ]
 
 

@@ -35,16 +35,16 @@ class Moved(NamedTuple):
     value: int
 
 
-def add_values(rows: Rows, block: Block, moved: Mapping[str, Iterable[Moved]]) -> None:
+def add_values(rows: Rows, block: Block, amounts: Mapping[str, Iterable[Moved]]) -> None:
     """Add to ``rows`` the amounts of the native coin that a block's transactions moved.
 
-    ``moved`` has these amounts by transaction hash.
+    ``amounts`` has these amounts by transaction hash.
     """
     height, time = number(block.number), number(block.timestamp)
     for transaction in block.transactions:
-        own, first = transaction.hash.lower(), number(transaction.transaction_index) * NATIVE_LOG_INDEX
-        for place, sender, receiver, value in moved[own]:
-            rows.add((NATIVE, "native", sender, receiver, str(value), None, height, time, own, first + place))
+        tx_hash, start = transaction.hash.lower(), number(transaction.transaction_index) * NATIVE_LOG_INDEX
+        for place, sender, receiver, value in amounts[tx_hash]:
+            rows.add((NATIVE, "native", sender, receiver, str(value), None, height, time, tx_hash, start + place))
 
 
 def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Moved]]:
@@ -54,16 +54,18 @@ def of_receipts(block: Block, receipts: Sequence[Receipt]) -> dict[str, list[Mov
     of another block.
     """
     ended = {receipt.transaction_hash.lower(): receipt for receipt in receipts}
-    found: dict[str, list[Moved]] = {}
+    amounts: dict[str, list[Moved]] = {}
     for transaction in block.transactions:
-        own, value = transaction.hash.lower(), number(transaction.value)
-        receipt = ended.get(own)
+        tx_hash, value = transaction.hash.lower(), number(transaction.value)
+        receipt = ended.get(tx_hash)
         if receipt is None:
             raise _other_transactions(block)
         receiver = transaction.to or receipt.contract_address
         is_moved = value and receiver and receipt.status != _FAILED
-        found[own] = [Moved(0, transaction.from_.lower(), receiver.lower(), value)] if is_moved and receiver else []
-    return found
+        amounts[tx_hash] = (
+            [Moved(0, transaction.from_.lower(), receiver.lower(), value)] if is_moved and receiver else []
+        )
+    return amounts
 
 
 def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[str, list[Moved]]:
@@ -73,17 +75,17 @@ def of_call_frames(block: Block, traced: Sequence[TracedTransaction]) -> dict[st
     """
     if len(traced) != len(block.transactions):
         raise _other_transactions(block)
-    found = {}
+    amounts = {}
     for transaction, trace in zip(block.transactions, traced, strict=True):
-        own = transaction.hash.lower()
-        if trace.tx_hash is not None and trace.tx_hash.lower() != own:
+        tx_hash = transaction.hash.lower()
+        if trace.tx_hash is not None and trace.tx_hash.lower() != tx_hash:
             raise _other_transactions(block)
-        found[own] = [
+        amounts[tx_hash] = [
             Moved(place, frame.from_.lower(), (frame.to or "").lower(), number(frame.value or "0x0"))
             for place, (frame, is_reverted) in enumerate(_frames(trace.result))
             if not is_reverted and _is_move(frame)
         ]
-    return found
+    return amounts
 
 
 def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
@@ -91,25 +93,25 @@ def of_traces(block: Block, traces: Sequence[Trace]) -> dict[str, list[Moved]]:
 
     The amounts are by transaction hash. Rewards are left out.
     """
-    found: dict[str, list[Moved]] = {transaction.hash.lower(): [] for transaction in block.transactions}
+    amounts: dict[str, list[Moved]] = {transaction.hash.lower(): [] for transaction in block.transactions}
     places: dict[str, int] = {}
     reverted: dict[str, list[list[int]]] = {}
     for trace in traces:
-        own = (trace.transaction_hash or "").lower()
-        if not own:
+        tx_hash = (trace.transaction_hash or "").lower()
+        if not tx_hash:
             continue
-        if own not in found:
+        if tx_hash not in amounts:
             raise _other_transactions(block)
-        place = places[own] = places.get(own, -1) + 1
+        place = places[tx_hash] = places.get(tx_hash, -1) + 1
         if trace.error is not None:
-            reverted.setdefault(own, []).append(trace.trace_address)
-        is_reverted = any(trace.trace_address[: len(caller)] == caller for caller in reverted.get(own, ()))
-        moved = None if is_reverted else _moved(place, trace)
-        if moved is not None:
-            found[own].append(moved)
-    if len(places) != len(found):
+            reverted.setdefault(tx_hash, []).append(trace.trace_address)
+        is_reverted = any(trace.trace_address[: len(caller)] == caller for caller in reverted.get(tx_hash, ()))
+        amount = None if is_reverted else _amount_of(place, trace)
+        if amount is not None:
+            amounts[tx_hash].append(amount)
+    if len(places) != len(amounts):
         raise _other_transactions(block)
-    return found
+    return amounts
 
 
 def _other_transactions(block: Block) -> InvalidAnswer:
@@ -134,12 +136,12 @@ def _frames(frame: CallFrame) -> Iterator[tuple[CallFrame, bool]]:
         stack += [(inner, reverted) for inner in reversed(current.calls)]
 
 
-def _moved(place: int, trace: Trace) -> Moved | None:
-    action, made = trace.action, trace.result.address if trace.result else None
+def _amount_of(place: int, trace: Trace) -> Moved | None:
+    action, created_address = trace.action, trace.result.address if trace.result else None
     if trace.type == "suicide":
         sender, receiver, value = action.address, action.refund_address, action.balance
     elif trace.type == "create":
-        sender, receiver, value = action.from_, made, action.value
+        sender, receiver, value = action.from_, created_address, action.value
     elif trace.type == "call" and action.call_type == "call":
         sender, receiver, value = action.from_, action.to, action.value
     else:

@@ -61,15 +61,15 @@ SPARSE: Final = 10_000
 
 @dataclass(frozen=True)
 class Piece:
-    """Transfers and hashes of the blocks from ``first`` to ``last``, both included.
+    """Transfers and hashes of the blocks from ``first_block`` to ``last_block``, both included.
 
-    ``parent`` is the hash of the block before ``first``. ``hashes`` has hashes by block number. ``logs`` is the number
-    of events or transactions that were read, ``passed_over`` the number of events that are not transfers.
+    ``parent`` is the hash of the block before ``first_block``. ``hashes`` has hashes by block number. ``logs`` is the
+    number of events or transactions that were read, ``passed_over`` the number of events that are not transfers.
     ``partly_indexed`` has the number of Transfer events with one indexed address by token.
     """
 
-    first: int
-    last: int
+    first_block: int
+    last_block: int
     parent: str
     rows: pa.Table
     hashes: dict[int, str] = field(default_factory=dict)
@@ -87,8 +87,8 @@ class Reader(Protocol):
     width: Width
     method: str
 
-    async def read(self, first: int, last: int) -> list[Piece]:
-        """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
+    async def read(self, first_block: int, last_block: int) -> list[Piece]:
+        """Return the blocks from ``first_block`` to ``last_block`` as consecutive ``Piece`` objects, in order. Raises
         ``RpcError``."""
         ...
 
@@ -102,46 +102,46 @@ class _HalvingReader(ABC):
     def __init__(self, width: Width) -> None:
         self.width = width
 
-    async def read(self, first: int, last: int) -> list[Piece]:
-        """Return the blocks from ``first`` to ``last`` as consecutive ``Piece`` objects, in order. Raises
+    async def read(self, first_block: int, last_block: int) -> list[Piece]:
+        """Return the blocks from ``first_block`` to ``last_block`` as consecutive ``Piece`` objects, in order. Raises
         ``RpcError``."""
         pieces: list[Piece] = []
-        while first <= last:
-            end = min(last, first + self.width.value - 1)
+        while first_block <= last_block:
+            end = min(last_block, first_block + self.width.value - 1)
             try:
-                pieces.append(await self._piece(first, end))
+                pieces.append(await self._piece(first_block, end))
             except Contradiction:
                 raise
             except (TooLarge, Refused, Unavailable, InvalidAnswer) as error:  # a long answer may arrive cut off
-                await self._fit(error, first, end)
+                await self._fit(error, first_block, end)
             else:
-                self.width.grow(end - first + 1)
-                first = end + 1
+                self.width.grow(end - first_block + 1)
+                first_block = end + 1
         return pieces
 
-    async def _fit(self, error: RpcError, first: int, last: int) -> None:
+    async def _fit(self, error: RpcError, first_block: int, last_block: int) -> None:
         """Reduce the number of blocks after an error about a range. Raises ``error`` if fewer blocks do not help.
 
         Only an endpoint's words say that a range is too large, and no list has all words. So if they say something
         else, one block of the range is tried.
         """
-        if first == last:
+        if first_block == last_block:
             if not isinstance(error, TooLarge) and not self.width.is_limited:
                 raise error
             if self.width.works:
-                reason = f"block {first} alone is too large for the endpoint"
+                reason = f"block {first_block} alone is too large for the endpoint"
             else:
                 reason = f"the endpoint does not serve {self.method}: even one block is too much for it"
             raise Refused(f"{reason} ({error}); use another endpoint") from error
         if not isinstance(error, TooLarge):
             try:
-                await self._piece(first, first)
+                await self._piece(first_block, first_block)
             except RpcError:
                 raise error from None
-        self.width.shrink(last - first + 1)
+        self.width.shrink(last_block - first_block + 1)
 
     @abstractmethod
-    async def _piece(self, first: int, last: int) -> Piece: ...
+    async def _piece(self, first_block: int, last_block: int) -> Piece: ...
 
 
 class EventReader(_HalvingReader):
@@ -163,28 +163,41 @@ class EventReader(_HalvingReader):
         self._topics = TOPICS if tokens is None else EVENTS
         self._is_wrapped: dict[str, bool] = {}
 
-    async def _piece(self, first: int, last: int) -> Piece:
-        recent = range(max(first, self._recent_from), last + 1)
-        wanted = sorted({first, last, *recent, *range(first + -first % SPARSE, last + 1, SPARSE)})
-        calls = [messages.logs(first, last, group, self._topics) for group in self._groups]
-        calls += [messages.header(block) for block in wanted]
-        logs, headers = await self._node.ask(calls, lambda found: self._checked(first, last, wanted, found))
+    async def _piece(self, first_block: int, last_block: int) -> Piece:
+        recent = range(max(first_block, self._recent_from), last_block + 1)
+        header_blocks = sorted(
+            {first_block, last_block, *recent, *range(first_block + -first_block % SPARSE, last_block + 1, SPARSE)}
+        )
+        calls = [messages.logs(first_block, last_block, group, self._topics) for group in self._groups]
+        calls += [messages.header(block) for block in header_blocks]
+        logs, headers = await self._node.ask(
+            calls, lambda answers: self._checked(first_block, last_block, header_blocks, answers)
+        )
         unknown = sorted({number(log.block_number) for log in logs if log.block_timestamp is None} - headers.keys())
         headers |= await self._node.headers(unknown)
         _same_chain(logs, headers)
         rows = Rows(self._chain, SOURCE, "exact")
         wrapped = await self._wrapped_among(logs)
-        times = {block: number(own.timestamp) for block, own in headers.items()}
+        times = {block: number(header.timestamp) for block, header in headers.items()}
         passed_over = add_transfers(rows, logs, times, wrapped)
-        hashes = {block: headers[block].hash for block in wanted}
+        hashes = {block: headers[block].hash for block in header_blocks}
         partly = Counter(log.address.lower() for log in logs if is_partly_indexed(log))
-        return Piece(first, last, headers[first].parent_hash, rows.table(), hashes, len(logs), passed_over, partly)
+        return Piece(
+            first_block,
+            last_block,
+            headers[first_block].parent_hash,
+            rows.table(),
+            hashes,
+            len(logs),
+            passed_over,
+            partly,
+        )
 
     async def _wrapped_among(self, logs: Sequence[Log]) -> set[str]:
         """Return the tokens among the events whose Deposit and Withdrawal events mint and burn."""
         candidates: dict[str, list[Log]] = {}
         for log in logs:
-            if (found := wrapping(log)) is not None and found[1]:
+            if (holder_change := wrapping(log)) is not None and holder_change[1]:
                 candidates.setdefault(log.address.lower(), []).append(log)
         for token in candidates.keys() - self._is_wrapped.keys():
             of_token = [log for log in logs if log.address.lower() == token]
@@ -196,35 +209,42 @@ class EventReader(_HalvingReader):
         return {token for token in candidates if self._is_wrapped.get(token, True)}
 
     def _checked(
-        self, first: int, last: int, wanted: Sequence[int], found: Sequence[Any]
+        self, first_block: int, last_block: int, header_blocks: Sequence[int], answers: Sequence[Any]
     ) -> tuple[list[Log], dict[int, Header]]:
         groups = len(self._groups)
-        logs: list[Log] = [log for part in found[:groups] for log in part]
-        if last > first and logs and any(part and len(part) % _CUT_OFF_AT == 0 for part in found[:groups]):
+        logs: list[Log] = [log for part in answers[:groups] for log in part]
+        if (
+            last_block > first_block
+            and logs
+            and any(part and len(part) % _CUT_OFF_AT == 0 for part in answers[:groups])
+        ):
             raise TooLarge(
-                f"the answer for blocks {first} to {last} has {len(logs):,} events and may be truncated; request fewer "
-                "blocks"
+                f"the answer for blocks {first_block} to {last_block} has {len(logs):,} events and may be truncated; "
+                "request fewer blocks"
             )
-        headers = {block: checked_header(block, own) for block, own in zip(wanted, found[groups:], strict=True)}
+        headers = {
+            block: checked_header(block, header) for block, header in zip(header_blocks, answers[groups:], strict=True)
+        }
         _linked(headers)
-        self._check(logs, first, last)
+        self._check(logs, first_block, last_block)
         return logs, headers
 
-    def _check(self, logs: Sequence[Log], first: int, last: int) -> None:
+    def _check(self, logs: Sequence[Log], first_block: int, last_block: int) -> None:
         """Raise ``InvalidAnswer`` if an event is of another block, token or kind than requested."""
         for block in map(_number, {log.block_number for log in logs}):
-            if not first <= block <= last:
+            if not first_block <= block <= last_block:
                 raise InvalidAnswer(
-                    f"the answer for blocks {first} to {last} has an event of block {block}; use another endpoint"
+                    f"the answer for blocks {first_block} to {last_block} has an event of block {block}; "
+                    "use another endpoint"
                 )
         if any(log.removed for log in logs):
             raise InvalidAnswer(
-                f"the answer for blocks {first} to {last} has an event that a reorganisation removed; "
+                f"the answer for blocks {first_block} to {last_block} has an event that a reorganisation removed; "
                 "use another endpoint"
             )
         if not {log.topics[0] if log.topics else "" for log in logs} <= set(self._topics):
             raise InvalidAnswer(
-                f"the answer for blocks {first} to {last} has an event of a kind that was not requested; "
+                f"the answer for blocks {first_block} to {last_block} has an event of a kind that was not requested; "
                 "use another endpoint"
             )
         strangers = set() if self._tokens is None else {log.address.lower() for log in logs} - self._tokens
@@ -250,12 +270,12 @@ async def is_minting(node: Node, event: Log, logs: Sequence[Log]) -> bool | None
     data = f"0x70a08231{holder.removeprefix('0x'):0>64}"
     try:
         calls = [messages.eth_call(token, data, place) for place in (max(block - 1, 0), block)]
-        before, after = (int(answer or "", 16) for answer in await node.ask(calls, list))
+        balance_before, balance_after = (int(answer or "", 16) for answer in await node.ask(calls, list))
     except (Refused, Unavailable, InvalidAnswer, TooLarge, ValueError):
         of_transaction = [log for log in of_block if log.transaction_hash == event.transaction_hash]
         moves = [move for log in of_transaction if log.topics[0] == TRANSFER for move in moves_of(log) or ()]
         return not any(token in move[1:3] and int(move[3]) == abs(change) for move in moves)
-    return after - before != without
+    return balance_after - balance_before != without
 
 
 def _net(logs: Sequence[Log], holder: str, wrapped: Collection[str]) -> int:
@@ -276,20 +296,22 @@ class ValueReader(_HalvingReader):
         self._chain = chain
         self._tracer = tracer
 
-    async def _piece(self, first: int, last: int) -> Piece:
-        begin = max(first, 1)
-        if begin > last:
-            return Piece(first, last, "", TRANSFERS.empty_table())
-        calls = [call for block in range(begin, last + 1) for call in (messages.block(block), self._tracer.call(block))]
-        calls = [replace(call, is_divisible=last > begin) for call in calls]
-        piece = await self._node.ask(calls, lambda found: self._checked(begin, last, found))
-        return replace(piece, first=first, parent=piece.parent if begin == first else "")
+    async def _piece(self, first_block: int, last_block: int) -> Piece:
+        begin = max(first_block, 1)
+        if begin > last_block:
+            return Piece(first_block, last_block, "", TRANSFERS.empty_table())
+        calls = [
+            call for block in range(begin, last_block + 1) for call in (messages.block(block), self._tracer.call(block))
+        ]
+        calls = [replace(call, is_divisible=last_block > begin) for call in calls]
+        piece = await self._node.ask(calls, lambda answers: self._checked(begin, last_block, answers))
+        return replace(piece, first_block=first_block, parent=piece.parent if begin == first_block else "")
 
-    def _checked(self, first: int, last: int, found: Sequence[Any]) -> Piece:
+    def _checked(self, first_block: int, last_block: int, answers: Sequence[Any]) -> Piece:
         rows = Rows(self._chain, SOURCE, "synthetic")
         headers: dict[int, Header] = {}
         transactions = 0
-        for place, (block, outcome) in enumerate(parts(found, _SEVERAL), start=first):
+        for place, (block, outcome) in enumerate(parts(answers, _SEVERAL), start=first_block):
             headers[place] = checked_header(place, block)
             if outcome is None:
                 raise InvalidAnswer(
@@ -297,13 +319,13 @@ class ValueReader(_HalvingReader):
                     "keep old blocks; use another endpoint"
                 )
             try:
-                add_values(rows, block, self._tracer.moved(block, outcome))
+                add_values(rows, block, self._tracer.amounts(block, outcome))
             except ValueError as error:
                 raise InvalidAnswer(f"the node sent an invalid block {place}: {error}; use another endpoint") from None
             transactions += len(block.transactions)
         _linked(headers)
-        hashes = {block: own.hash for block, own in headers.items()}
-        return Piece(first, last, headers[first].parent_hash, rows.table(), hashes, transactions)
+        hashes = {block: header.hash for block, header in headers.items()}
+        return Piece(first_block, last_block, headers[first_block].parent_hash, rows.table(), hashes, transactions)
 
 
 @dataclass(frozen=True)
@@ -311,13 +333,13 @@ class Tracer:
     """A method to read the amounts of the native coin that a block's transactions moved.
 
     ``name`` is the source of the amounts in the import's report. ``scope`` is the key of its blocks in the checkpoints.
-    ``call`` returns the call for a block, and ``moved`` reads the call's result.
+    ``call`` returns the call for a block, and ``amounts`` reads the call's result.
     """
 
     name: str
     scope: str
     call: Callable[[int], Call]
-    moved: Callable[[Block, Any], dict[str, list[Moved]]]
+    amounts: Callable[[Block, Any], dict[str, list[Moved]]]
 
 
 RECEIPTS: Final = Tracer("receipts", "native", messages.block_receipts, of_receipts)
@@ -339,19 +361,19 @@ async def tracer_of(node: Node, blocks: Sequence[int]) -> Tracer:
     return RECEIPTS
 
 
-async def in_order(reader: Reader, first: int, last: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
-    """Yield lists of ``Piece`` objects of the blocks from ``first`` to ``last``, in order.
+async def in_order(reader: Reader, first_block: int, last_block: int, concurrency: int) -> AsyncGenerator[list[Piece]]:
+    """Yield lists of ``Piece`` objects of the blocks from ``first_block`` to ``last_block``, in order.
 
     Up to ``concurrency`` ranges of blocks are read at the same time. Raises ``RpcError``.
     """
     under_way: deque[asyncio.Task[list[Piece]]] = deque()
     with frozen_objects():
         try:
-            while first <= last or under_way:
-                while first <= last and len(under_way) < concurrency:
-                    end = min(first + reader.width.value - 1, last)
-                    under_way.append(asyncio.create_task(reader.read(first, end)))
-                    first = end + 1
+            while first_block <= last_block or under_way:
+                while first_block <= last_block and len(under_way) < concurrency:
+                    end = min(first_block + reader.width.value - 1, last_block)
+                    under_way.append(asyncio.create_task(reader.read(first_block, end)))
+                    first_block = end + 1
                 yield await under_way.popleft()
         finally:
             for task in under_way:
@@ -387,9 +409,9 @@ def _linked(headers: dict[int, Header]) -> None:
 
     If ``headers`` lacks the previous block, nothing is compared.
     """
-    for block, own in headers.items():
-        before = headers.get(block - 1)
-        if before is not None and own.parent_hash != before.hash:
+    for block, header in headers.items():
+        previous = headers.get(block - 1)
+        if previous is not None and header.parent_hash != previous.hash:
             raise InvalidAnswer(
                 f"block {block} does not follow block {block - 1}: the chain was reorganised between two reads; "
                 "use another endpoint"
@@ -398,9 +420,9 @@ def _linked(headers: dict[int, Header]) -> None:
 
 def _same_chain(logs: Iterable[Log], headers: dict[int, Header]) -> None:
     """Raise ``ChainMoved`` if an event's block hash differs from the hash in the block's header."""
-    for text, own in {(log.block_number, log.block_hash) for log in logs}:
+    for text, block_hash in {(log.block_number, log.block_hash) for log in logs}:
         header = headers.get(number(text))
-        if header is not None and header.hash != own:
+        if header is not None and header.hash != block_hash:
             raise ChainMoved(f"block {number(text)} was reorganised while it was read; the import reads it again")
 
 

@@ -54,16 +54,16 @@ _FLUSH_SECONDS: Final = 20.0
 class Selection:
     """Blocks and tokens to import.
 
-    ``first`` and ``last`` are the first and the last block. If ``last`` is None, it is the newest final block.
-    ``tokens`` are addresses, and may include ``native``; None means all tokens. If ``tokens`` is None, ``native`` adds
-    the chain's coin. ``traced`` adds the values of inner calls, if the node has traces.
+    ``first_block`` and ``last_block`` are the first and the last block. If ``last_block`` is None, it is the newest
+    final block. ``tokens`` are addresses, and may include ``native``; None means all tokens. If ``tokens`` is None,
+    ``native`` adds the chain's coin. ``traced`` adds the values of inner calls, if the node has traces.
     """
 
     tokens: tuple[str, ...] | None = None
     native: bool = False
     traced: bool = True
-    first: int = 0
-    last: int | None = None
+    first_block: int = 0
+    last_block: int | None = None
 
     @property
     def contracts(self) -> list[str]:
@@ -71,7 +71,7 @@ class Selection:
         return [token for token in self.tokens or () if token != NATIVE]
 
     @property
-    def named(self) -> list[str]:
+    def named_tokens(self) -> list[str]:
         """The tokens that the user named, which become indexed. If all tokens are imported, only ``native`` can be
         among them."""
         return [*self.contracts, *([NATIVE] if self.has_native else [])]
@@ -161,9 +161,9 @@ async def chain_named(node: Node, chain: str | None) -> str:
     if chain is not None:
         return chain
     evm_id = await node.evm_id()
-    for known in KNOWN_CHAINS.values():
-        if known.evm_id == evm_id:
-            return known.id
+    for known_chain in KNOWN_CHAINS.values():
+        if known_chain.evm_id == evm_id:
+            return known_chain.id
     raise WrongChain(f"the node's chain id {evm_id} is unknown; name the chain, for example --chain mychain")
 
 
@@ -186,7 +186,7 @@ class ChainImport:
         self._options = options or ReadOptions()
         self._on_progress = on_progress
         self._checkpoints = Checkpoints(store.root, chain)
-        self._report = NodeReport(chain, first_block=selection.first)
+        self._report = NodeReport(chain, first_block=selection.first_block)
         self._partly_indexed: Counter[str] = Counter()
         self._began = time.monotonic()
         self._total = 0
@@ -203,7 +203,7 @@ class ChainImport:
         """
         with self._checkpoints, self._checkpoints.exclusive():
             await self._identify()
-            self._store.index_tokens([(self._chain, token) for token in self._selection.named], IMPORT)
+            self._store.index_tokens([(self._chain, token) for token in self._selection.named_tokens], IMPORT)
             await self._catch_up()
             await self._describe()
         self._report.requests = self._node.requests
@@ -212,11 +212,11 @@ class ChainImport:
         return self._report
 
     async def _identify(self) -> None:
-        evm_id, known = await self._node.evm_id(), self._checkpoints.evm_id()
-        if known not in (None, evm_id):
+        evm_id, stored_id = await self._node.evm_id(), self._checkpoints.evm_id()
+        if stored_id not in (None, evm_id):
             raise WrongChain(
-                f"chain {self._chain} was imported from chain id {known}, but the node has chain id {evm_id}; use a "
-                "node of the same chain, or name another chain with --chain"
+                f"chain {self._chain} was imported from chain id {stored_id}, but the node has chain id {evm_id}; "
+                "use a node of the same chain, or name another chain with --chain"
             )
         self._checkpoints.keep_evm_id(evm_id)
         if not self._checkpoints.hashes(0, 0):
@@ -225,53 +225,59 @@ class ChainImport:
     # ------------------------------------------------------------------ reading forward
 
     async def _catch_up(self) -> None:
-        moved: ChainMoved | None = None
+        reorganisation: ChainMoved | None = None
         for _ in range(_TURNS):
             head = await self._node.head()
             await self._settle(head)
             final = head - self._options.confirmations
-            last = final if self._selection.last is None else min(self._selection.last, final)
+            last_block = final if self._selection.last_block is None else min(self._selection.last_block, final)
             try:
-                await self._read_missing(last, head)
+                await self._read_missing(last_block, head)
                 if not await self._settle(await self._node.head()):
-                    self._report.last_block = last
+                    self._report.last_block = last_block
                     return
             except ChainMoved as error:
-                moved = error
+                reorganisation = error
         raise ChainMoved(
             f"the chain was reorganised {_TURNS} times while it was read; check the node, or use another one"
-        ) from moved
+        ) from reorganisation
 
-    async def _read_missing(self, last: int, head: int) -> None:
+    async def _read_missing(self, last_block: int, head: int) -> None:
         recent_from = max(0, head - self._options.reorg_depth)
-        tracer = await self._tracer(last) if self._selection.has_native and last >= self._selection.first else RECEIPTS
-        events, values = self._missing_events(last), self._missing_values(tracer, last)
-        self._total = self._report.blocks + sum(part.last - part.first + 1 for part in (*events, *values))
+        tracer = (
+            await self._tracer(last_block)
+            if self._selection.has_native and last_block >= self._selection.first_block
+            else RECEIPTS
+        )
+        events, values = self._missing_events(last_block), self._missing_values(tracer, last_block)
+        self._total = self._report.blocks + sum(part.last_block - part.first_block + 1 for part in (*events, *values))
         for part in events:
             tokens = None if part.scopes == (ALL_TOKENS,) else part.scopes
-            known = self._checkpoints.range_of(self._node.hosts, EventReader.method)
-            width = Width(self._options.blocks, self._options.most_blocks, known)
+            endpoint_limit = self._checkpoints.range_of(self._node.hosts, EventReader.method)
+            width = Width(self._options.blocks, self._options.most_blocks, endpoint_limit)
             await self._sweep(part, EventReader(self._node, self._chain, tokens, recent_from, width))
         for part in values:
             width = Width(1, max(1, (self._node.batch - 1) // 2))
             await self._sweep(part, ValueReader(self._node, self._chain, tracer, width))
         self._checkpoints.thin_out(recent_from, SPARSE)
 
-    def _missing_events(self, last: int) -> list[Segment]:
+    def _missing_events(self, last_block: int) -> list[Segment]:
         every = self._checkpoints.covered(ALL_TOKENS)
         scopes = [ALL_TOKENS] if self._selection.tokens is None else self._selection.contracts
         covered = {scope: [*every, *self._checkpoints.covered(scope)] for scope in scopes}
-        return segments(covered, self._selection.first, last)
+        return segments(covered, self._selection.first_block, last_block)
 
-    def _missing_values(self, tracer: Tracer, last: int) -> list[Segment]:
+    def _missing_values(self, tracer: Tracer, last_block: int) -> list[Segment]:
         if not self._selection.has_native:
             return []
         scopes = {tracer.scope, "internal"}  # traces include the values of transactions
         covered = [interval for scope in scopes for interval in self._checkpoints.covered(scope)]
-        return segments({tracer.scope: covered}, self._selection.first, last)
+        return segments({tracer.scope: covered}, self._selection.first_block, last_block)
 
     async def _tracer(self, block: int) -> Tracer:
-        tracer = await tracer_of(self._node, [self._selection.first, block]) if self._selection.traced else RECEIPTS
+        tracer = (
+            await tracer_of(self._node, [self._selection.first_block, block]) if self._selection.traced else RECEIPTS
+        )
         self._report.values_from = tracer.name
         return tracer
 
@@ -288,9 +294,9 @@ class ChainImport:
 
     async def _read_and_store(self, part: Segment, reader: Reader) -> None:
         pending = _Pending()
-        async with aclosing(in_order(reader, part.first, part.last, self._options.concurrency)) as pieces:
-            async for some in pieces:
-                for piece in some:
+        async with aclosing(in_order(reader, part.first_block, part.last_block, self._options.concurrency)) as pieces:
+            async for batch in pieces:
+                for piece in batch:
                     self._check_hashes(pending, piece)
                     pending.add(piece)
                     self._count(piece)
@@ -306,18 +312,18 @@ class ChainImport:
         Without this check, a new hash would replace the stored one. No one would notice that rows of another block are
         stored.
         """
-        known = self._checkpoints.hashes(piece.first - 1, piece.last) | pending.hashes
-        found = piece.hashes | ({piece.first - 1: piece.parent} if piece.parent else {})
-        for block, own in found.items():
-            if known.get(block, own) != own:
+        known_hashes = self._checkpoints.hashes(piece.first_block - 1, piece.last_block) | pending.hashes
+        piece_hashes = piece.hashes | ({piece.first_block - 1: piece.parent} if piece.parent else {})
+        for block, block_hash in piece_hashes.items():
+            if known_hashes.get(block, block_hash) != block_hash:
                 raise ChainMoved(
-                    f"block {block} has the hash {own} instead of {known[block]}: it was reorganised; the "
-                    "import reads it again"
+                    f"block {block} has the hash {block_hash} instead of {known_hashes[block]}: it was reorganised; "
+                    "the import reads it again"
                 )
 
     def _count(self, piece: Piece) -> None:
         report = self._report
-        report.blocks += piece.last - piece.first + 1
+        report.blocks += piece.last_block - piece.first_block + 1
         report.logs += piece.logs
         report.passed_over += piece.passed_over
         self._partly_indexed += piece.partly_indexed
@@ -331,12 +337,12 @@ class ChainImport:
     def _store_pieces(self, pending: _Pending, part: Segment) -> None:
         self._checkpoints.keep_hashes(pending.hashes)
         if pending.rows:
-            stored = self._store.add_transfers(pa.concat_tables(piece.rows for piece in pending.pieces), SOURCE)
-            self._report.added += stored.added
-            self._report.duplicates += stored.duplicates
-            self._report.conflicts += stored.conflicts
-            self._report.notices += stored.undecided
-        self._checkpoints.cover(part.scopes, pending.pieces[0].first, pending.pieces[-1].last)
+            outcome = self._store.add_transfers(pa.concat_tables(piece.rows for piece in pending.pieces), SOURCE)
+            self._report.added += outcome.added
+            self._report.duplicates += outcome.duplicates
+            self._report.conflicts += outcome.conflicts
+            self._report.notices += outcome.undecided
+        self._checkpoints.cover(part.scopes, pending.pieces[0].first_block, pending.pieces[-1].last_block)
 
     # ------------------------------------------------------------------ reorganisations
 
@@ -345,39 +351,41 @@ class ChainImport:
 
         Return True if rows were removed. Raises ``Diverged`` if there is no such block.
         """
-        known = self._checkpoints.hashes(0, head)
-        newest = max(known, default=None)
-        for blocks in _first_one_then_many(sorted(known, reverse=True), self._node.batch):
+        stored_hashes = self._checkpoints.hashes(0, head)
+        newest = max(stored_hashes, default=None)
+        for blocks in _header_batches(sorted(stored_hashes, reverse=True), self._node.batch):
             headers = await self._node.headers(blocks)
-            shared = next((block for block in blocks if headers[block].hash == known[block]), None)
+            shared = next((block for block in blocks if headers[block].hash == stored_hashes[block]), None)
             if shared is not None:
                 return shared != newest and self._roll_back(shared)
-        if known:
+        if stored_hashes:
             raise Diverged(
                 f"the node shares no block with the imported chain {self._chain}; it is another network, or was "
                 "reset. Use a node of the imported network, or another --chain or engine.store"
             )
         return False
 
-    def _roll_back(self, after: int) -> bool:
-        record_undone(self._store, self._chain, after, utc_now())
-        self._report.removed += self._store.roll_back(self._chain, after)
+    def _roll_back(self, block: int) -> bool:
+        record_undone(self._store, self._chain, block, utc_now())
+        self._report.removed += self._store.roll_back(self._chain, block)
         self._report.reorgs += 1
         earlier = self._report.undone_after
-        self._report.undone_after = after if earlier is None else min(after, earlier)
-        self._checkpoints.roll_back(after)
+        self._report.undone_after = block if earlier is None else min(block, earlier)
+        self._checkpoints.roll_back(block)
         return True
 
     # ------------------------------------------------------------------ metadata of contracts
 
     async def _describe(self) -> None:
         tokens = self._tokens_in_store()
-        new = self._checkpoints.not_asked("token", (token.address for token in tokens if token.address != NATIVE))
-        assumed = [token for token in tokens if token.address in set(new) and token.name == token.address]
+        new_addresses = self._checkpoints.not_asked(
+            "token", (token.address for token in tokens if token.address != NATIVE)
+        )
+        assumed = [token for token in tokens if token.address in set(new_addresses) and token.name == token.address]
         new_tokens = await described(self._node, assumed)
         self._store.add_tokens(replace(token, is_indexed=False) for token in new_tokens)  # others stay indexed
-        self._checkpoints.keep_asked("token", new)
-        await self._ask_decimals([token for token in tokens if token.address not in set(new)])
+        self._checkpoints.keep_asked("token", new_addresses)
+        await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
         notice = assumed_decimals(self._tokens_in_store())
         self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
@@ -412,12 +420,12 @@ class ChainImport:
             for address, _ in largest_balances(self._store, self._chain, token.address, now, self._options.top).holders
             if address != ZERO_ADDRESS
         ]
-        new = self._checkpoints.not_asked("code", holders)
-        found = await contracts(self._node, self._chain, new)
-        if found:
-            self._store.add_labels(found)
-        self._checkpoints.keep_asked("code", new)
-        self._report.contracts_found = len(found)
+        new_addresses = self._checkpoints.not_asked("code", holders)
+        labels = await contracts(self._node, self._chain, new_addresses)
+        if labels:
+            self._store.add_labels(labels)
+        self._checkpoints.keep_asked("code", new_addresses)
+        self._report.contracts_found = len(labels)
 
 
 class _Pending:
@@ -439,5 +447,5 @@ class _Pending:
         self.rows += piece.rows.num_rows
 
 
-def _first_one_then_many(blocks: list[int], size: int) -> list[Sequence[int]]:
+def _header_batches(blocks: list[int], size: int) -> list[Sequence[int]]:
     return [blocks[:1], *parts(blocks[1:], size)] if blocks else []

@@ -29,8 +29,8 @@ def read_undone(root: Path) -> pa.Table:
     return pq.read_table(path, schema=UNDONE) if path.exists() else UNDONE.empty_table()
 
 
-def record_undone(store: Store, chain: str, after: int, undone_at: datetime) -> None:
-    """Copy the stored transfers of the chain's blocks after ``after`` into the file. Call it before they are removed.
+def record_undone(store: Store, chain: str, block: int, undone_at: datetime) -> None:
+    """Copy the stored transfers of the chain's blocks after ``block`` into the file. Call it before they are removed.
 
     If the process ends before it removes them, the next call replaces the copies.
     """
@@ -40,18 +40,20 @@ def record_undone(store: Store, chain: str, after: int, undone_at: datetime) -> 
         for key in manifest.numbers
         if key[0] == chain
         for part in manifest.parts_of(key)
-        if part.kind != OPENING and part.last_block > after
+        if part.kind != OPENING and part.last_block > block
     ]
-    later = pc.field("block_number") > after
-    found = [pq.read_table(path, columns=TRANSFERS.names, filters=later).cast(TRANSFERS) for path in parts]
-    rows = pa.concat_tables([TRANSFERS.empty_table(), *found])
+    later = pc.field("block_number") > block
+    tables = [pq.read_table(path, columns=TRANSFERS.names, filters=later).cast(TRANSFERS) for path in parts]
+    rows = pa.concat_tables([TRANSFERS.empty_table(), *tables])
     if not rows.num_rows:
         return
     times = pa.repeat(pa.scalar(undone_at, pa.timestamp("us")), rows.num_rows)
     with locked(store.root / f".{_FILE}.lock"):
-        known = read_undone(store.root)
-        again = pc.is_in(_keys(known), _keys(rows))
-        table = pa.concat_tables([known.filter(pc.invert(again)), rows.append_column(UNDONE.field("undone_at"), times)])
+        recorded = read_undone(store.root)
+        is_repeated = pc.is_in(_keys(recorded), _keys(rows))
+        table = pa.concat_tables(
+            [recorded.filter(pc.invert(is_repeated)), rows.append_column(UNDONE.field("undone_at"), times)]
+        )
         with whole_file(store.root / _FILE) as path:
             pq.write_table(table.slice(max(0, table.num_rows - MOST_ROWS)), path)
 

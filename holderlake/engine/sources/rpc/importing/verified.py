@@ -53,45 +53,47 @@ def read_verified(root: Path) -> pa.Table:
     return pq.read_table(path, schema=VERIFIED) if path.exists() else VERIFIED.empty_table()
 
 
-def record(root: Path, found: Verified, checked_at: datetime) -> None:
+def record(root: Path, check: Verified, checked_at: datetime) -> None:
     """Keep a check (made at ``checked_at``, naive UTC) in the file, in place of earlier ones of the same tokens.
 
     A check without any imported block is not kept.
     """
-    if found.as_of is None:
+    if check.as_of is None:
         return
-    rows = [_row(found, token) | {"checked_at": checked_at} for token in found.tokens]
+    rows = [_row(check, token) | {"checked_at": checked_at} for token in check.tokens]
     with locked(root / f".{_FILE}.lock"):
-        known = read_verified(root)
-        own = pc.and_(pc.equal(known["chain"], found.chain), pc.is_in(known["token_address"], pa.array(found.tokens)))
-        table = pa.concat_tables([known.filter(pc.invert(own)), pa.Table.from_pylist(rows, VERIFIED)])
+        recorded = read_verified(root)
+        is_replaced = pc.and_(
+            pc.equal(recorded["chain"], check.chain), pc.is_in(recorded["token_address"], pa.array(check.tokens))
+        )
+        table = pa.concat_tables([recorded.filter(pc.invert(is_replaced)), pa.Table.from_pylist(rows, VERIFIED)])
         with whole_file(root / _FILE) as path:
             pq.write_table(table, path)
 
 
-def _row(found: Verified, token: str) -> dict[str, Any]:
-    wrong = [one for one in found.differences if one.token == token]
-    unread = sum(gap.last - gap.first + 1 for gap in found.unread if gap.token in {token, ALL_TOKENS})
+def _row(check: Verified, token: str) -> dict[str, Any]:
+    wrong = [difference for difference in check.differences if difference.token == token]
+    unread = sum(gap.last - gap.first + 1 for gap in check.unread if gap.token in {token, ALL_TOKENS})
     return {
-        "chain": found.chain,
+        "chain": check.chain,
         "token_address": token,
         "is_complete": not (wrong or unread),
-        "balances": _balances(found, token),
-        "first_block": found.first,
-        "last_block": found.last,
-        "as_of": found.as_of,
-        "source": found.source,
-        "blocks": found.blocks,
-        "events": found.events,
-        "missing_rows": sum(one.missing for one in wrong),
-        "extra_rows": sum(one.extra for one in wrong),
+        "balances": _balances(check, token),
+        "first_block": check.first,
+        "last_block": check.last,
+        "as_of": check.as_of,
+        "source": check.source,
+        "blocks": check.blocks,
+        "events": check.events,
+        "missing_rows": sum(difference.missing for difference in wrong),
+        "extra_rows": sum(difference.extra for difference in wrong),
         "unread_blocks": unread,
-        "first_difference": min((one.first for one in wrong), default=None),
-        "last_difference": max((one.last for one in wrong), default=None),
+        "first_difference": min((difference.first for difference in wrong), default=None),
+        "last_difference": max((difference.last for difference in wrong), default=None),
     }
 
 
-def _balances(found: Verified, token: str) -> str:
-    if token in found.equal:
+def _balances(check: Verified, token: str) -> str:
+    if token in check.equal:
         return "equal"
-    return "different" if any(one.token == token for one in found.drifts) else "unknown"
+    return "different" if any(drift.token == token for drift in check.drifts) else "unknown"

@@ -23,7 +23,7 @@ from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.causes import Drift, compared
 from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
-from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merged
+from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merge_intervals
 from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, in_order
 from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions, Selection
 from holderlake.engine.sources.rpc.importing.width import Width
@@ -49,7 +49,7 @@ WHERE (token_address IN (SELECT unnest($tokens))) = $are_chosen
 GROUP BY token_address
 ORDER BY token_address
 """
-_OTHERS: Final = """
+_ROWS_OF_FILES: Final = """
 SELECT count(*) AS rows
 FROM read_parquet($files)
 WHERE chain = $chain AND block_number >= $block AND source <> 'rpc'
@@ -61,14 +61,14 @@ SELECT max(block_number) AS block FROM read_parquet($files) WHERE block_time = $
 
 @dataclass(frozen=True)
 class Scope:
-    """The blocks to check: from ``first``, or the first imported one if it is later, to ``last``, by default the newest
-    imported one.
+    """The blocks to check: from ``first_block``, or the first imported one if it is later, to ``last_block``, by
+    default the newest imported one.
 
     With ``sample``, only the events of so many ranges of ``ReadOptions.blocks`` blocks, chosen at random, are compared.
     """
 
-    first: int = 0
-    last: int | None = None
+    first_block: int = 0
+    last_block: int | None = None
     sample: int | None = None
 
 
@@ -157,34 +157,39 @@ async def verify(
     ``RpcError``, and ``BadSource`` if no block of a token, or of all, can be compared.
     """
     with Checkpoints(store.root, chain) as checkpoints:
-        known = checkpoints.range_of((against or node).hosts, EventReader.method)
+        endpoint_limit = checkpoints.range_of((against or node).hosts, EventReader.method)
         every = _ends(_imported(checkpoints, [ALL_TOKENS]), scope) if tokens is None else None
         checks = _checks(store, checkpoints, chain, tokens, scope, every)
-    head, last = await node.head(), max(found.last for found in checks)
-    if last > head:
+    head, last_block = await node.head(), max(check.last for check in checks)
+    if last_block > head:
         raise BadSource(
-            f"the node's newest block is {head:,}, so block {last:,} can't be compared; name an earlier one"
+            f"the node's newest block is {head:,}, so block {last_block:,} can't be compared; name an earlier one"
         )
-    ranges = [_ranges(found.first, found.last, options.blocks, scope.sample) for found in checks]
-    wished, done = sum(own.size for some in ranges for own in some), 0
-    for found, some in zip(checks, ranges, strict=True):
-        found.source = ", ".join((against or node).hosts)
-        others = None
-        if (found.first, found.last) == every:  # also tokens of which the store has no row
-            others = [NATIVE, *(token for other in checks if other is not found for token in other.tokens)]
-        reads = None if others is not None else sorted(found.tokens)
+    ranges = [_ranges(check.first, check.last, options.blocks, scope.sample) for check in checks]
+    wished, done = sum(interval.size for intervals in ranges for interval in intervals), 0
+    for check, intervals in zip(checks, ranges, strict=True):
+        check.source = ", ".join((against or node).hosts)
+        other_tokens = None
+        if (check.first, check.last) == every:  # also tokens of which the store has no row
+            other_tokens = [
+                NATIVE,
+                *(token for other_check in checks if other_check is not check for token in other_check.tokens),
+            ]
+        reads = None if other_tokens is not None else sorted(check.tokens)
         reader = EventReader(
-            against or node, chain, reads, found.last + 1, Width(options.blocks, options.most_blocks, known)
+            against or node, chain, reads, check.last + 1, Width(options.blocks, options.most_blocks, endpoint_limit)
         )
-        for own in some:
-            async with aclosing(in_order(reader, own.first, own.last, options.concurrency)) as pieces:
+        for interval in intervals:
+            async with aclosing(
+                in_order(reader, interval.first_block, interval.last_block, options.concurrency)
+            ) as pieces:
                 async for read in pieces:
                     for piece in read:
-                        _compare(store, found, piece, others)
-                        on_blocks(done + found.blocks, wished)
-        done += found.blocks
-        found.tokens = sorted({*found.tokens, *(one.token for one in found.differences)})
-        await _ask_contracts(store, node, found)
+                        _compare(store, check, piece, other_tokens)
+                        on_blocks(done + check.blocks, wished)
+        done += check.blocks
+        check.tokens = sorted({*check.tokens, *(difference.token for difference in check.differences)})
+        await _ask_contracts(store, node, check)
     return checks
 
 
@@ -200,12 +205,12 @@ def _checks(
 
     ``every`` is the first and the last block of an import of all tokens.
     """
-    chosen = tokens
-    if chosen is None:
-        chosen = [one.token_address for one in store.histories() if one.chain == chain]
+    chosen_tokens = tokens
+    if chosen_tokens is None:
+        chosen_tokens = [history.token_address for history in store.histories() if history.chain == chain]
     groups: dict[tuple[int, int], list[str]] = defaultdict(list, {every: []} if every else {})
     lacking = []
-    for token in chosen:
+    for token in chosen_tokens:
         if token == NATIVE:
             continue
         if ends := _ends(_imported(checkpoints, [ALL_TOKENS, token]), scope):
@@ -213,65 +218,72 @@ def _checks(
         else:
             lacking.append(token)
     if not groups or (lacking and tokens is not None):
-        what = ", ".join(lacking) if lacking and tokens is not None else "the chosen tokens"
+        subject = ", ".join(lacking) if lacking and tokens is not None else "the chosen tokens"
         raise BadSource(
-            f"no block of {what} in this range was imported from a node of chain {chain}, so nothing can be compared; "
-            "'holderlake import-rpc' imports blocks. The chain's coin has no events to compare"
+            f"no block of {subject} in this range was imported from a node of chain {chain}, so nothing can be "
+            "compared; 'holderlake import-rpc' imports blocks. The chain's coin has no events to compare"
         )
     checks = []
-    for (first, last), own in sorted(groups.items()):
-        scopes = [ALL_TOKENS] if (first, last) == every else own
+    for (first_block, last_block), group in sorted(groups.items()):
+        scopes = [ALL_TOKENS] if (first_block, last_block) == every else group
         read = {token: [*checkpoints.covered(ALL_TOKENS), *checkpoints.covered(token)] for token in scopes}
-        unread = [Gap(token, *gap) for token, some in read.items() for gap in gaps(some, first, last)]
-        checks.append(Verified(chain, sorted(own), "", first, last, unread=unread))
+        unread = [
+            Gap(token, *gap) for token, intervals in read.items() for gap in gaps(intervals, first_block, last_block)
+        ]
+        checks.append(Verified(chain, sorted(group), "", first_block, last_block, unread=unread))
     return checks
 
 
 def _imported(checkpoints: Checkpoints, scopes: Sequence[str]) -> list[Interval]:
     """Return the blocks that were read for one of the scopes, and those that a repair has yet to read again."""
-    owed = checkpoints.owed()
-    return merged(own for scope in scopes for own in [*checkpoints.covered(scope), *owed.get(scope, ())])
+    owed_blocks = checkpoints.owed_blocks()
+    return merge_intervals(
+        interval for scope in scopes for interval in [*checkpoints.covered(scope), *owed_blocks.get(scope, ())]
+    )
 
 
 def _ends(imported: Sequence[Interval], scope: Scope) -> tuple[int, int] | None:
     """Return the first and the last block to compare; None if there is none."""
     if not imported:
         return None
-    first = max(scope.first, imported[0].first)
-    last = imported[-1].last if scope.last is None else scope.last
-    return (first, last) if first <= last else None
+    first_block = max(scope.first_block, imported[0].first_block)
+    last_block = imported[-1].last_block if scope.last_block is None else scope.last_block
+    return (first_block, last_block) if first_block <= last_block else None
 
 
-def _ranges(first: int, last: int, blocks: int, sample: int | None) -> list[Interval]:
+def _ranges(first_block: int, last_block: int, blocks: int, sample: int | None) -> list[Interval]:
     """Return the blocks to compare: all, or ``sample`` ranges chosen at random, without those that overlap."""
-    whole = (last - first) // blocks + 1
-    if sample is None or sample >= whole:
-        return [Interval(first, last)]
-    chosen = random.sample(range(whole), sample)
-    return [Interval(first + blocks * one, min(last, first + blocks * (one + 1) - 1)) for one in sorted(chosen)]
+    range_count = (last_block - first_block) // blocks + 1
+    if sample is None or sample >= range_count:
+        return [Interval(first_block, last_block)]
+    places = random.sample(range(range_count), sample)
+    return [
+        Interval(first_block + blocks * place, min(last_block, first_block + blocks * (place + 1) - 1))
+        for place in sorted(places)
+    ]
 
 
-def _compare(store: Store, found: Verified, piece: Piece, others: Sequence[str] | None) -> None:
-    """Add the differences between the events of some blocks and the stored rows to ``found``.
+def _compare(store: Store, check: Verified, piece: Piece, other_tokens: Sequence[str] | None) -> None:
+    """Add the differences between the events of some blocks and the stored rows to ``check``.
 
-    They are those of the check's tokens; with ``others``, of all tokens but these.
+    They are those of the check's tokens; with ``other_tokens``, of all tokens but these.
     """
     parameters = {
-        "chain": found.chain,
-        "tokens": found.tokens if others is None else others,
-        "are_chosen": others is None,
-        "first": piece.first,
-        "last": piece.last,
+        "chain": check.chain,
+        "tokens": check.tokens if other_tokens is None else other_tokens,
+        "are_chosen": other_tokens is None,
+        "first": piece.first_block,
+        "last": piece.last_block,
     }
-    if others is None:
-        parameters["files"] = store.files((found.chain, token) for token in found.tokens)
+    if other_tokens is None:
+        parameters["files"] = store.files((check.chain, token) for token in check.tokens)
     rows = store.query(_DIFFERENCES, parameters, {"asked": piece.rows})
-    found.differences += [Difference(*row.values()) for row in rows.to_pylist()]
-    found.blocks += piece.last - piece.first + 1
-    found.events += piece.rows.num_rows
+    check.differences += [Difference(*row.values()) for row in rows.to_pylist()]
+    check.blocks += piece.last_block - piece.first_block + 1
+    check.events += piece.rows.num_rows
 
 
-async def repair(store: Store, node: Node, chain: str, found: Sequence[Verified], options: ReadOptions) -> None:
+async def repair(store: Store, node: Node, chain: str, checks: Sequence[Verified], options: ReadOptions) -> None:
     """Read again all blocks from the first that differs on, and those that the store lacks.
 
     The store removes whole blocks only, so the rows of all tokens are removed from there on, and read again up to where
@@ -283,20 +295,24 @@ async def repair(store: Store, node: Node, chain: str, found: Sequence[Verified]
     async def read(selection: Selection) -> None:
         await ChainImport(store, node, chain, selection, final).run()
 
-    await read(Selection(tokens=(), last=-1))  # it refuses a node of another network before anything is removed
+    await read(Selection(tokens=(), last_block=-1))  # it refuses a node of another network before anything is removed
     with Checkpoints(store.root, chain) as checkpoints:
-        owed = [own.first for some in checkpoints.owed().values() for own in some]
-        wrong = [one.first for check in found for one in check.differences]
-        if owed or wrong:
-            _undo_from(store, checkpoints, chain, min(owed + wrong))
-            for selection in _selections(checkpoints.owed()):
+        owed_starts = [
+            interval.first_block for intervals in checkpoints.owed_blocks().values() for interval in intervals
+        ]
+        wrong = [difference.first for check in checks for difference in check.differences]
+        if owed_starts or wrong:
+            _undo_from(store, checkpoints, chain, min(owed_starts + wrong))
+            for selection in _selections(checkpoints.owed_blocks()):
                 await read(selection)
             checkpoints.forget_owed()
     lacking: dict[Interval, list[str]] = defaultdict(list)
-    for gap in (gap for check in found for gap in check.unread):
+    for gap in (gap for check in checks for gap in check.unread):
         lacking[Interval(gap.first, gap.last)].append(gap.token)
-    for (first, last), tokens in sorted(lacking.items()):
-        await read(Selection(None if ALL_TOKENS in tokens else tuple(tokens), first=first, last=last))
+    for (first_block, last_block), tokens in sorted(lacking.items()):
+        await read(
+            Selection(None if ALL_TOKENS in tokens else tuple(tokens), first_block=first_block, last_block=last_block)
+        )
 
 
 def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -> None:
@@ -305,13 +321,15 @@ def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -
     Raises ``BadSource`` if rows or opening balances from there on come from files: no node would bring them back.
     """
     parameters = {"chain": chain, "block": block}
-    (others,) = store.query(_OTHERS, parameters)["rows"].to_pylist()
+    (lost_rows,) = store.query(_ROWS_OF_FILES, parameters)["rows"].to_pylist()
     manifest = store.view().manifest
-    keys = [(one.chain, one.token_address) for one in store.histories() if one.chain == chain]
-    others += sum(part.kind == OPENING and part.last_block >= block for key in keys for part in manifest.parts_of(key))
-    if others:
+    keys = [(history.chain, history.token_address) for history in store.histories() if history.chain == chain]
+    lost_rows += sum(
+        part.kind == OPENING and part.last_block >= block for key in keys for part in manifest.parts_of(key)
+    )
+    if lost_rows:
         raise BadSource(
-            f"{others:,} rows or opening balances of chain {chain} from block {block:,} on were imported from files "
+            f"{lost_rows:,} rows or opening balances of chain {chain} from block {block:,} on were imported from files "
             "and would be lost; import the chain into another engine.store instead"
         )
     with checkpoints.exclusive():
@@ -319,47 +337,51 @@ def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -
         store.roll_back(chain, block - 1)
 
 
-def _selections(owed: Mapping[str, Sequence[Interval]]) -> list[Selection]:
+def _selections(owed_blocks: Mapping[str, Sequence[Interval]]) -> list[Selection]:
     """Return what to import, so that the owed blocks of all scopes are read."""
     scopes: dict[Interval, set[str]] = defaultdict(set)
-    for scope, intervals in owed.items():
+    for scope, intervals in owed_blocks.items():
         for interval in intervals:
             scopes[interval].add(scope)
-    found = []
-    for (first, last), own in sorted(scopes.items()):
-        if ALL_TOKENS in own:
-            found.append(Selection(first=first, last=last))
-        if tokens := own - {ALL_TOKENS, NATIVE, _INTERNAL}:
-            found.append(Selection(tuple(sorted(tokens)), first=first, last=last))
-        if own & {NATIVE, _INTERNAL}:
-            found.append(Selection((NATIVE,), traced=_INTERNAL in own, first=first, last=last))
-    return found
+    selections = []
+    for (first_block, last_block), interval_scopes in sorted(scopes.items()):
+        if ALL_TOKENS in interval_scopes:
+            selections.append(Selection(first_block=first_block, last_block=last_block))
+        if tokens := interval_scopes - {ALL_TOKENS, NATIVE, _INTERNAL}:
+            selections.append(Selection(tuple(sorted(tokens)), first_block=first_block, last_block=last_block))
+        if interval_scopes & {NATIVE, _INTERNAL}:
+            selections.append(
+                Selection(
+                    (NATIVE,), traced=_INTERNAL in interval_scopes, first_block=first_block, last_block=last_block
+                )
+            )
+    return selections
 
 
-async def _ask_contracts(store: Store, node: Node, found: Verified) -> None:
+async def _ask_contracts(store: Store, node: Node, check: Verified) -> None:
     """Compare supplies and sampled balances of tokens whose events are complete with those of their contracts."""
-    header = (await node.headers([found.last]))[found.last]
-    found.as_of = as_of = from_unix(number(header.timestamp))
-    different = {one.token for one in found.differences}
-    lacking = {gap.token for gap in found.unread}
-    for token in found.tokens:
+    header = (await node.headers([check.last]))[check.last]
+    check.as_of = as_of = from_unix(number(header.timestamp))
+    different = {difference.token for difference in check.differences}
+    lacking = {gap.token for gap in check.unread}
+    for token in check.tokens:
         if token in different or lacking & {token, ALL_TOKENS}:
             continue
-        ours = balances_as_of(store, found.chain, token, as_of)
-        files = store.files([(found.chain, token)])
+        ours = balances_as_of(store, check.chain, token, as_of)
+        files = store.files([(check.chain, token)])
         (newest,) = store.query(_NEWEST, {"second": to_unix(as_of), "files": files})["block"].to_pylist()
-        block = max(found.last, newest or 0)  # balances are those after all blocks of the same second
-        result = await compared(store, node, found.chain, token, found.first, block, ours)
+        block = max(check.last, newest or 0)  # balances are those after all blocks of the same second
+        result = await compared(store, node, check.chain, token, check.first, block, ours)
         if result is None:
-            found.unasked.append(token)
+            check.unasked.append(token)
             continue
         if not result.has_state:
-            found.without_state.append(token)
+            check.without_state.append(token)
             continue
-        found.sampled += result.sampled
+        check.sampled += result.sampled
         if result.drift is None:
-            found.equal.append(token)
+            check.equal.append(token)
             continue
-        found.drifts.append(result.drift)
+        check.drifts.append(result.drift)
         omitted = result.drift.omitted.items()
-        found.differences += [Difference(token, place, place, count, 0) for place, count in omitted]
+        check.differences += [Difference(token, place, place, count, 0) for place, count in omitted]

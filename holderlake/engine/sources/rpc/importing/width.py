@@ -15,19 +15,19 @@ _PRECISION: Final = 8
 
 
 class Width:
-    """The number of blocks in the next request, from 1 to ``most``.
+    """The number of blocks in the next request, from 1 to ``limit``.
 
-    It begins with ``start``, or with ``known``, the largest number of blocks that the endpoint answered earlier.
-    ``works`` is the largest number of blocks that the endpoint answered, 0 if it answered none.
+    It begins with ``start``, or with ``earlier_width``, the largest number of blocks that the endpoint answered
+    earlier. ``works`` is the largest number of blocks that the endpoint answered, 0 if it answered none.
     """
 
-    def __init__(self, start: int, most: int, known: int | None = None) -> None:
-        self._most = most
-        self._fails = known + 1 if known and known < most else None
+    def __init__(self, start: int, limit: int, earlier_width: int | None = None) -> None:
+        self._limit = limit
+        self._fails = earlier_width + 1 if earlier_width and earlier_width < limit else None
         self._successes = 0
         self._patience = _TRY_AFTER
-        self.works = min(known or 0, most)
-        self.value = min(known or start, most)
+        self.works = min(earlier_width or 0, limit)
+        self.value = min(earlier_width or start, limit)
 
     @property
     def is_limited(self) -> bool:
@@ -43,17 +43,17 @@ class Width:
         self._successes = 0
         self.value = self._between() if self.works else max(1, min(self.value, self._fails // 2))
 
-    def grow(self, answered: int) -> None:
-        """Increase the number of blocks after a successful request for ``answered`` blocks."""
-        self.works = max(self.works, answered)
+    def grow(self, blocks: int) -> None:
+        """Increase the number of blocks after a successful request for ``blocks`` blocks."""
+        self.works = max(self.works, blocks)
         if self._fails is not None and self.works >= self._fails:
             self._fails, self._patience = None, _TRY_AFTER
         self._successes += 1
         if self._fails is None or self._successes % self._patience == 0:
-            self.value = min(self._most, max(self.value, 2 * self.works))
+            self.value = min(self._limit, max(self.value, 2 * self.works))
         else:
             self.value = self._between()
 
     def _between(self) -> int:
-        fails = self._fails or self._most + 1
+        fails = self._fails or self._limit + 1
         return (self.works + fails) // 2 if fails - self.works > max(1, self.works // _PRECISION) else self.works
