@@ -98,13 +98,13 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
             return
     texts = _lines(head, stream)
     lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
-    line, first = next(lines, (1, ""))
-    document = _loaded(first)
+    line, first_line = next(lines, (1, ""))
+    document = _loaded(first_line)
     if isinstance(document, _Repeated):
         raise bad_source(path, f"{document}; remove the repetition", line=line)
     if document is _BROKEN:
-        rest = first + "".join(texts)
-        yield None, _whole(path, line, rest), True
+        whole_text = first_line + "".join(texts)
+        yield None, _whole_document(path, line, whole_text), True
         return
     following = next(lines, None)
     yield line, document, following is None
@@ -179,9 +179,9 @@ class _Elements:
 
 def _lines(head: str, stream: TextIO) -> Iterator[str]:
     """Yield the lines of a text and of the stream that continues it."""
-    *whole, last = head.splitlines(keepends=True) or [""]
-    yield from whole
-    yield last if last.endswith(("\n", "\r")) else last + stream.readline()
+    *lines, last_line = head.splitlines(keepends=True) or [""]
+    yield from lines
+    yield last_line if last_line.endswith(("\n", "\r")) else last_line + stream.readline()
     yield from stream
 
 
@@ -194,7 +194,7 @@ def _line(path: Path, line: int, text: str) -> Any:
     return document
 
 
-def _whole(path: Path, line: int, text: str) -> Any:
+def _whole_document(path: Path, line: int, text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except RecursionError:
