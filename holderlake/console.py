@@ -39,7 +39,7 @@ class _TextConsole(Console):
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(printable(text, kept="\n"), **options)
+        return super().render_str(printable(text, exempt="\n"), **options)
 
 
 out = _TextConsole(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
@@ -71,7 +71,7 @@ def prepare_streams() -> None:
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record), kept="\n")
+        return printable(super().format(record), exempt="\n")
 
 
 def as_json(value: Any, one_line: bool = False) -> None:

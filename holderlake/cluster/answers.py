@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from holderlake.cluster.map_tables import MAP_ROWS, PAID, MapJob, TokenMetadata, read_stream
+from holderlake.cluster.map_tables import MAP_ROWS, PAID_LABEL, MapJob, TokenMetadata, read_stream
 from holderlake.cluster.statements import ANSWERS, BUILD, Statement, Values, statement
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
@@ -30,7 +30,7 @@ _KEYS: Final = ("chain", "as_of", "token_address")
 _LABELS: Final = pa.schema(
     [*((name, pa.string()) for name in ("chain", "address", "name", "entity_id")), ("kinds", pa.int64())]
 )
-_KEPT: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
+_STORED_STATEMENTS: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
 """Statements whose results are stored. Several other statements use them, or a long chain of statements leads to
 them."""
 
@@ -108,7 +108,7 @@ def answers(
     _register_inputs(engine, store, request)
     for name in ANSWERS:
         on_statement(name)
-        engine.run(statement(name), _parameters(store, request), name in _KEPT)
+        engine.run(statement(name), _parameters(store, request), name in _STORED_STATEMENTS)
     on_statement("maps")
     rows = engine.grouped("holders", "map_parts", _KEYS, job.rows, MAP_ROWS, ("chain", "as_of"))
     for (chain, second), of_partition in groupby(rows, key=lambda row: (row["chain"], row["as_of"])):
@@ -119,10 +119,10 @@ def answers(
 
 
 def _map_job(store: Store, request: BulkRequest, computed_at: datetime) -> MapJob:
-    own = {key: supported_token(store, *key) for key in request.tokens}
+    requested_tokens = {key: supported_token(store, *key) for key in request.tokens}
     maps = request.maps
     return MapJob(
-        TokenMetadata(own | store.tokens(store.indexed_tokens())),
+        TokenMetadata(requested_tokens | store.tokens(store.indexed_tokens())),
         store.rules,
         maps.limit if maps else None,
         maps.return_decentralization_score if maps else False,
@@ -174,7 +174,7 @@ def _register_inputs(engine: Engine, store: Store, request: BulkRequest) -> None
 def _labels(store: Store, addresses: Sequence[str], chains: Sequence[str]) -> pa.Table:
     rows = [
         {"chain": chain, "address": address, "name": label.name, "entity_id": label.entity_id}
-        | {"kinds": _kinds(label) | PAID * label.is_paid_label}
+        | {"kinds": _kinds(label) | PAID_LABEL * label.is_paid_label}
         for chain in chains
         for address, label in store.labels(addresses, chain).items()
     ]

@@ -65,10 +65,10 @@ def latest_build(engine: Engine, root: str) -> Build | None:
         engine.read("builds", [f"{root}/builds/*/*.parquet"])
     except FileNotFoundError:
         return None
-    found = [Build(**row) for row in engine.table("builds").select(_BUILDS.names).cast(_BUILDS).to_pylist()]
-    return max(found, key=lambda one: one.finished_at, default=None)
+    builds = [Build(**row) for row in engine.table("builds").select(_BUILDS.names).cast(_BUILDS).to_pylist()]
+    return max(builds, key=lambda build: build.finished_at, default=None)
 
 
 def digest_of(raw: Sequence[str]) -> str:
     """Return a digest of the names of a store's files ``raw``. It identifies their content, which never changes."""
-    return hashlib.sha256("\n".join(sorted(PurePath(one).name for one in raw)).encode()).hexdigest()
+    return hashlib.sha256("\n".join(sorted(PurePath(path).name for path in raw)).encode()).hexdigest()

@@ -50,9 +50,9 @@ class DuckDbEngine:
         A column that a file lacks is null. Columns of CSV files are text. Raises ``FileNotFoundError`` if there is no
         file.
         """
-        found = [f"{place}/*.parquet" if Path(place).is_dir() else place for place in locations]
-        listed = ", ".join("'" + place.replace("'", "''") + "'" for place in found)
-        is_csv = all(place.endswith((".csv", ".csv.gz")) for place in found)
+        patterns = [f"{place}/*.parquet" if Path(place).is_dir() else place for place in locations]
+        listed = ", ".join("'" + place.replace("'", "''") + "'" for place in patterns)
+        is_csv = all(place.endswith((".csv", ".csv.gz")) for place in patterns)
         function, options = ("read_csv", ", header = true, all_varchar = true") if is_csv else ("read_parquet", "")
         files = f"{function}([{listed}], union_by_name = true{options})"
         try:
@@ -68,8 +68,8 @@ class DuckDbEngine:
 
     def run(self, query: Statement, values: Values, keep: bool = False) -> None:
         """Make a view of the statement with the parameters ``values``. With ``keep``, its result is stored."""
-        what = "TABLE" if keep else "VIEW"
-        self._connection.execute(f"CREATE OR REPLACE {what} {query.name} AS {query.sql(values)}")
+        kind = "TABLE" if keep else "VIEW"
+        self._connection.execute(f"CREATE OR REPLACE {kind} {query.name} AS {query.sql(values)}")
 
     def rows(self, query: Statement, values: Values) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a statement, in its order."""
@@ -110,10 +110,10 @@ class DuckDbEngine:
         groups = self._connection.sql(
             f"SELECT {listed} FROM left_groups UNION SELECT {listed} FROM right_groups ORDER BY ALL"
         ).fetchall()
-        where = " AND ".join(f"{key} = ?" for key in keys)
+        condition = " AND ".join(f"{key} = ?" for key in keys)
         for group in groups:
             rows = (
-                self._connection.sql(f"FROM {name} WHERE {where}", params=list(group)).to_arrow_table()
+                self._connection.sql(f"FROM {name} WHERE {condition}", params=list(group)).to_arrow_table()
                 for name in ordered
             )
             yield from compute(group, *rows).cast(schema).to_pylist()

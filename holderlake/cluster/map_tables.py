@@ -25,7 +25,7 @@ from holderlake.engine.queries.balance_rows import Rows
 from holderlake.engine.queries.holders import RankedHolders, holders_table
 from holderlake.engine.records import Rules, TokenInfo
 
-PAID: Final = 8
+PAID_LABEL: Final = 8
 """Kind of an address with a paid label, in addition to ``CEX``, ``DEX`` and ``CONTRACT``."""
 _LIMB: Final = 10**26
 
@@ -46,11 +46,11 @@ stream."""
 class TokenMetadata:
     """Metadata of tokens by (chain, address)."""
 
-    known: Mapping[tuple[str, str], TokenInfo]
+    infos: Mapping[tuple[str, str], TokenInfo]
 
     def tokens(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TokenInfo]:
         """Return the metadata of the known tokens among ``keys``, by (chain, address)."""
-        return {key: self.known[key] for key in keys if key in self.known}
+        return {key: self.infos[key] for key in keys if key in self.infos}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class MapJob:
         rows = _MapRows.of(holders, parts)
         if not rows.count:
             return {}
-        token, seconds = self.metadata.known[chain, address], np.array([second])
+        token, seconds = self.metadata.infos[chain, address], np.array([second])
         tables: dict[str, pa.Table] = {}
         if self.limit is not None:
             tables |= map_tables(self._map_data(rows, token, seconds, self.limit), self.computed_at)
@@ -112,8 +112,8 @@ class MapJob:
         texts = graphs.texts.to_pylist()
         magic = [texts[node] for node in graphs.magic[0].tolist()]
         return MapData(
-            self.metadata, keys, self.rules, token, seconds, self.scored, [rows.supply], rows.held(), rows.kinds,
-            rows.held(rows.is_free), rows.held(rows.is_free & rows.is_fresh), top, graphs,
+            self.metadata, keys, self.rules, token, seconds, self.scored, [rows.supply], rows.holder_rows(), rows.kinds,
+            rows.holder_rows(rows.is_free), rows.holder_rows(rows.is_free & rows.is_fresh), top, graphs,
             rows.activity([*rows.texts[:limit], *magic]), rows.labels(texts),
             [None],  # the statements keep only holders, so negative balances are not reported
         )  # fmt: skip
@@ -158,7 +158,7 @@ class _MapRows:
     def count(self) -> int:
         return len(self.texts)
 
-    def held(self, mask: Array | None = None) -> Rows:
+    def holder_rows(self, mask: Array | None = None) -> Rows:
         """Return the holders' balances, each valid at the map's one instant. ``mask`` (a boolean for each holder)
         selects holders; None selects all."""
         once = np.zeros(self.count, np.int32)
@@ -229,7 +229,7 @@ class _MapRows:
 
 def _label(row: Mapping[str, Any]) -> AddressLabel:
     kinds = row["kinds"]
-    flags = (bool(kinds & kind) for kind in (CEX, DEX, CONTRACT, PAID))
+    flags = (bool(kinds & kind) for kind in (CEX, DEX, CONTRACT, PAID_LABEL))
     return AddressLabel(row["name"], row["entity_id"], *flags)
 
 
@@ -257,8 +257,8 @@ def _limbs(rows: pa.Table) -> Array:
     low = rows["low"].combine_chunks() if rows.num_rows else pa.array([], pa.decimal128(38, 0))
     if isinstance(low, pa.ChunkedArray):
         low = pa.concat_arrays(low.chunks)
-    whole = np.frombuffer(low.buffers()[1] or b"", np.uint64)
-    return whole[2 * low.offset : 2 * (low.offset + len(low))].reshape(-1, 2)
+    limbs = np.frombuffer(low.buffers()[1] or b"", np.uint64)
+    return limbs[2 * low.offset : 2 * (low.offset + len(low))].reshape(-1, 2)
 
 
 def stream_of(rows: pa.Table) -> bytes:

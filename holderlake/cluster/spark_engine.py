@@ -192,9 +192,9 @@ class SparkEngine:
         def of_arrow(key: tuple[pa.Scalar, ...], left_rows: pa.Table, right_rows: pa.Table) -> pa.Table:
             return compute(tuple(part.as_py() for part in key), left_rows, right_rows)
 
-        first, second = (self._session.table(name).groupBy(*keys) for name in (left, right))
+        left_groups, right_groups = (self._session.table(name).groupBy(*keys) for name in (left, right))
         with _arrow_only():
-            computed = first.cogroup(second).applyInArrow(of_arrow, from_arrow_schema(schema))
+            computed = left_groups.cogroup(right_groups).applyInArrow(of_arrow, from_arrow_schema(schema))
         ordered = computed.repartition(*together).sortWithinPartitions(*schema.names[:-1])
         for row in ordered.toLocalIterator(prefetchPartitions=True):
             yield row.asDict()

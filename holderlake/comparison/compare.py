@@ -84,8 +84,8 @@ def counts(differences: pa.Table) -> pa.Table:
     grouped = differences.group_by(["what", "cause"]).aggregate(
         [([], "count_all"), ("token_address", "count_distinct")]
     )
-    named = grouped.rename_columns(["what", "cause", "differences", "tokens"])
-    return named.sort_by([("differences", "descending"), ("what", "ascending"), ("cause", "ascending")])
+    counted_differences = grouped.rename_columns(["what", "cause", "differences", "tokens"])
+    return counted_differences.sort_by([("differences", "descending"), ("what", "ascending"), ("cause", "ascending")])
 
 
 @cache

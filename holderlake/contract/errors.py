@@ -94,6 +94,6 @@ def _validation_text(item: Any) -> str:
     if not isinstance(item, dict):
         return str(item)
     loc = item.get("loc")
-    where = ".".join(str(part) for part in loc) if isinstance(loc, list) else ""
+    path = ".".join(str(part) for part in loc) if isinstance(loc, list) else ""
     text = _text(item)
-    return f"{where}: {text}" if where else text
+    return f"{path}: {text}" if path else text

@@ -56,9 +56,11 @@ def decode(raw: bytes, shape: Any) -> Any:
     try:
         return adapter.validate_python(plain)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "its top level"
-        message = f"the answer is malformed at {where}: {first['msg']} (errors in this answer: {error.error_count()})"
+        first_error = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(part) for part in first_error["loc"]) or "its top level"
+        message = (
+            f"the answer is malformed at {path}: {first_error['msg']} (errors in this answer: {error.error_count()})"
+        )
         raise MalformedAnswer(message) from error
 
 

@@ -64,11 +64,13 @@ def unknown_fields(model: Any, answer: Any) -> set[str]:
         return [shape for choice in choices for shape in shapes(choice)] or [node]
 
     def beyond(nodes: list[dict[str, Any]], value: Any, path: str) -> Iterator[str]:
-        known = [shape for node in nodes for shape in shapes(node)]
+        node_shapes = [shape for node in nodes for shape in shapes(node)]
         if isinstance(value, list):
-            items = [shape["items"] for shape in known if "items" in shape]
+            items = [shape["items"] for shape in node_shapes if "items" in shape]
             yield from (field for item in value for field in beyond(items, item, f"{path}[*]"))
-        elif isinstance(value, dict) and (objects := [shape["properties"] for shape in known if "properties" in shape]):
+        elif isinstance(value, dict) and (
+            objects := [shape["properties"] for shape in node_shapes if "properties" in shape]
+        ):
             for name, inner in value.items():
                 fields = [properties[name] for properties in objects if name in properties]
                 yield from beyond(fields, inner, f"{path}.{name}") if fields else [f"{path}.{name}"]
@@ -302,9 +304,9 @@ def score_name(names: Mapping[str, Any]) -> str | None:
     ``names`` has the scores by name. ``service_score`` is preferred, then ``decentralization_score``, then the first
     name in alphabetical order.
     """
-    found = sorted(name for name in names if name.endswith("_score"))
-    preferred = [name for name in ("service_score", "decentralization_score") if name in found]
-    return next(iter(preferred + found), None)
+    score_names = sorted(name for name in names if name.endswith("_score"))
+    preferred = [name for name in ("service_score", "decentralization_score") if name in score_names]
+    return next(iter(preferred + score_names), None)
 
 
 class Scores(Model):
@@ -362,16 +364,16 @@ def current_map_shape(older: dict[str, Any]) -> dict[str, Any]:
     """
     metadata = dict(older["metadata"])
     supply = metadata.pop("identified_supply", None) or {}
-    cexs, dexs, others = (supply.get(f"share_in_{kind}") for kind in ("cexs", "dexs", "other_contracts"))
-    known = [share for share in (cexs, dexs, others) if isinstance(share, int | float | Decimal)]
-    rest = {key: item for key, item in older.items() if key not in ("metadata", "decentralization_score")}
-    return rest | {
+    cexs, dexs, other_contracts = (supply.get(f"share_in_{kind}") for kind in ("cexs", "dexs", "other_contracts"))
+    shares = [share for share in (cexs, dexs, other_contracts) if isinstance(share, int | float | Decimal)]
+    other_fields = {key: item for key, item in older.items() if key not in ("metadata", "decentralization_score")}
+    return other_fields | {
         "metadata": metadata,
         "metrics": {
             "supply_stats": {
                 "cexs": cexs,
                 "dexs": dexs,
-                "contracts": sum(known) if known else None,
+                "contracts": sum(shares) if shares else None,
                 "fresh_wallets": None,
                 "top_10_adjusted": None,
                 "bundles": None,

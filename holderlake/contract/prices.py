@@ -49,8 +49,8 @@ ITEM: Final = 1 * CREDIT
 def credits_text(hundredths: int) -> str:
     """Format hundredths of a credit as credits: ``2501`` is ``25.01``."""
     sign = "-" if hundredths < 0 else ""
-    whole, cents = divmod(abs(hundredths), CREDIT)
-    return f"{sign}{whole:,}.{cents:02d}"
+    credits, cents = divmod(abs(hundredths), CREDIT)
+    return f"{sign}{credits:,}.{cents:02d}"
 
 
 def parse_credits(text: str) -> int:
@@ -58,7 +58,7 @@ def parse_credits(text: str) -> int:
 
     Raises ``ValueError`` for other text and for more than two decimals.
     """
-    whole, _, cents = text.strip().replace(",", "").partition(".")
-    if not whole.isdigit() or len(cents) > 2 or (cents and not cents.isdigit()):
+    credits, _, cents = text.strip().replace(",", "").partition(".")
+    if not credits.isdigit() or len(cents) > 2 or (cents and not cents.isdigit()):
         raise ValueError(f"{text!r} is not an amount of credits; write whole credits or at most two decimals")
-    return int(whole) * CREDIT + int(cents.ljust(2, "0") or 0)
+    return int(credits) * CREDIT + int(cents.ljust(2, "0") or 0)

@@ -252,8 +252,8 @@ class TokensMetadataRequest(Request):
 
     @property
     def cost(self) -> int:
-        each = prices.TOKEN_METADATA_WITH_STATS if self.return_token_stats else prices.TOKEN_METADATA
-        return each * len(self.tokens)
+        token_cost = prices.TOKEN_METADATA_WITH_STATS if self.return_token_stats else prices.TOKEN_METADATA
+        return token_cost * len(self.tokens)
 
 
 class SearchRequest(Request):

@@ -21,7 +21,7 @@ from holderlake.entities.links import JOINS, LINKS, SEARCHES, AnyArray, connecte
 
 FOLDER: Final = "entities"
 """The folder of a store that has the files."""
-_KEPT: Final = 8
+_MAX_CACHED: Final = 8
 """Number of searches, and of files of links, that a process keeps in memory."""
 _ORDER: Final = [("address", "ascending"), ("confidence", "descending"), ("kind", "ascending"), ("link", "ascending")]
 
@@ -39,7 +39,9 @@ def search_at(folder: Path, at: datetime) -> Known | None:
     if not (folder / SEARCHES).exists():
         return None
     searches = [Known(row["preset"], row["as_of"]) for row in pq.read_table(folder / SEARCHES).to_pylist()]
-    return next((one for one in reversed(searches) if one.as_of is not None and one.as_of <= at), searches[0])
+    return next(
+        (search for search in reversed(searches) if search.as_of is not None and search.as_of <= at), searches[0]
+    )
 
 
 @dataclass(frozen=True)
@@ -53,21 +55,21 @@ class OpenFile:
 @contextmanager
 def _opened(path: Path) -> Iterator[OpenFile]:
     with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        yield OpenFile(file, (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size))
+        status = os.fstat(file.fileno())
+        yield OpenFile(file, (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
 
 
 @dataclass(frozen=True)
 class Joins:
     """The joins of one search. A wallet is a place in ``addresses``, which are sorted.
 
-    ``ones`` and ``others`` (int64) are the wallets of each join, ``confidence`` is its confidence. For each wallet,
-    ``entity`` (int64) is the least wallet that joins of any confidence connect it to.
+    ``wallets_a`` and ``wallets_b`` (int64) are the wallets of each join, ``confidence`` is its confidence. For each
+    wallet, ``entity`` (int64) is the least wallet that joins of any confidence connect it to.
     """
 
     addresses: AnyArray
-    ones: AnyArray
-    others: AnyArray
+    wallets_a: AnyArray
+    wallets_b: AnyArray
     confidence: AnyArray
     entity: AnyArray
 
@@ -75,74 +77,76 @@ class Joins:
         """Return the joins of at least a confidence in the entities of these wallets, as two arrays of wallets."""
         concerned = np.zeros(len(self.addresses), np.bool_)
         concerned[self.entity[wallets]] = True
-        chosen = concerned[self.entity[self.ones]] & (self.confidence >= confidence)
-        return self.ones[chosen], self.others[chosen]
+        is_selected = concerned[self.entity[self.wallets_a]] & (self.confidence >= confidence)
+        return self.wallets_a[is_selected], self.wallets_b[is_selected]
 
 
-def entities_among(folder: Path, known: Known, addresses: Collection[str], confidence: float) -> list[list[str]]:
+def entities_among(folder: Path, search: Known, addresses: Collection[str], confidence: float) -> list[list[str]]:
     """Return the groups of two addresses or more that joins of at least ``confidence`` connect, also over others.
 
-    ``known`` is the search whose joins count. Within a group the order is that of ``addresses``, and groups are in the
+    ``search`` is the search whose joins count. Within a group the order is that of ``addresses``, and groups are in the
     order of their first address.
     """
     with _opened(folder / JOINS) as opened:
-        joins = _joins(opened, known.as_of)
-    asked = _bytes(addresses)
-    places = np.searchsorted(joins.addresses, asked)
-    is_joined = places < np.searchsorted(joins.addresses, asked, "right")
+        joins = _joins(opened, search.as_of)
+    address_bytes = _bytes(addresses)
+    places = np.searchsorted(joins.addresses, address_bytes)
+    is_joined = places < np.searchsorted(joins.addresses, address_bytes, "right")
     values, roots = connected(*joins.around(places[is_joined], confidence))
     entity = dict(zip(joins.addresses[values].tolist(), roots.tolist(), strict=True))
     groups: dict[int, list[str]] = defaultdict(list)
     for address in addresses:
-        if (found := entity.get(address.encode())) is not None:
-            groups[found].append(address)
+        if (root := entity.get(address.encode())) is not None:
+            groups[root].append(address)
     return [group for group in groups.values() if len(group) > 1]
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MAX_CACHED)
 def _joins(opened: OpenFile, as_of: datetime | None) -> Joins:
     table = pq.read_table(opened.file, filters=_is_as_of(as_of))
     ends = pa.chunked_array([*table["address"].chunks, *table["other"].chunks], pa.string())
     coded = ends.combine_chunks().dictionary_encode()
     order = pc.sort_indices(coded.dictionary)
-    ones, others = np.split(np.argsort(order.to_numpy())[coded.indices.to_numpy()], 2)
-    _, entity = connected(ones, others)
+    wallets_a, wallets_b = np.split(np.argsort(order.to_numpy())[coded.indices.to_numpy()], 2)
+    _, entity = connected(wallets_a, wallets_b)
     addresses = _bytes(coded.dictionary.take(order).to_pylist())
-    return Joins(addresses, ones, others, table["confidence"].to_numpy(), entity)
+    return Joins(addresses, wallets_a, wallets_b, table["confidence"].to_numpy(), entity)
 
 
-def links_of(folder: Path, known: Known, addresses: Collection[str], most: int) -> pa.Table:
-    """Return the strongest links of each address that the search ``known`` found, at most ``most`` of each.
+def links_of(folder: Path, search: Known, addresses: Collection[str], max_links: int) -> pa.Table:
+    """Return the strongest links of each address that ``search`` found, at most ``max_links`` of each.
 
     The columns are those of ``links.LINKS``. Only row groups of the file that may have the addresses are read.
     """
     with _opened(folder / LINKS) as opened:
         groups = _row_groups(opened)
         parquet = pq.ParquetFile(opened.file, metadata=groups.metadata)
-        rows = parquet.read_row_groups(groups.having(addresses, known.as_of))
-    wanted = pc.field("address").isin(pa.array(addresses, pa.string())) & _is_as_of(known.as_of)
-    rows = rows.filter(wanted).sort_by(_ORDER)
-    _, first, address = np.unique(rows["address"].to_numpy(), return_index=True, return_inverse=True)
-    return rows.filter(pa.array(np.arange(rows.num_rows) - first[address] < most))
+        rows = parquet.read_row_groups(groups.having(addresses, search.as_of))
+    condition = pc.field("address").isin(pa.array(addresses, pa.string())) & _is_as_of(search.as_of)
+    rows = rows.filter(condition).sort_by(_ORDER)
+    _, first_rows, address = np.unique(rows["address"].to_numpy(), return_index=True, return_inverse=True)
+    return rows.filter(pa.array(np.arange(rows.num_rows) - first_rows[address] < max_links))
 
 
 @dataclass(frozen=True)
 class RowGroups:
-    """The row groups of a file of links: the least and the last address (bytes) of each, and its instant (UTC)."""
+    """The row groups of a file of links: the least and the greatest address (bytes) of each, and its instant (UTC)."""
 
     metadata: pq.FileMetaData
     least: AnyArray
-    last: AnyArray
+    greatest: AnyArray
     as_of: list[datetime | None]
 
     def having(self, addresses: Collection[str], as_of: datetime | None) -> list[int]:
         """Return the numbers of the row groups of an instant that may have some of the addresses."""
-        asked = np.sort(_bytes(addresses))
-        may_have = np.searchsorted(asked, self.least, "left") < np.searchsorted(asked, self.last, "right")
+        sorted_addresses = np.sort(_bytes(addresses))
+        may_have = np.searchsorted(sorted_addresses, self.least, "left") < np.searchsorted(
+            sorted_addresses, self.greatest, "right"
+        )
         return [number for number in np.flatnonzero(may_have).tolist() if self.as_of[number] == as_of]
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MAX_CACHED)
 def _row_groups(opened: OpenFile) -> RowGroups:
     metadata = pq.ParquetFile(opened.file).metadata
     column = {name: number for number, name in enumerate(metadata.schema.names)}
@@ -151,9 +155,9 @@ def _row_groups(opened: OpenFile) -> RowGroups:
     times = [group.column(column["as_of"]).statistics for group in groups]
     return RowGroups(
         metadata,
-        _bytes([one.min for one in addresses]),
-        _bytes([one.max for one in addresses]),
-        [one.min if one.has_min_max else None for one in times],
+        _bytes([statistics.min for statistics in addresses]),
+        _bytes([statistics.max for statistics in addresses]),
+        [statistics.min if statistics.has_min_max else None for statistics in times],
     )
 
 

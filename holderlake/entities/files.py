@@ -59,20 +59,20 @@ def read_transfers(engine: Engine, paths: Sequence[str], until: int | None) -> N
     engine.run(Statement("given", f"SELECT * FROM (SELECT {listed} FROM files) AS read WHERE {ends}{condition}"), {})
 
 
-def _sql_of(given: pa.Field, column: str) -> str:
+def _sql_of(field: pa.Field, column: str) -> str:
     """Return the SQL that makes a column of transfers from a column of a file.
 
     A value that can't be read as a number or a time is null.
     """
-    name = f'"{given.name}"'
+    name = f'"{field.name}"'
     if column == "value":
         return f"CASE WHEN abs(TRY_CAST({name} AS DOUBLE)) < 1e300 THEN TRY_CAST({name} AS DOUBLE) END"
     if column == "transfers":
         return f"coalesce(TRY_CAST({name} AS BIGINT), 1)"
     if column == "block_time":
-        if pa.types.is_integer(given.type) or pa.types.is_floating(given.type):
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
             return f"TRY_CAST({name} AS BIGINT)"
-        if pa.types.is_timestamp(given.type):
+        if pa.types.is_timestamp(field.type):
             return f"CAST(epoch({name}) AS BIGINT)"
         text = f"CAST({name} AS VARCHAR)"
         return f"coalesce(TRY_CAST({text} AS BIGINT), CAST(epoch(TRY_CAST({text} AS TIMESTAMPTZ)) AS BIGINT))"

@@ -199,7 +199,7 @@ def find_on(
     read_transfers(engine, transfers, max(instants, default=None))
     engine.register("marked", marked.cast(MARKED))
     engine.register("tools", pa.table({"address": list(DISPERSE_TOOLS)}))
-    engine.register("kinds", pa.table({"kind": list(KINDS), "family": [one.family for one in KINDS.values()]}))
+    engine.register("kinds", pa.table({"kind": list(KINDS), "family": [kind.family for kind in KINDS.values()]}))
     with errors_of(transfers):
         for name in ("wallets", "tokens", "every_move"):
             engine.run(statement(f"transfers/{name}"), {}, keep=True)
@@ -225,11 +225,11 @@ def find_on(
                 for rows in _batches(engine.rows(statement(f"results/{query}"), values)):
                     writers[name].write_table(_exact(rows, schema), _GROUP_ROWS)
             advance("entities")
-        counted = engine.rows(statement("results/counts"), {})
+        link_counts = engine.rows(statement("results/counts"), {})
         return Found(
             _only(engine, "SELECT count(*) AS wallets FROM wallets")["wallets"],
             _only(engine, "SELECT count(*) AS transfers FROM moves")["transfers"],
-            {row["kind"]: row["links"] for rows in counted for row in rows.to_pylist()},
+            {row["kind"]: row["links"] for rows in link_counts for row in rows.to_pylist()},
             **_only(engine, "SELECT count(DISTINCT root) AS entities, count(*) AS joined FROM members"),
         )
 
@@ -257,13 +257,13 @@ def _search(engine: Engine, preset: Preset, values: Mapping[str, Value], timed: 
     engine.run(statement("facts/moves"), values)
     for name in _FACTS:
         engine.run(statement(f"facts/{name}"), values, keep=True)
-    found = []
+    selects = []
     for kind in map(KINDS.__getitem__, preset.kinds):
         if timed or not kind.needs_times:
             _find(engine, kind)
-            found.append(_LINK.format(kind.name))
+            selects.append(_LINK.format(kind.name))
         advance(kind.name)
-    engine.run(Statement("links", "UNION ALL".join(found)), {})
+    engine.run(Statement("links", "UNION ALL".join(selects)), {})
     engine.run(statement("results/joins"), values, keep=True)
     engine.register("members", _components(engine, "joins"))
 
@@ -285,19 +285,19 @@ def groups_by_confidence(pairs: pa.Table) -> pa.Table:
     The result has a row for each wallet (``id``) of a group: ``link`` is the group's number, and ``confidence`` that of
     its pairs. A group that pairs of a higher confidence connect too is not repeated.
     """
-    ones, others, confidence = (pairs[name].to_numpy() for name in ("a", "b", "confidence"))
+    wallets_a, wallets_b, confidence = (pairs[name].to_numpy() for name in ("a", "b", "confidence"))
     levels = np.unique(confidence)[::-1]
-    known = np.zeros(1 + max(ones.max(initial=-1), others.max(initial=-1)), np.int64)
-    found: list[pa.Table] = []
+    group_sizes = np.zeros(1 + max(wallets_a.max(initial=-1), wallets_b.max(initial=-1)), np.int64)
+    tables: list[pa.Table] = []
     for place, level in enumerate(levels.tolist()):
-        chosen = confidence >= level
-        ids, roots = connected(ones[chosen], others[chosen])
+        is_strong = confidence >= level
+        ids, roots = connected(wallets_a[is_strong], wallets_b[is_strong])
         _, group, counts = np.unique(roots, return_inverse=True, return_counts=True)
-        is_new = counts[group] > known[ids]
-        known[ids] = counts[group]
+        is_new = counts[group] > group_sizes[ids]
+        group_sizes[ids] = counts[group]
         links = roots[is_new].astype(np.int64) * len(levels) + place
-        found.append(pa.table([ids[is_new], links, np.full(len(links), level)], _GROUPS))
-    return pa.concat_tables(found or [_GROUPS.empty_table()])
+        tables.append(pa.table([ids[is_new], links, np.full(len(links), level)], _GROUPS))
+    return pa.concat_tables(tables or [_GROUPS.empty_table()])
 
 
 def _components(engine: Engine, pairs: str) -> pa.Table:
@@ -308,11 +308,11 @@ def _components(engine: Engine, pairs: str) -> pa.Table:
     return pa.table({"id": ids, "root": roots})
 
 
-def connected(ones: AnyArray, others: AnyArray) -> tuple[AnyArray, AnyArray]:
+def connected(wallets_a: AnyArray, wallets_b: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return the values of pairs, sorted, and the least value of each one's connected component."""
-    values, places = np.unique(np.concatenate([ones, others]), return_inverse=True)
-    first, second = np.split(places.astype(np.int32), 2)
-    (roots,) = components(np.array([0, len(first)]), first, second, len(values))
+    values, places = np.unique(np.concatenate([wallets_a, wallets_b]), return_inverse=True)
+    places_a, places_b = np.split(places.astype(np.int32), 2)
+    (roots,) = components(np.array([0, len(places_a)]), places_a, places_b, len(values))
     return values, values[roots]
 
 
@@ -325,14 +325,14 @@ def _only(engine: Engine, query: str) -> dict[str, Any]:
 
 def _batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield the rows in tables of about ``_BATCH_ROWS`` rows."""
-    held: list[pa.RecordBatch] = []
+    buffer: list[pa.RecordBatch] = []
     for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= _BATCH_ROWS:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)
+        buffer.append(batch)
+        if sum(batch.num_rows for batch in buffer) >= _BATCH_ROWS:
+            yield pa.Table.from_batches(buffer)
+            buffer = []
+    if buffer:
+        yield pa.Table.from_batches(buffer)
 
 
 def _exact(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -25,7 +25,7 @@ _EXCHANGE_COLUMNS: Final = {
 
 def store_files(store: Store) -> list[str]:
     """Return the files of all transfers of a store."""
-    return store.files((one.chain, one.token_address) for one in store.histories())
+    return store.files((history.chain, history.token_address) for history in store.histories())
 
 
 def store_marks(store: Store) -> pa.Table:

@@ -31,8 +31,8 @@ def tokens(reader: Reader, text: str) -> Columns:
     If the text is the address of a holder, tokens that it holds match too: ``wallet`` is its address, ``share`` its
     share. The column ``found`` has the number of all matches.
     """
-    whole = text.strip().lower()
-    return _query(reader, "tokens", words=whole.split(), whole=whole, most=MOST_TOKENS)
+    phrase = text.strip().lower()
+    return _query(reader, "tokens", words=phrase.split(), whole=phrase, most=MOST_TOKENS)
 
 
 def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
@@ -48,10 +48,12 @@ def history(reader: Reader, chain: str, token: str) -> dict[str, Columns]:
     }
 
 
-def token_map(reader: Reader, chain: str, token: str, at: datetime, added: Sequence[str] = ()) -> dict[str, Any]:
+def token_map(
+    reader: Reader, chain: str, token: str, at: datetime, added_addresses: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return a token's map as of the instant ``at``: nodes, links, clusters and failures, by name.
 
-    The addresses ``added`` become nodes, with links from the transfers of the own store.
+    The ``added_addresses`` become nodes, with links from the transfers of the own store.
 
     ``failures`` has the requests for the map that failed. ``links`` is packed to make the JSON smaller: a text column
     has two lists. ``values`` are the distinct texts, ``at`` is the index of each row's text.
@@ -59,10 +61,10 @@ def token_map(reader: Reader, chain: str, token: str, at: datetime, added: Seque
     subject = {"chain": chain, "token": token, "at": at}
     parts = {part: _query(reader, part, **subject) for part in ("clusters", "failures")}
     links = reader.query(_sql("links"), subject)
-    if added:
-        more = reader.query(_sql("added_links"), subject | {"added": list(added)})
-        links = pa.concat_tables([links, more.cast(links.schema)])
-    return parts | {"nodes": _query(reader, "nodes", **subject, added=list(added)), "links": _packed(links)}
+    if added_addresses:
+        added_links = reader.query(_sql("added_links"), subject | {"added": list(added_addresses)})
+        links = pa.concat_tables([links, added_links.cast(links.schema)])
+    return parts | {"nodes": _query(reader, "nodes", **subject, added=list(added_addresses)), "links": _packed(links)}
 
 
 def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
@@ -84,12 +86,12 @@ def transfers(reader: Reader, chain: str, token: str, ends: tuple[str, str], at:
     return _query(reader, "transfers", chain=chain, token=token, sender=sender, receiver=receiver, at=at)
 
 
-def comparison(reader: Reader, chain: str, token: str, before: datetime, after: datetime) -> Columns:
+def comparison(reader: Reader, chain: str, token: str, start: datetime, end: datetime) -> Columns:
     """Return the holders of a token that are in its list at one or both of two instants, with a row for each.
 
     The columns have rank, share and amount at both instants, and their change.
     """
-    return _query(reader, "compare", chain=chain, token=token, before=before, after=after)
+    return _query(reader, "compare", chain=chain, token=token, before=start, after=end)
 
 
 def sources(reader: Reader, chain: str, token: str, at: datetime) -> Columns:

@@ -55,11 +55,11 @@ class Published:
         Raises ``WarehouseError`` without a file.
         """
         try:
-            found = self._warehouse.path.stat()
+            status = self._warehouse.path.stat()
         except FileNotFoundError:
             self._warehouse.connect().close()  # raises the error with advice, unless a file was published just now
-            found = self._warehouse.path.stat()
-        return f"{found.st_ino:x}-{found.st_mtime_ns:x}"
+            status = self._warehouse.path.stat()
+        return f"{status.st_ino:x}-{status.st_mtime_ns:x}"
 
     @contextmanager
     def reader(self) -> Iterator[Reader]:

@@ -30,8 +30,8 @@ def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callab
     """
     warehouse.connect().close()
     listening = _listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}/"
+    url_host = f"[{host}]" if ":" in host else host
+    address = f"http://{url_host}:{listening.getsockname()[1]}/"
     say(f"The explorer is at {address} (read-only; stop with Ctrl-C)")
     if opening:
         webbrowser.open(address)

@@ -72,27 +72,27 @@ def format_of(path: Path, explicit: FormatName | None) -> FormatName:
     """
     if explicit is not None:
         return explicit
-    found = [own for suffix, own in _SUFFIXES.items() if path.name.lower().endswith(suffix)]
-    if not found:
+    names = [name for suffix, name in _SUFFIXES.items() if path.name.lower().endswith(suffix)]
+    if not names:
         raise ValueError(
             f"unknown file format of {path.name}; end the name with {', '.join(_SUFFIXES)}, or give --format "
             f"({', '.join(get_args(FormatName))})"
         )
-    return found[0]
+    return names[0]
 
 
 def export(
     warehouse: Warehouse,
-    what: str,
+    source: str,
     path: Path,
-    chosen: FormatName,
+    format_name: FormatName,
     *,
     replace: bool = False,
     raw: bool = False,
 ) -> Exported:
     """Write a table, a view or the result of a query to a file. An existing file stays until the new one is complete.
 
-    ``what`` is the name of a table or view, or one SELECT. With ``raw``, texts in CSV that look like formulas get no
+    ``source`` is the name of a table or view, or one SELECT. With ``raw``, texts in CSV that look like formulas get no
     apostrophe in front. Raises ``ValueError`` if the file cannot be written, and ``WarehouseError`` if the query is
     invalid.
     """
@@ -103,8 +103,8 @@ def export(
     if path.exists() and not replace:
         raise ValueError(f"{path} exists already: use --force to replace it")
     with _limited(warehouse, path.parent) as connection, whole_file(path) as part:
-        answer, total = _selected(connection, what)
-        kind = _FORMATS[chosen]
+        answer, total = _selected(connection, source)
+        kind = _FORMATS[format_name]
         try:
             reader = _storable(answer, kind.tables).to_arrow_reader(_BATCH_ROWS)
             file = Csv(part, reader.schema, raw) if kind is Csv else kind(part, reader.schema)
@@ -113,7 +113,9 @@ def export(
             raise explained(error) from error
         except OSError as error:
             raise ValueError(f"cannot write {path} ({error.strerror or error}): give another path") from error
-    return Exported(path, chosen, rows, len(reader.schema), path.stat().st_size, time.monotonic() - began, file.notes)
+    return Exported(
+        path, format_name, rows, len(reader.schema), path.stat().st_size, time.monotonic() - began, file.notes
+    )
 
 
 def _stream(reader: pa.RecordBatchReader, file: Format, total: int | None) -> int:
@@ -129,18 +131,18 @@ def _stream(reader: pa.RecordBatchReader, file: Format, total: int | None) -> in
     return rows
 
 
-def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.DuckDBPyRelation, int | None]:
+def _selected(connection: duckdb.DuckDBPyConnection, source: str) -> tuple[duckdb.DuckDBPyRelation, int | None]:
     """Return the rows of a table, view or query, and an estimate of their number; None if it is unknown."""
     try:
-        if _NAME.fullmatch(what.strip()):
-            name = _known(connection, what.strip())
+        if _NAME.fullmatch(source.strip()):
+            name = _existing_name(connection, source.strip())
             sizes = connection.execute(
                 "SELECT estimated_size FROM duckdb_tables() WHERE schema_name = 'main' AND table_name = ?", [name]
             )
             total = next((size for (size,) in sizes.fetchall()), None)
             answer = connection.sql(f'FROM "{name}"')
         else:
-            answer, total = connection.sql(one_read(connection, what)), None
+            answer, total = connection.sql(one_read(connection, source)), None
     except duckdb.Error as error:
         raise explained(error) from error
     twice = sorted({name for name in answer.columns if answer.columns.count(name) > 1})
@@ -149,16 +151,16 @@ def _selected(connection: duckdb.DuckDBPyConnection, what: str) -> tuple[duckdb.
     return answer, total
 
 
-def _known(connection: duckdb.DuckDBPyConnection, name: str) -> str:
-    known = [
+def _existing_name(connection: duckdb.DuckDBPyConnection, name: str) -> str:
+    names = [
         row[0]
         for row in connection.execute(
             "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal "
             "UNION ALL SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
         ).fetchall()
     ]
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1)
         advice = f"did you mean {near[0]}?" if near else "'holderlake tables' lists all; a query works too"
         raise ValueError(f"there is no table or view {name}; {advice}")
     return name
@@ -195,8 +197,8 @@ def _limited(warehouse: Warehouse, folder: Path) -> Iterator[duckdb.DuckDBPyConn
 def exported_report(exported: Exported, as_json: bool) -> None:
     """Print the result of an export as a sentence or as JSON."""
     if as_json:
-        own = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
-        console.as_json({**vars(exported), **own, "notes": dict(exported.notes)})
+        overrides = {"path": str(exported.path), "seconds": round(exported.seconds, 2)}
+        console.as_json({**vars(exported), **overrides, "notes": dict(exported.notes)})
         return
     console.out.print(
         f"{exported.path}: {counted(exported.rows, 'row')}, {exported.columns} columns, {decimal(exported.bytes)}, "

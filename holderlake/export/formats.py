@@ -115,10 +115,12 @@ class Csv(Format):
                 continue
             looks = pc.match_substring_regex(column, _FORMULA)
             is_formula = pc.fill_null(pc.and_(looks, pc.invert(pc.match_substring_regex(column, _NUMBER))), False)
-            found = pc.sum(is_formula).as_py() or 0
-            self._defused += found
+            formula_count = pc.sum(is_formula).as_py() or 0
+            self._defused += formula_count
             columns.append(
-                pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column) if found else column
+                pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
+                if formula_count
+                else column
             )
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
@@ -149,7 +151,7 @@ class Excel(Format):
         self._book = xlsxwriter.Workbook(str(path), options)
         self._names = schema.names
         self._bold = self._book.add_format({"bold": True})
-        self._formats = [self._book.add_format({"num_format": _shown(field.type)}) for field in schema]
+        self._formats = [self._book.add_format({"num_format": _number_format(field.type)}) for field in schema]
         self._write = [self._writer_of(field.type) for field in schema]
         self._sheets = 0
         self._as_text = 0
@@ -220,7 +222,7 @@ class Excel(Format):
         self._sheet.write_string(row, place, value, style)
 
 
-def _shown(kind: pa.DataType) -> str:
+def _number_format(kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         return "yyyy-mm-dd hh:mm:ss.000" if kind.unit != "s" else "yyyy-mm-dd hh:mm:ss"
     return "yyyy-mm-dd" if pa.types.is_date(kind) else "General"

@@ -29,7 +29,7 @@ _FEWEST_MAPS: Final = 3
 """Fewest maps of a token in ``history_markdown``. Tokens with fewer maps are left out."""
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; the yellow is darker."""
-_REST: Final = "#9aa3af"
+_REST_HUE: Final = "#9aa3af"
 _SETTINGS: Final[Any] = {"svg.hashsalt": "holderlake", "svg.fonttype": "path", "text.parse_math": False}
 
 
@@ -66,7 +66,7 @@ def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
     addresses = list(dict.fromkeys(frame["address"]))
     wide = frame.pivot_table(index="timestamp", columns="address", values="share", dropna=False)[addresses] * 100
     if len(wide) == 1:
-        axes.barh([_short(one) for one in addresses], wide.iloc[0].fillna(0), color=_HUES[0])
+        axes.barh([_short(address) for address in addresses], wide.iloc[0].fillna(0), color=_HUES[0])
         axes.invert_yaxis()
         return
     for address, hue in zip(addresses, _HUES, strict=False):
@@ -93,7 +93,7 @@ def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Draw the rows of the query ``clusters``: a line through time for the share of each cluster."""
     lines = followed(rows)
     largest = sorted(lines, key=lambda line: -max(share for _, share in line))
-    for line, hue in zip(largest, [*_HUES, *[_REST] * len(largest)], strict=False):
+    for line, hue in zip(largest, [*_HUES, *[_REST_HUE] * len(largest)], strict=False):
         times, shares = zip(*line, strict=True)
         axes.plot(times, [share * 100 for share in shares], color=hue, linewidth=1.6, marker="o", markersize=4)
     axes.set_ylim(bottom=0)
@@ -111,12 +111,12 @@ def followed(rows: pa.Table) -> list[list[tuple[datetime, float]]]:
     line_of: dict[tuple[datetime, int], int] = {}
     present = [row for row in rows.to_pylist() if row["cluster_id"] is not None]
     for row in sorted(present, key=lambda row: (row["timestamp"], -(row["share"] or 0))):
-        before = line_of.get((row["previous_timestamp"], row["previous_cluster_id"]))
-        if before is None or lines[before][-1][0] == row["timestamp"]:
+        number = line_of.get((row["previous_timestamp"], row["previous_cluster_id"]))
+        if number is None or lines[number][-1][0] == row["timestamp"]:
             lines.append([])
-            before = len(lines) - 1
-        lines[before].append((row["timestamp"], row["share"]))
-        line_of[row["timestamp"], row["cluster_id"]] = before
+            number = len(lines) - 1
+        lines[number].append((row["timestamp"], row["share"]))
+        line_of[row["timestamp"], row["cluster_id"]] = number
     return lines
 
 
@@ -158,7 +158,7 @@ def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], un
     """Return Markdown images by title, with a small plot for each token that has enough maps. Empty after an error."""
     try:
         answers = _answers(warehouse, chain, tokens, until)
-        return {f"{name} through time": _side_by_side(name, found) for name, found in answers.items() if found}
+        return {f"{name} through time": _side_by_side(name, plots) for name, plots in answers.items() if plots}
     except Exception as error:  # plots never fail a run
         _log.warning("the plots of %s through time are left out: %s", chain, error)
         return {}
@@ -171,26 +171,26 @@ def _answers(
     answers: dict[str, list[tuple[str, pa.Table]]] = {question: [] for question in PLOTS}
     for address in tokens:
         with token_history(warehouse, Period(chain, address, datetime.min, until)) as history:
-            own = {question: history.ask(question) for question in PLOTS}
-        if own["concentration"].num_rows >= _FEWEST_MAPS:
-            for question, rows in own.items():
+            tables = {question: history.ask(question) for question in PLOTS}
+        if tables["concentration"].num_rows >= _FEWEST_MAPS:
+            for question, rows in tables.items():
                 if rows.num_rows:
                     answers[question].append((address, rows))
     return answers
 
 
-def _side_by_side(question: str, found: Sequence[tuple[str, pa.Table]]) -> str:
-    across = min(2, len(found))
-    down = -(-len(found) // across)
+def _side_by_side(question: str, plots: Sequence[tuple[str, pa.Table]]) -> str:
+    across = min(2, len(plots))
+    down = -(-len(plots) // across)
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(4.2 * across, 2.4 * down + 0.5), dpi=80)
         figure.suptitle(TITLES[question], fontsize=9)
         grid = iter(figure.subplots(down, across, squeeze=False).flat)
-        for (address, rows), axes in zip(found, grid, strict=False):
+        for (address, rows), axes in zip(plots, grid, strict=False):
             axes.set_title(_short(address), fontsize=8, loc="left")
             PLOTS[question](axes, rows, LIGHT)
             _finish(axes, LIGHT, 7)
-            if question == "concentration" and address == found[0][0]:
+            if question == "concentration" and address == plots[0][0]:
                 axes.legend(fontsize=6, frameon=False)
         for axes in grid:  # unused cells
             axes.set_visible(False)

@@ -34,16 +34,16 @@ def html_page(package: str, **values: Any) -> str:
 
 def _plain_text(value: Any) -> Any:
     """Return a text with unprintable characters as escapes. Other values (``Markup``) are returned unchanged."""
-    return printable(value, kept="\n\t\u00a0") if type(value) is str else value
+    return printable(value, exempt="\n\t\u00a0") if type(value) is str else value
 
 
 @cache
 def _environment(package: str) -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader(package, "."), autoescape=True, undefined=StrictUndefined, finalize=_plain_text
     )
-    made.trim_blocks = made.lstrip_blocks = True
-    made.filters |= {
+    environment.trim_blocks = environment.lstrip_blocks = True
+    environment.filters |= {
         "percent": text_format.percent,
         "points": text_format.points,
         "number": text_format.number,
@@ -51,4 +51,4 @@ def _environment(package: str) -> Environment:
         "instant": text_format.instant,
         "short": text_format.short,
     }
-    return made
+    return environment

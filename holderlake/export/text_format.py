@@ -36,8 +36,8 @@ def amount(text: str | None) -> str:
         return _NOTHING
     value = Decimal(text)
     places = Decimal("0.000001") if abs(value) < 1 else Decimal("0.01")
-    shown = f"{value.quantize(places, rounding=ROUND_DOWN, context=_EXACT):,f}"
-    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+    decimal_text = f"{value.quantize(places, rounding=ROUND_DOWN, context=_EXACT):,f}"
+    return decimal_text.rstrip("0").rstrip(".") if "." in decimal_text else decimal_text
 
 
 def instant(when: datetime | None) -> str:

@@ -130,7 +130,7 @@ class HttpClient:
         self._response_bytes = response_bytes
         connect_seconds = min(timeout, _CONNECT_SECONDS)
         use_proxy = url.host not in _LOOPBACK
-        named = {"Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING} | dict(headers)
+        request_headers = {"Accept": "application/json", "Accept-Encoding": ACCEPT_ENCODING} | dict(headers)
         if transport == "aiohttp" and CAN_SEND_ONCE:
             carrier = AiohttpTransport(
                 connections=connections,
@@ -138,10 +138,10 @@ class HttpClient:
                 keep_alive=_KEEP_ALIVE_SECONDS,
                 use_proxy=use_proxy,
             )
-            self._client = _CookielessClient(headers=named, transport=carrier)
+            self._client = _CookielessClient(headers=request_headers, transport=carrier)
         else:
             self._client = _CookielessClient(
-                headers=named,
+                headers=request_headers,
                 timeout=httpx.Timeout(None, connect=connect_seconds),
                 limits=httpx.Limits(max_keepalive_connections=connections, keepalive_expiry=_KEEP_ALIVE_SECONDS),
                 verify=_certificates(),
@@ -216,14 +216,14 @@ def _decompressed(raw: bytes, encoding: str, limit: int) -> bytes:
     The first bytes of the body decide whether it is gzip, because some proxies drop the header ``Content-Encoding``, or
     keep it after they have decompressed the body.
     """
-    named = {part.strip().lower() for part in encoding.split(",")} - {"", "identity"}
+    encodings = {part.strip().lower() for part in encoding.split(",")} - {"", "identity"}
     for _ in range(_MOST_LAYERS):
         if not raw.startswith(_GZIP_MAGIC):
             break
         raw = _inflated(raw, _GZIP, limit)
-    if "deflate" in named:
+    if "deflate" in encodings:
         return _without_deflate(raw, limit)
-    if named - {"gzip", "x-gzip"} and raw.lstrip()[:1] not in _JSON_STARTS:
+    if encodings - {"gzip", "x-gzip"} and raw.lstrip()[:1] not in _JSON_STARTS:
         raise _UnusableBody(
             "encoding", f"the answer has the content encoding {encoding!r}; accepted are {ACCEPT_ENCODING}"
         )
@@ -246,15 +246,15 @@ def _without_deflate(raw: bytes, limit: int) -> bytes:
 
 def _inflated(raw: bytes, window_bits: int, limit: int) -> bytes:
     parts: list[bytes] = []
-    left = limit
+    bytes_left = limit
     while True:
         decompressor = zlib.decompressobj(window_bits)
         try:
-            part = decompressor.decompress(raw, left + 1)
+            part = decompressor.decompress(raw, bytes_left + 1)
         except zlib.error:
             raise _UnusableBody("corrupt", "the answer cannot be decompressed: its data are damaged") from None
-        left -= len(part)
-        if left < 0:
+        bytes_left -= len(part)
+        if bytes_left < 0:
             raise _UnusableBody(
                 "too_large", f"the answer has more than {_megabytes(limit)} MB when decompressed, which is the limit"
             )

@@ -228,7 +228,7 @@ def _served(local: _Local) -> Endpoint:
     running = ExitStack()
     atexit.register(running.close)
     keys = running.enter_context(KeyStore(local.accounts))
-    secret = keys.create("embedded", _ALLOWANCE, custom_plan=True, again=True)
+    secret = keys.create("embedded", _ALLOWANCE, custom_plan=True, reuse_account=True)
     running.callback(keys.revoke, secret.split("_")[1])
     service = running.enter_context(BackgroundService(store, keys))
     return Endpoint(service.base_url, SecretStr(secret), local.provider_id)

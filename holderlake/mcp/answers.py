@@ -52,7 +52,7 @@ class Answer(BaseModel):
     warnings: list[str]
 
 
-async def answered(
+async def answer_question(
     sandbox: Sandbox, sql: str, rows: int | None = None, token: str | None = None, at: Sequence[str] = ()
 ) -> Answer:
     """Return the answer to a question in SQL, about one token or about all.
@@ -62,7 +62,7 @@ async def answered(
     sql = sql.strip()
     result = await sandbox.ask(sql, rows)
     coverage = [Coverage(**row) for row in _dicts(await sandbox.ask(questions.coverage_of(token)))]
-    warnings = [*_cut(result), *_older(result, coverage, at)]
+    warnings = [*_row_warnings(result), *_older(result, coverage, at)]
     try:
         problems = [KnownProblem(**row) for row in _dicts(await sandbox.ask(questions.problems_of(token)))]
         warnings += _errors(problems)
@@ -97,7 +97,7 @@ def _ends(result: Result, column: str) -> list[str]:
     return [values[0], values[-1]] if values else []
 
 
-def _cut(result: Result) -> list[str]:
+def _row_warnings(result: Result) -> list[str]:
     if result.is_cut:
         return [f"There are more than these {len(result.rows):,} rows: ask for fewer, or count and sum in SQL."]
     return [] if result.rows else ["No row: the data may be missing, or there is nothing to find. See coverage."]
@@ -105,13 +105,15 @@ def _cut(result: Result) -> list[str]:
 
 def _older(result: Result, coverage: Sequence[Coverage], at: Sequence[str]) -> list[str]:
     """Return a warning if the question is about an instant that is later than the data."""
-    newest = max((_ends(result, "timestamp") or [""])[-1], max((one.last for one in coverage), default=""))
-    asked = max((f"{parse_when(one).isoformat()}Z" for one in at), default="")
-    if newest and asked > newest:
-        return [f"The question is about {asked}, and the newest data is of {newest}. Say so with the answer."]
+    newest = max((_ends(result, "timestamp") or [""])[-1], max((row.last for row in coverage), default=""))
+    question_instant = max((f"{parse_when(instant).isoformat()}Z" for instant in at), default="")
+    if newest and question_instant > newest:
+        return [
+            f"The question is about {question_instant}, and the newest data is of {newest}. Say so with the answer."
+        ]
     return []
 
 
 def _errors(problems: Sequence[KnownProblem]) -> list[str]:
-    wrong = [f"{one.issue} ({one.cases:,})" for one in problems if one.severity == "error"]
+    wrong = [f"{problem.issue} ({problem.cases:,})" for problem in problems if problem.severity == "error"]
     return [f"Figures may be wrong: {', '.join(wrong)}. See problems."] if wrong else []

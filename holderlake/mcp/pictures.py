@@ -24,14 +24,14 @@ def map_picture(warehouse: Warehouse, token: str, at: str, chain: str | None) ->
     try:
         condition = token_condition(token, chain)
         sql = f"SELECT chain, token_address, timestamp FROM maps_as_of({quoted(at)}) WHERE {condition}"
-        found = warehouse.query(sql).to_pylist()
+        maps = warehouse.query(sql).to_pylist()
     except WarehouseError as error:
         raise Refused(str(error)) from error
-    if not found:
+    if not maps:
         raise Refused(f"there is no map of {token} at or before {at}")
-    if len(found) > 1:
-        raise Refused(f"{token} is on {', '.join(sorted(row['chain'] for row in found))}: name the chain")
-    chain, address, timestamp = found[0].values()
+    if len(maps) > 1:
+        raise Refused(f"{token} is on {', '.join(sorted(row['chain'] for row in maps))}: name the chain")
+    chain, address, timestamp = maps[0].values()
     with token_history(warehouse, Period(chain, address, timestamp, timestamp)) as history:
         tables, names = history.map_at(timestamp), history.ask("token").to_pylist()[0]
     title = TokenTitle(printable(names["name"] or ""), printable(names["symbol"] or ""), chain, timestamp)

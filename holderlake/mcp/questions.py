@@ -12,8 +12,8 @@ _FAR_FUTURE: Final = "9999-01-01"
 
 def token_condition(token: str, chain: str | None) -> str:
     """Return the SQL condition of a token (its symbol or address), on one chain or on all."""
-    named = f"token_address = token_of({quoted(token)})"
-    return named if chain is None else f"{named} AND chain = {quoted(chain)}"
+    condition = f"token_address = token_of({quoted(token)})"
+    return condition if chain is None else f"{condition} AND chain = {quoted(chain)}"
 
 
 def find_tokens(text: str) -> str:
@@ -35,11 +35,11 @@ WHERE {token_condition(token, chain)} AND rank <= {top}
 ORDER BY chain, rank"""
 
 
-def changes_between(token: str, before: str, after: str, chain: str | None) -> str:
+def changes_between(token: str, start: str, end: str, chain: str | None) -> str:
     """Return SQL for holders that entered, left, bought or sold between two instants, largest change first."""
     return f"""
 SELECT *
-FROM holder_changes({quoted(before)}, {quoted(after)})
+FROM holder_changes({quoted(start)}, {quoted(end)})
 WHERE {token_condition(token, chain)}
 ORDER BY abs(coalesce(share_after, 0) - coalesce(share_before, 0)) DESC, address"""
 

@@ -116,13 +116,13 @@ class Sandbox:
         return f"the query ran longer than {self.bounds.seconds:g} s and was ended; ask for less"
 
     async def _start(self) -> asyncio.subprocess.Process:
-        known = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "TZ") if name in os.environ}
+        environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "TZ") if name in os.environ}
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "holderlake.mcp.sandbox", str(self._path), json.dumps(asdict(self.bounds))),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=known | {"PYTHONDONTWRITEBYTECODE": "1"},  # no keys of providers
+            env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},  # no keys of providers
             limit=4 * self.bounds.bytes + 1_000_000,
         )
         assert process.stdout is not None  # noqa: S101 - it is a pipe
@@ -143,17 +143,17 @@ def answer(path: Path, sql: str, rows: int, bounds: Bounds) -> Result:
                 raise Refused(f"DuckDB expects about {estimated:,} rows; join on more columns, or filter")
             cursor = connection.execute(f"FROM (\n{sql}\n) LIMIT {rows + 1}")
             columns, types = zip(*((name, str(kind)) for name, kind, *_ in cursor.description or ()), strict=True)
-            found = _taken(cursor, bounds.bytes)
+            answer_rows = _fetch_rows(cursor, bounds.bytes)
         except duckdb.InterruptException:
             raise Refused(f"the query ran longer than {bounds.seconds:g} s and was ended; ask for less") from None
         except duckdb.OutOfMemoryException:
             raise Refused(f"the query needed more than {bounds.memory_mb:,} MB; ask for less") from None
         except duckdb.Error as error:
-            raise Refused(printable(str(explained(error)), kept="\n")[:2_000]) from None
+            raise Refused(printable(str(explained(error)), exempt="\n")[:2_000]) from None
         finally:
             timer.cancel()
-    is_cut = len(found) > rows
-    return Result(list(columns), list(types), found[:rows], is_cut, estimated)
+    is_cut = len(answer_rows) > rows
+    return Result(list(columns), list(types), answer_rows[:rows], is_cut, estimated)
 
 
 def _estimated(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -176,17 +176,17 @@ def _cardinalities(plan: Any) -> Iterator[int]:
         yield from _cardinalities(step.get("children", []))
 
 
-def _taken(cursor: duckdb.DuckDBPyConnection, most_bytes: int) -> list[list[Any]]:
+def _fetch_rows(cursor: duckdb.DuckDBPyConnection, most_bytes: int) -> list[list[Any]]:
     """Return the rows as plain values. Raises ``Refused`` if their JSON is larger than ``most_bytes``."""
-    taken, size = [], 0
+    plain_rows, size = [], 0
     while batch := cursor.fetchmany(200):
         for row in batch:
             plain = [_plain(value) for value in row]
             size += len(json.dumps(plain))
             if size > most_bytes:
                 raise Refused(f"the answer is larger than {most_bytes:,} bytes; ask for fewer rows or columns")
-            taken.append(plain)
-    return taken
+            plain_rows.append(plain)
+    return plain_rows
 
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
@@ -195,7 +195,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
         case None | bool():
             return value
         case str():
-            return printable(value, kept="\n\t")
+            return printable(value, exempt="\n\t")
         case int():
             return value if abs(value) < _EXACT_INTEGERS else str(value)
         case float():
@@ -205,9 +205,9 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
         case datetime():
             return value.replace(tzinfo=None).isoformat() + "Z"
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case dict():
-            return {printable(str(name)): _plain(one) for name, one in value.items()}
+            return {printable(str(name)): _plain(item) for name, item in value.items()}
     return printable(str(value))
 
 
@@ -215,8 +215,8 @@ def _limit_process(bounds: Bounds) -> None:
     """Forbid this process to write files, and bound its memory (address space)."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    most = (bounds.memory_mb + 4_000) * 10**6
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    max_bytes = (bounds.memory_mb + 4_000) * 10**6
+    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
 
 
 def main() -> None:
@@ -227,16 +227,16 @@ def main() -> None:
     for line in sys.stdin:
         question = json.loads(line)
         try:
-            said: dict[str, Any] = asdict(answer(path, question["sql"], question["rows"], bounds))
+            reply: dict[str, Any] = asdict(answer(path, question["sql"], question["rows"], bounds))
         except (Refused, WarehouseError) as error:
-            said = {"refused": str(error)}
+            reply = {"refused": str(error)}
         except (MemoryError, RuntimeError, ValueError, OverflowError) as error:
-            said = {"refused": f"the query failed: {first_line(error)}"}
-        _say(said)
+            reply = {"refused": f"the query failed: {first_line(error)}"}
+        _say(reply)
 
 
-def _say(said: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(said) + "\n")
+def _say(reply: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(reply) + "\n")
     sys.stdout.flush()
 
 

@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holderlake.mcp import questions
-from holderlake.mcp.answers import UNTRUSTED, Answer, answered
+from holderlake.mcp.answers import UNTRUSTED, Answer, answer_question
 from holderlake.mcp.pictures import map_picture
 from holderlake.mcp.sandbox import Bounds, Refused, Sandbox
 from holderlake.mcp.spending import FetchPlan, Spending
@@ -75,8 +75,8 @@ def protected(app: ASGIApp, token: str) -> ASGIApp:
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, expected):
+            authorization = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(authorization, expected):
                 refusal = PlainTextResponse("The token is missing or wrong.", 401, {"WWW-Authenticate": "Bearer"})
                 await refusal(scope, receive, send)
                 return
@@ -89,7 +89,7 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
     """Add the tools that answer questions with rows."""
 
     async def ask(sql: str, rows: int | None = None, token: str | None = None, at: Sequence[str] = ()) -> Answer:
-        return await _or_error(partial(answered, sandbox, sql, rows, token, at))
+        return await _or_error(partial(answer_question, sandbox, sql, rows, token, at))
 
     async def query(sql: Annotated[str, Field(max_length=20_000)], rows: Rows = 200) -> Answer:
         """Run one SELECT (DuckDB's SQL) on the warehouse. Rows, bytes, seconds and memory are bounded."""
@@ -176,14 +176,14 @@ def _add_tables(server: MCPServer[Any], sandbox: Sandbox) -> None:
 
     async def describe_tables(names: Annotated[list[str], Field(min_length=1, max_length=20)]) -> list[Description]:
         """Description, example query and columns of tables, views and macros (without their parentheses)."""
-        found = []
+        descriptions = []
         for name in names:
             comments = (await _or_error(partial(sandbox.ask, questions.described(name)))).rows
             if not comments:
                 raise ToolError(f"there is no table, view or macro {name!r}: list_tables has all")
             columns = (await _or_error(partial(sandbox.ask, questions.columns_of(name)))).rows
-            found.append(Description(name=name, description=comments[0][0], columns=columns))
-        return found
+            descriptions.append(Description(name=name, description=comments[0][0], columns=columns))
+        return descriptions
 
     for tool in (
         list_tables,

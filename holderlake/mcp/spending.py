@@ -72,19 +72,19 @@ class Spending:
         return await self._run("backfill", *planned.arguments, "--max-credits", _text(planned.credits))
 
     async def _plan(self, arguments: tuple[str, ...]) -> FetchPlan:
-        said = await self._run("plan", *arguments)
-        credits = said["credits_hundredths"]
-        number = hashlib.sha256(repr((arguments, credits, said["calls"])).encode()).hexdigest()[:12]
+        plan = await self._run("plan", *arguments)
+        credits = plan["credits_hundredths"]
+        number = hashlib.sha256(repr((arguments, credits, plan["calls"])).encode()).hexdigest()[:12]
         self._plans[number] = _Planned(arguments, credits)
         step = f"ask the user, then call fetch_planned with {number}"
         return FetchPlan(
             number=number,
-            calls=said["calls"],
+            calls=plan["calls"],
             credits_hundredths=credits,
-            minutes=said["minutes"],
-            finished=said["finished"],
-            month_left_hundredths=said["month_left_hundredths"],
-            left_out=said["left_out"],
+            minutes=plan["minutes"],
+            finished=plan["finished"],
+            month_left_hundredths=plan["month_left_hundredths"],
+            left_out=plan["left_out"],
             next_step=step if self.is_allowed else "this server does not spend; the user can run 'holderlake backfill'",
         )
 
@@ -105,8 +105,8 @@ class Spending:
             raise
         if process.returncode:
             raise Refused((err.decode(errors="replace").strip() or out.decode(errors="replace").strip())[-1_000:])
-        said: dict[str, Any] = json.loads(out)
-        return said
+        output: dict[str, Any] = json.loads(out)
+        return output
 
 
 def _text(credits: int) -> str:

@@ -36,7 +36,7 @@ Part = Callable[[], Iterator[Metric]]
 
 _log = logging.getLogger(__name__)
 _PREFIX: Final = "holderlake_pipeline_"
-_REST: Final = 20
+_REST_FACTOR: Final = 20
 """Least time between two readings of a group of metrics, as a multiple of the time that a reading takes."""
 
 
@@ -104,7 +104,9 @@ class HomeMetrics:
         lake, watched = self._workspace.lake, self._workspace.settings.watchlist
         instants: dict[tuple[str, str], datetime] = {}
         # in a folder by names only: reading each manifest of several years takes minutes
-        every = map(place_of, lake.manifest_paths()) if lake.is_local else (one.place for one in lake.manifests())
+        every = (
+            map(place_of, lake.manifest_paths()) if lake.is_local else (manifest.place for manifest in lake.manifests())
+        )
         for family, chain, timestamp in every:
             if chain in watched and family in FAMILY_TABLES:
                 as_of = parse_partition(timestamp)
@@ -119,15 +121,19 @@ class HomeMetrics:
 
     def _ledger(self) -> Iterator[Metric]:
         ledger = self._workspace.ledger
-        totals, left = ledger.totals(), ledger.left_this_month()
-        if left is not None:
-            yield _one("credits_left_hundredths", "Credits left this month, by ceiling and provider's balance", left)
-        yield _one("credits_spent_hundredths", "Credits spent since the last renewal", totals.spent)
-        yield _one(
+        totals, credits_left = ledger.totals(), ledger.left_this_month()
+        if credits_left is not None:
+            yield _gauge_of(
+                "credits_left_hundredths", "Credits left this month, by ceiling and provider's balance", credits_left
+            )
+        yield _gauge_of("credits_spent_hundredths", "Credits spent since the last renewal", totals.spent)
+        yield _gauge_of(
             "credits_reserved_hundredths", "Credits of calls without a known outcome this month", totals.reserved
         )
-        yield _one("credits_unexplained_hundredths", "Credits charged for calls of other clients", totals.unexplained)
-        yield _one("renewal_timestamp_seconds", "Day of the next renewal", _seconds(totals.renewal))
+        yield _gauge_of(
+            "credits_unexplained_hundredths", "Credits charged for calls of other clients", totals.unexplained
+        )
+        yield _gauge_of("renewal_timestamp_seconds", "Day of the next renewal", _seconds(totals.renewal))
         ceilings = gauge("ceiling_left_hundredths", "Credits left below a ceiling of the settings", ["ceiling"])
         for ceiling in totals.ceilings:
             if ceiling.left is not None:
@@ -142,15 +148,17 @@ class HomeMetrics:
         yield from (ceilings, calls, uncharged, credits)
 
     def _parked(self) -> Iterator[Metric]:
-        yield _one("parked_backfills", "Backfills that wait for credits", len(parked_backfills(self._workspace)))
+        yield _gauge_of("parked_backfills", "Backfills that wait for credits", len(parked_backfills(self._workspace)))
         schedule = parked_schedule(self._workspace)  # without the check of the key, which this process may not have
         resumes = 0.0 if schedule is None else _seconds(schedule.resume_on)
-        yield _one("schedule_resumes_timestamp_seconds", "Day on which parked scheduled runs resume, else 0", resumes)
+        yield _gauge_of(
+            "schedule_resumes_timestamp_seconds", "Day on which parked scheduled runs resume, else 0", resumes
+        )
 
     def _disk(self) -> Iterator[Metric]:
         usage = shutil.disk_usage(self._workspace.settings.home)
-        yield _one("disk_free_bytes", "Free bytes of the disk that the home is on", usage.free)
-        yield _one("disk_size_bytes", "Size of the disk that the home is on", usage.total)
+        yield _gauge_of("disk_free_bytes", "Free bytes of the disk that the home is on", usage.free)
+        yield _gauge_of("disk_size_bytes", "Size of the disk that the home is on", usage.total)
 
 
 class _Parts(Collector):
@@ -185,7 +193,7 @@ class _Parts(Collector):
         """Return the seconds that the last reading of a part took, and its metrics; read them again if they are old."""
         began = self._clock()
         ended, took, metrics = self._read.get(name, (-inf, 0.0, []))
-        if began - ended < _REST * took:
+        if began - ended < _REST_FACTOR * took:
             return took, metrics
         metrics = list(self._parts[name]())
         ended = self._clock()
@@ -197,7 +205,7 @@ class _Parts(Collector):
         return iter(())
 
 
-def _one(name: str, about: str, value: float) -> Metric:
+def _gauge_of(name: str, about: str, value: float) -> Metric:
     metric = gauge(name, about)
     metric.add_metric([], value)
     return metric

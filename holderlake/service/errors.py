@@ -62,12 +62,13 @@ class ServiceError(HTTPException):
         self.code = code
 
 
-def invalid_request(where: tuple[str | int, ...], message: str, kind: str = "value_error") -> RequestValidationError:
+def invalid_request(location: tuple[str | int, ...], message: str, kind: str = "value_error") -> RequestValidationError:
     """Return the error (status 422) for one invalid value of a request.
 
-    ``where`` is the path of the value, for example ``("query", "limit")``. ``kind`` is the type of error in the answer.
+    ``location`` is the path of the value, for example ``("query", "limit")``. ``kind`` is the type of error in the
+    answer.
     """
-    return RequestValidationError([{"loc": where, "msg": message, "type": kind}])
+    return RequestValidationError([{"loc": location, "msg": message, "type": kind}])
 
 
 def error_response(code: str, detail: Any, headers: Mapping[str, str] | None = None) -> Response:

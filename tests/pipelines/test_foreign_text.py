@@ -103,7 +103,7 @@ def test_a_long_table_and_a_wide_one_have_no_control_characters(capsys: pytest.C
     console.rows("", [hostile, *map(str, range(9))], [[hostile * 99, *range(9)]])
     printed = capsys.readouterr().out
     assert printed.count("\\x1b[2J") == 1 + 200 + 1 + 99
-    assert printable(printed, kept="\n") == printed
+    assert printable(printed, exempt="\n") == printed
 
 
 def test_sql_prints_the_first_rows_and_says_how_to_see_the_others(home: Path) -> None:
@@ -119,7 +119,7 @@ def test_sql_prints_the_first_rows_and_says_how_to_see_the_others(home: Path) ->
 def test_json_output_holds_the_exact_values(home: Path) -> None:
     output = run("sql", "--json", "SELECT symbol FROM tokens ORDER BY token_address")
     assert [row["symbol"] for row in json.loads(output)] == HOSTILE
-    assert printable(output, kept="\n") == output
+    assert printable(output, exempt="\n") == output
 
 
 def test_json_output_has_no_nan_or_infinity(home: Path) -> None:

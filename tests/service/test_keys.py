@@ -102,7 +102,7 @@ def test_unprintable_name_is_refused(keys, name):
 
 
 def test_an_account_opened_again_gets_another_key(keys):
-    first, second = (keys.create("embedded", 5_000, again=True) for _ in range(2))
+    first, second = (keys.create("embedded", 5_000, reuse_account=True) for _ in range(2))
     assert keys.find(first).account == keys.find(second).account
     assert keys.find(keys.create("embedded", 5_000)).account != keys.find(first).account
 

@@ -528,7 +528,7 @@ def test_text_has_the_contrast_of_wcag(theme: Theme) -> None:
     colours = COLOURS[theme]
     for ground in (colours.page, colours.panel):
         assert min(contrast(colours.ink, ground), contrast(colours.soft, ground)) >= 4.5
-    for fill in (colours.alone, colours.other, *colours.clusters):
+    for fill in (colours.alone, colours.other_clusters, *colours.clusters):
         assert contrast(text_on(fill), fill) >= 4.5
         assert contrast(quiet_on(fill), fill) >= 4.5
 

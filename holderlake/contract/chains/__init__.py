@@ -78,15 +78,15 @@ KNOWN_CHAINS: dict[str, KnownChain] = {
 
 def from_first_day(chain: str, instants: Iterable[datetime]) -> list[datetime]:
     """Return the instants that are not before the first day of the chain ``chain``. Earlier instants have no data."""
-    known = KNOWN_CHAINS.get(chain)
-    first = known.first_day if known else None
-    return [when for when in instants if first is None or when.date() >= first]
+    known_chain = KNOWN_CHAINS.get(chain)
+    first_day = known_chain.first_day if known_chain else None
+    return [when for when in instants if first_day is None or when.date() >= first_day]
 
 
 def family_of(chain: str | None) -> Family | None:
     """Return the family of a chain, or None for a chain that is not in ``KNOWN_CHAINS``."""
-    known = KNOWN_CHAINS.get(chain or "")
-    return known.family if known else None
+    known_chain = KNOWN_CHAINS.get(chain or "")
+    return known_chain.family if known_chain else None
 
 
 CHAIN_BY_EVM_ID: dict[int, str] = {
@@ -122,9 +122,9 @@ def chain_typed(text: str | None) -> str | None:
     """
     if text is None:
         return None
-    known = chain_named(text)
-    if known != text:
-        raise ValueError(f"chain {text!r} is called {known} here; use {known}")
+    chain_id = chain_named(text)
+    if chain_id != text:
+        raise ValueError(f"chain {text!r} is called {chain_id} here; use {chain_id}")
     if not _CHAIN_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not a chain id; use at most 64 letters, digits, '-', '_' and '.'")
     return text

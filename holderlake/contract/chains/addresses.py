@@ -71,10 +71,10 @@ def parse_address(chain: str | None, text: str | bytes) -> str:
         return ZERO_ADDRESS
     if family is None:
         return _any(f"0x{plain.hex()}" if isinstance(plain, bytes) else plain)
-    found = _PARSERS[family](plain)
-    if found is None:
+    address = _PARSERS[family](plain)
+    if address is None:
         raise ValueError(f"{shown(text)} is not an address of chain {chain} ({_FORMS[family]}){_hint(plain, family)}")
-    return found
+    return address
 
 
 def is_any_address(text: str) -> bool:
@@ -131,12 +131,12 @@ def parse_addresses(chain: str | None, texts: pa.Array) -> pa.Array:
     plain = pc.utf8_trim(texts, _QUOTES)
     if family == "evm":
         digits = pc.utf8_lower(pc.utf8_slice_codeunits(plain, -40))
-        found, is_spelt = pc.binary_join_element_wise("0x", digits, ""), pc.match_substring_regex(plain, _SPELT_EVM)
+        spellings, is_spelt = pc.binary_join_element_wise("0x", digits, ""), pc.match_substring_regex(plain, _SPELT_EVM)
     else:
-        found, is_spelt = plain, _is_long_base58(plain)
-    rest = pc.filter(texts, pc.invert(is_spelt))
-    spelt = pc.if_else(is_spelt, found, pa.scalar(None, pa.string()))
-    parsed = pa.array([_or_none(chain, text) for text in rest.to_pylist()], pa.string())
+        spellings, is_spelt = plain, _is_long_base58(plain)
+    other_texts = pc.filter(texts, pc.invert(is_spelt))
+    spelt = pc.if_else(is_spelt, spellings, pa.scalar(None, pa.string()))
+    parsed = pa.array([_or_none(chain, text) for text in other_texts.to_pylist()], pa.string())
     return pc.replace_with_mask(spelt, pc.invert(is_spelt), parsed)
 
 
@@ -148,8 +148,8 @@ def wrong_checksums(texts: pa.Array) -> pa.Array:
     plain = pc.utf8_trim(texts, _QUOTES)
     digits = pc.utf8_slice_codeunits(plain, -40)
     mixed = pc.and_(pc.match_substring_regex(plain, _SPELT_EVM), pc.match_substring_regex(digits, _MIXED_CASE))
-    written = digits.filter(mixed)
-    wrong = pc.not_equal(_checksummed(written), written)
+    mixed_digits = digits.filter(mixed)
+    wrong = pc.not_equal(_checksummed(mixed_digits), mixed_digits)
     return pc.replace_with_mask(pc.fill_null(mixed, False), pc.fill_null(mixed, False), wrong)
 
 
@@ -303,8 +303,8 @@ def _digits(plain: str | bytes) -> str:
     """Return the hexadecimal digits of an address without prefix, or an empty text if it is not hexadecimal."""
     if isinstance(plain, bytes):
         return plain.hex()
-    found = _HEX.fullmatch(plain)
-    return found[1].lower() if found else ""
+    match = _HEX.fullmatch(plain)
+    return match[1].lower() if match else ""
 
 
 def from_base58(text: str) -> bytes | None:
@@ -320,8 +320,8 @@ def from_base58(text: str) -> bytes | None:
 def _to_base58(data: bytes) -> str:
     number, letters = int.from_bytes(data, "big"), ""
     while number:
-        number, rest = divmod(number, 58)
-        letters = _ALPHABET[rest] + letters
+        number, digit = divmod(number, 58)
+        letters = _ALPHABET[digit] + letters
     return "1" * (len(data) - len(data.lstrip(b"\0"))) + letters
 
 

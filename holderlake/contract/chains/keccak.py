@@ -51,13 +51,13 @@ def _round(lanes: list[Any], constant: np.uint64) -> list[Any]:
     parity = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
     change = [parity[(x + 4) % 5] ^ _rotated(parity[(x + 1) % 5], 1) for x in range(5)]
     lanes = [lane ^ change[at % 5] for at, lane in enumerate(lanes)]
-    moved: list[Any] = [lanes[0]] * 25
+    rotated_lanes: list[Any] = [lanes[0]] * 25
     x, y, lane = 1, 0, lanes[1]
     for step in range(24):
         x, y = y, (2 * x + 3 * y) % 5
-        moved[x + 5 * y], lane = _rotated(lane, (step + 1) * (step + 2) // 2 % 64), lanes[x + 5 * y]
+        rotated_lanes[x + 5 * y], lane = _rotated(lane, (step + 1) * (step + 2) // 2 % 64), lanes[x + 5 * y]
     mixed = [
-        moved[x + 5 * y] ^ (~moved[(x + 1) % 5 + 5 * y] & moved[(x + 2) % 5 + 5 * y])
+        rotated_lanes[x + 5 * y] ^ (~rotated_lanes[(x + 1) % 5 + 5 * y] & rotated_lanes[(x + 2) % 5 + 5 * y])
         for y in range(5)
         for x in range(5)
     ]

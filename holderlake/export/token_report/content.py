@@ -41,8 +41,8 @@ class Content:
 
     def rows(self, question: str) -> list[dict[str, Any]]:
         """Return the rows of a query by its name. Each row is a dictionary of values by column."""
-        found: list[dict[str, Any]] = self.answers[question].to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self.answers[question].to_pylist()
+        return rows
 
 
 def gather(warehouse: Warehouse, period: Period) -> Content:
@@ -77,9 +77,9 @@ def _unknown(warehouse: Warehouse, period: Period) -> str:
     problem = f"the warehouse has no data of {period.token_address} on {period.chain}"
     if elsewhere:
         return f"{problem}, but on {', '.join(elsewhere)}"
-    known = warehouse.query(
+    addresses = warehouse.query(
         "SELECT DISTINCT token_address FROM maps WHERE chain = ? ORDER BY ALL LIMIT 5", [period.chain]
     )["token_address"].to_pylist()
-    if not known:
+    if not addresses:
         return f"{problem}, nor of any token there; 'holderlake ingest --chain {period.chain} --token …' fetches one"
-    return f"{problem}; on that chain it has {', '.join(known)}{' and more' if len(known) == 5 else ''}"
+    return f"{problem}; on that chain it has {', '.join(addresses)}{' and more' if len(addresses) == 5 else ''}"

@@ -53,12 +53,12 @@ class Written:
 class Figure:
     """A row of the report's table of key figures, as texts.
 
-    ``first`` and ``last`` are the values on the first and the last map, ``change`` is their difference.
+    ``first_value`` and ``last_value`` are the values on the first and the last map, ``change`` is their difference.
     """
 
     name: str
-    first: str
-    last: str
+    first_value: str
+    last_value: str
     change: str
 
 
@@ -104,14 +104,14 @@ def _summary(content: Content) -> str:
     maps, holders = content.rows("concentration"), content.rows("holders")
     scores = [row["service_score"] for row in maps if row["service_score"] is not None]
     if len(scores) > 1:
-        moved = "fell" if scores[-1] < scores[0] else "rose"
-        sentences.append(f"The score {moved} from {scores[0]:.1f} to {scores[-1]:.1f}.")
+        verb = "fell" if scores[-1] < scores[0] else "rose"
+        sentences.append(f"The score {verb} from {scores[0]:.1f} to {scores[-1]:.1f}.")
     if maps and maps[-1]["top_10_share"] is not None:
         sentences.append(f"The ten largest holders have {text_format.percent(maps[-1]['top_10_share'])} of the supply")
         sentences[-1] += f", clusters {text_format.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
-    new = sum(1 for row in holders[:10] if row["rank_before"] is None)
+    new_count = sum(1 for row in holders[:10] if row["rank_before"] is None)
     if content.rows("turnover"):
-        sentences.append(f"Of the first {min(10, len(holders))}, {new} were not listed at the beginning.")
+        sentences.append(f"Of the first {min(10, len(holders))}, {new_count} were not listed at the beginning.")
     return " ".join(sentences)
 
 
@@ -134,7 +134,7 @@ def _scaled(value: float | None, scale: float, digits: int) -> str:
     return f"{text}\u00a0%" if scale != 1 and value is not None else text
 
 
-def _change(first: float | None, last: float | None, scale: float, digits: int) -> str:
-    if first is None or last is None:
+def _change(first_value: float | None, last_value: float | None, scale: float, digits: int) -> str:
+    if first_value is None or last_value is None:
         return text_format.number(None)
-    return f"{(last - first) * scale:+,.{digits}f}".replace("-", "\u2212")
+    return f"{(last_value - first_value) * scale:+,.{digits}f}".replace("-", "\u2212")

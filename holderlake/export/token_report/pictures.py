@@ -50,8 +50,10 @@ def maps_of(content: Content) -> dict[datetime, Picture]:
             printable(content.token["name"] or ""), printable(content.token["symbol"] or ""), content.period.chain, at
         )
         nodes, clusters = tables["map_nodes"].to_pylist(), tables["clusters"].num_rows
-        shown = sum(1 for node in nodes if node["kind"] == "top_holder" and node["is_shown_on_map"])
-        alt = f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {counted(shown, 'holder')}, {counted(clusters, 'cluster')}."
+        holder_count = sum(1 for node in nodes if node["kind"] == "top_holder" and node["is_shown_on_map"])
+        alt = (
+            f"Bubble map at {at:%Y-%m-%d %H:%M} UTC: {counted(holder_count, 'holder')}, {counted(clusters, 'cluster')}."
+        )
         with _left_out_on_failure(f"map at {at:%Y-%m-%d %H:%M}"):
             light, dark = (
                 _data_url(draw_map(tables, title, width=_MAP_WIDTH, theme=theme, form="svg"))
@@ -72,8 +74,8 @@ def _left_out_on_failure(picture: str) -> Iterator[None]:
 
 def _alternative_text(content: Content, question: str) -> str:
     rows = content.rows(question)
-    first, last = rows[0]["timestamp"], rows[-1]["timestamp"]
-    text = f"{TITLES[question]}, {first:%Y-%m-%d} to {last:%Y-%m-%d}."
+    start, end = rows[0]["timestamp"], rows[-1]["timestamp"]
+    text = f"{TITLES[question]}, {start:%Y-%m-%d} to {end:%Y-%m-%d}."
     if question == "concentration":
         scores = [row["service_score"] for row in rows if row["service_score"] is not None]
         if scores:

@@ -153,11 +153,11 @@ def raw_units(
     only the number of the token itself is returned.
     """
     transfers = None if tables is None else tables["grouped_transfers"]
-    moved = (
+    transfer_tokens = (
         zip(transfers["transfer_chain"].to_pylist(), transfers["transfer_token"].to_pylist(), strict=True)
         if transfers is not None
         else ()
     )
-    known = store.tokens(sorted({(chain, token_address), *moved}))
-    decimals = {key: token.decimals for key, token in known.items()}
+    tokens = store.tokens(sorted({(chain, token_address), *transfer_tokens}))
+    decimals = {key: token.decimals for key, token in tokens.items()}
     return render.RawUnits(decimals[chain, token_address], decimals)

@@ -169,17 +169,17 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
     """Return the answer to GET /v0/x/tokens/clusters: the clusters of holders that probably have one owner."""
     options, folder = request.options, store.root / clusters.FOLDER
     as_of, is_past = instant_of(options.timestamp, now)
-    known = clusters.search_at(folder, as_of)
-    if known is None:
+    search = clusters.search_at(folder, as_of)
+    if search is None:
         raise ServiceError("no_entities", "This service has no entities yet; its owner runs 'holderlake entities'")
     page, _ = holders_page(store, request.chain, request.token_address, as_of, options.limit)
     shares = dict(zip(page["address"].to_pylist(), page["share"].to_pylist(), strict=True))
-    groups = clusters.entities_among(folder, known, shares, options.confidence)
-    links = clusters.links_of(folder, known, [address for group in groups for address in group], options.links)
+    groups = clusters.entities_among(folder, search, shares, options.confidence)
+    links = clusters.links_of(folder, search, [address for group in groups for address in group], options.links)
 
     def plain() -> Any:
         rows = clusters.plain(links)
-        found: list[dict[str, Any]] = [
+        owner_clusters: list[dict[str, Any]] = [
             {
                 "share": min(1.0, fsum(shares[address] for address in group)),
                 "holders": group,
@@ -187,12 +187,12 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
             }
             for group in groups
         ]
-        found.sort(key=lambda cluster: cluster["share"], reverse=True)
+        owner_clusters.sort(key=lambda cluster: cluster["share"], reverse=True)
         return {
             "as_of": to_unix(as_of),
-            "entities_as_of": None if known.as_of is None else to_unix(known.as_of),
-            "preset": known.preset,
-            "clusters": found,
+            "entities_as_of": None if search.as_of is None else to_unix(search.as_of),
+            "preset": search.preset,
+            "clusters": owner_clusters,
         }
 
     return Answer(plain, links, as_of, is_past)
@@ -207,20 +207,20 @@ def verified(store: Store) -> dict[str, Any]:
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
     """Return the answer to GET /v0/x/tokens/changes: the changes of a map between two instants."""
     options = request.options
-    (before, _), (after, is_past) = sorted(instant_of(instant, now) for instant in (options.before, options.after))
+    (start, _), (end, is_past) = sorted(instant_of(instant, now) for instant in (options.before, options.after))
     of_map = MapOptions(limit=options.limit, use_time_nodes=options.use_time_nodes)
-    tables = map_changes(store, request.chain, request.token_address, before, after, of_map, options.changes)
+    tables = map_changes(store, request.chain, request.token_address, start, end, of_map, options.changes)
 
     def plain() -> Any:
         return {
-            "before": to_unix(before),
-            "after": to_unix(after),
+            "before": to_unix(start),
+            "after": to_unix(end),
             "counts": tables["counts"].to_pylist()[0],
             "holders": tables["holders"].to_pylist(),
             "clusters": tables["clusters"].to_pylist(),
         }
 
-    return Answer(plain, tables["holders"], after, is_past)
+    return Answer(plain, tables["holders"], end, is_past)
 
 
 def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:

@@ -295,8 +295,8 @@ class _ChargedResponse(Response):
 
 def _credits(hundredths: int) -> bytes:
     """Return hundredths of a credit as the text of a header in credits, for example ``1234.50``."""
-    whole, cents = divmod(hundredths, CREDIT)
-    return b"%d.%02d" % (whole, cents)
+    credits, cents = divmod(hundredths, CREDIT)
+    return b"%d.%02d" % (credits, cents)
 
 
 async def _meter(request: Request) -> Meter:

@@ -65,7 +65,7 @@ def screenshot(store: Store, request: ScreenshotRequest, now: datetime, *, base_
     return Answer(lambda: plain, as_of=as_of)
 
 
-def drawn(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> EncodedAnswer:
+def draw_picture(store: Store, picture: Picture, width: Width, theme: Theme, form: Form) -> EncodedAnswer:
     """Draw the picture and return it as an encoded answer: a PNG or SVG (``form``), ``width`` pixels wide.
 
     Raises ``EngineError`` if there is no map.

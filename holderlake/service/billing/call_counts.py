@@ -23,19 +23,19 @@ _SWEEP_SECONDS: Final = 60.0
 
 class _Statements:
     def __init__(self, dialect: Dialect) -> None:
-        given = dialect.given({"caller": sa.Text(), "seconds": sa.Integer(), "calls": sa.BigInteger()})
+        call_rows = dialect.parameter_rows({"caller": sa.Text(), "seconds": sa.Integer(), "calls": sa.BigInteger()})
         # ordered by the primary key, so that all transactions lock these rows in the same order
-        rows = sa.select(given.c.caller, given.c.seconds, dialect.unix_now + given.c.seconds, given.c.calls).order_by(
-            given.c.caller
-        )
+        rows = sa.select(
+            call_rows.c.caller, call_rows.c.seconds, dialect.unix_now + call_rows.c.seconds, call_rows.c.calls
+        ).order_by(call_rows.c.caller)
         insert = dialect.insert(calls).from_select(["caller", "seconds", "ends", "calls"], rows)
-        new = insert.excluded
+        excluded = insert.excluded
         is_over = calls.c.ends <= dialect.unix_now
         self.count = insert.on_conflict_do_update(
             index_elements=list(calls.primary_key),
             set_={
-                "ends": sa.case((is_over, new.ends), else_=calls.c.ends),
-                "calls": sa.case((is_over, new.calls), else_=calls.c.calls + new.calls),
+                "ends": sa.case((is_over, excluded.ends), else_=calls.c.ends),
+                "calls": sa.case((is_over, excluded.calls), else_=calls.c.calls + excluded.calls),
             },
         ).returning(calls.c.caller, calls.c.calls, calls.c.ends)
         # skips rows that another transaction is counting

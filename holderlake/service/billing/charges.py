@@ -98,7 +98,7 @@ class _Statements:
     """SQL statements of one dialect that reserve and settle many requests at once."""
 
     def __init__(self, dialect: Dialect) -> None:
-        ids = dialect.given({"id": sa.Text()})
+        ids = dialect.parameter_rows({"id": sa.Text()})
         self.close = (
             sa.delete(reservations)
             .where(reservations.c.id.in_(sa.select(ids.c.id)))
@@ -107,17 +107,17 @@ class _Statements:
         self.charge = _charge(dialect)
         self.lock = _lock(dialect)
         self.month = _month(dialect)
-        made = dialect.given({column.name: column.type for column in reservations.columns})
-        self.reserve = sa.insert(reservations).from_select([*made.c.keys()], sa.select(*made.c))
+        reservation_rows = dialect.parameter_rows({column.name: column.type for column in reservations.columns})
+        self.reserve = sa.insert(reservations).from_select([*reservation_rows.c.keys()], sa.select(*reservation_rows.c))
 
 
 def _charge(dialect: Dialect) -> Any:
-    given = dialect.given({column.name: column.type for column in usage.columns})
+    usage_rows = dialect.parameter_rows({column.name: column.type for column in usage.columns})
     # ordered by the primary key, so that all transactions lock these rows in the same order
-    ordered = sa.select(*given.c).order_by(*(given.c[column.name] for column in usage.primary_key))
-    statement = dialect.insert(usage).from_select([*given.c.keys()], ordered)
-    added = {name: usage.c[name] + statement.excluded[name] for name in ("requests", "credits")}
-    return statement.on_conflict_do_update(index_elements=list(usage.primary_key), set_=added)
+    ordered = sa.select(*usage_rows.c).order_by(*(usage_rows.c[column.name] for column in usage.primary_key))
+    statement = dialect.insert(usage).from_select([*usage_rows.c.keys()], ordered)
+    sums = {name: usage.c[name] + statement.excluded[name] for name in ("requests", "credits")}
+    return statement.on_conflict_do_update(index_elements=list(usage.primary_key), set_=sums)
 
 
 def _lock(dialect: Dialect) -> Any:
@@ -127,7 +127,7 @@ def _lock(dialect: Dialect) -> Any:
     UPDATE`` (``key_share``), which lets other transactions insert usage rows that refer to the account. A full lock
     would cause deadlocks with transactions that settle before they reserve.
     """
-    ids = dialect.given({"id": sa.Integer()})
+    ids = dialect.parameter_rows({"id": sa.Integer()})
     return (
         sa.select(keys.c.id, keys.c.ends_at, keys.c.account_id, accounts.c.allowance, accounts.c.renewal_day)
         .join_from(accounts, keys)
@@ -142,8 +142,8 @@ def _month(dialect: Dialect) -> Any:
 
     Its parameters are pairs of an account and the day from which its credits count.
     """
-    given = dialect.given({"account_id": sa.Integer(), "since": sa.Date()})
-    months = sa.select(given.c.account_id, given.c.since).cte("months")
+    account_rows = dialect.parameter_rows({"account_id": sa.Integer(), "since": sa.Date()})
+    months = sa.select(account_rows.c.account_id, account_rows.c.since).cte("months")
 
     def of(table: sa.Table, spent: Any, reserved: Any) -> Any:
         in_month = (table.c.account_id == months.c.account_id) & (table.c.day >= months.c.since)
@@ -152,8 +152,8 @@ def _month(dialect: Dialect) -> Any:
         )
 
     nothing = sa.literal_column("0", sa.BigInteger)
-    both = sa.union_all(of(usage, usage.c.credits, nothing), of(reservations, nothing, reservations.c.credits))
-    rows = both.subquery("both")
+    union = sa.union_all(of(usage, usage.c.credits, nothing), of(reservations, nothing, reservations.c.credits))
+    rows = union.subquery("both")
     sums = [sa.cast(sa.func.sum(rows.c[name]), sa.BigInteger).label(name) for name in ("spent", "reserved")]
     return sa.select(rows.c.account_id, *sums).group_by(rows.c.account_id)
 
@@ -220,10 +220,10 @@ class Charges:
 
     def balance(self, key_id: int) -> Balance:
         """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
-        found = self._database.read(_ACCOUNT, key_id=key_id)
-        if not found:
+        rows = self._database.read(_ACCOUNT, key_id=key_id)
+        if not rows:
             raise UnknownKey(f"no API key has the id {key_id}: KeyStore.keys returns all keys")
-        account_id, allowance, renewal_day = found[0]
+        account_id, allowance, renewal_day = rows[0]
         today = self._now().date()
         months = self._database.read(self._statements.month, **_month_parameters({account_id: renewal_day}, today))
         return _balances({account_id: (allowance, renewal_day)}, months, today)[account_id]
@@ -272,15 +272,15 @@ class Charges:
         ids_of_keys = {request.key_id for request in requested}
         parameters = as_rows({"id": key_id} for key_id in ids_of_keys)
         locked = connection.execute(self._statements.lock, parameters)
-        known = {row.id: row for row in locked}
-        results = _decide(requested, ids, known, self._months(connection, known, now), now)
+        key_rows = {row.id: row for row in locked}
+        results = _decide(requested, ids, key_rows, self._months(connection, key_rows, now), now)
         if any(isinstance(result, CreditsExhausted) for result in results) and self._may_check():
             self._release_abandoned(connection)
-            results = _decide(requested, ids, known, self._months(connection, known, now), now)
+            results = _decide(requested, ids, key_rows, self._months(connection, key_rows, now), now)
         rows = [
             {
                 "id": result.id,
-                "account_id": known[request.key_id].account_id,
+                "account_id": key_rows[request.key_id].account_id,
                 "day": now.date(),
                 "key_id": request.key_id,
                 "endpoint": request.endpoint,
@@ -294,8 +294,8 @@ class Charges:
             connection.execute(self._statements.reserve, as_rows(rows))
         return results
 
-    def _months(self, connection: sa.Connection, known: Mapping[int, Any], now: datetime) -> dict[int, Balance]:
-        plans = {row.account_id: (row.allowance, row.renewal_day) for row in known.values()}
+    def _months(self, connection: sa.Connection, key_rows: Mapping[int, Any], now: datetime) -> dict[int, Balance]:
+        plans = {row.account_id: (row.allowance, row.renewal_day) for row in key_rows.values()}
         if not plans:
             return {}
         months = _month_parameters({account: renewal_day for account, (_, renewal_day) in plans.items()}, now.date())
@@ -335,32 +335,32 @@ def _balances(plans: Mapping[int, tuple[int, int]], months: Any, today: date) ->
 def _decide(
     requested: Sequence[ChargeRequest],
     ids: Sequence[str],
-    known: Mapping[int, Any],
+    key_rows: Mapping[int, Any],
     balances: Mapping[int, Balance],
     now: datetime,
 ) -> list[Result]:
     """Return a result for each element of ``requested``, in the same order: a charge, or the error that refuses it.
 
-    ``ids[i]`` becomes the id of the i-th request's charge. ``known`` has the database rows of keys by key id,
+    ``ids[i]`` becomes the id of the i-th request's charge. ``key_rows`` has the database rows of keys by key id,
     ``balances`` the balances by account id.
     """
-    taken = dict.fromkeys(balances, 0)
+    batch_credits = dict.fromkeys(balances, 0)
     results: list[Result] = []
     for request, charge_id in zip(requested, ids, strict=True):
         if request.cost < 0:
             raise ValueError(f"invalid cost {request.cost}: use zero or more")
-        key = known.get(request.key_id)
+        key = key_rows.get(request.key_id)
         if key is None or not is_active(key.ends_at, now):
             results.append(KeyEnded())
             continue
         balance = balances[key.account_id]
-        left = balance.remaining - taken[key.account_id] - request.cost
-        if left < 0:
-            now_reserved = balance.reserved + taken[key.account_id]
+        credits_left = balance.remaining - batch_credits[key.account_id] - request.cost
+        if credits_left < 0:
+            now_reserved = balance.reserved + batch_credits[key.account_id]
             results.append(CreditsExhausted(request.cost, replace(balance, reserved=now_reserved)))
         else:
-            taken[key.account_id] += request.cost
-            results.append(Charge(charge_id, left))
+            batch_credits[key.account_id] += request.cost
+            results.append(Charge(charge_id, credits_left))
     return results
 
 

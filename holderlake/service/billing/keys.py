@@ -155,12 +155,12 @@ class KeyStore:
 
     def __init__(
         self,
-        where: Path | str,
+        location: Path | str,
         secret: bytes | None = None,
         now: Callable[[], datetime] = utc_now,
         busy_seconds: float = 5.0,
     ) -> None:
-        self._database = Database(where, busy_seconds)
+        self._database = Database(location, busy_seconds)
         try:
             self.secret = open_tables(self._database, secret)
         except BaseException:
@@ -197,11 +197,11 @@ class KeyStore:
         allowance_credits_hundredths: int,
         custom_plan: bool = False,
         renewal_day: int = 1,
-        again: bool = False,
+        reuse_account: bool = False,
     ) -> str:
         """Open an account and return the secret of its first key. Only a hash of the secret is stored.
 
-        With ``again``, an existing account of that name gets one more key instead, and keeps its plan.
+        With ``reuse_account``, an existing account of that name gets one more key instead, and keeps its plan.
 
         ``renewal_day`` is the day of the month on which the allowance begins again. Raises ``ValueError`` for an
         invalid name, allowance or renewal day.
@@ -211,7 +211,7 @@ class KeyStore:
         plan = _plan(allowance_credits_hundredths, custom_plan, renewal_day)
 
         def work(connection: sa.Connection) -> str:
-            account = connection.execute(_ACCOUNT_NAMED, {"of": name}).scalar() if again else None
+            account = connection.execute(_ACCOUNT_NAMED, {"of": name}).scalar() if reuse_account else None
             if account is None:
                 account = connection.execute(_OPEN_ACCOUNT, {"name": name, **plan}).scalar_one()
             return self._add_key(connection, account)
@@ -221,10 +221,10 @@ class KeyStore:
     def find(self, secret: str) -> Key | None:
         """Return the key of a secret, or None if the key is unknown or has ended."""
         shape = _SECRET.fullmatch(secret)
-        found = self._database.read(_KEY_AND_HASH, prefix=shape[1] if shape else "")
-        *columns, expected = found[0] if found else (_NO_HASH,)
+        rows = self._database.read(_KEY_AND_HASH, prefix=shape[1] if shape else "")
+        *columns, expected = rows[0] if rows else (_NO_HASH,)
         matches = hmac.compare_digest(expected, keyed_hash(self.secret, secret))
-        if not found or not matches:
+        if not rows or not matches:
             return None
         key = Key(*columns)
         return key if is_active(key.ends_at, self._now()) else None
@@ -292,10 +292,10 @@ class KeyStore:
         return secret
 
     def _key(self, connection: sa.Connection, prefix: str) -> Key:
-        found = connection.execute(_KEY, {"prefix": _valid_prefix(prefix)}).one_or_none()
-        if found is None:
+        row = connection.execute(_KEY, {"prefix": _valid_prefix(prefix)}).one_or_none()
+        if row is None:
             raise UnknownKey(f"no API key has the prefix {_valid_prefix(prefix) or _NO_PREFIX}; {_LIST}")
-        return Key(*found)
+        return Key(*row)
 
     def _end_key(self, connection: sa.Connection, prefix: str, at: datetime) -> bool:
         return connection.execute(_END_KEY, {"of": _valid_prefix(prefix), "at": at}).rowcount > 0

@@ -33,12 +33,12 @@ class _Release:
 class Billing:
     """Reserves, settles and releases credits for the requests of one event loop.
 
-    ``before`` is a function that the billing thread calls before each batch of reservations.
+    ``before_batch`` is a function that the billing thread calls before each batch of reservations.
     """
 
-    def __init__(self, keys: KeyStore, before: Callable[[], object]) -> None:
+    def __init__(self, keys: KeyStore, before_batch: Callable[[], object]) -> None:
         self._keys = keys
-        self._before = before
+        self._before_batch = before_batch
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="billing")
         self._batches: Batches[ChargeRequest | _Settle | _Release, Charge | None] = Batches(self._book, self._thread)
         self._unbooked: set[_Settle | _Release] = set()
@@ -96,7 +96,7 @@ class Billing:
                 self.release(charge)
 
     def _book(self, items: Sequence[ChargeRequest | _Settle | _Release]) -> Sequence[Charge | Exception | None]:
-        self._before()
+        self._before_batch()
         settled = [item.charge for item in items if isinstance(item, _Settle)]
         released = [item.charge for item in items if isinstance(item, _Release)]
         requests = [item for item in items if isinstance(item, ChargeRequest)]

@@ -38,24 +38,24 @@ def keyed_hash(secret: bytes, text: str) -> bytes:
     return hmac.digest(secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def open_tables(database: Database, given: bytes | None) -> bytes:
+def open_tables(database: Database, secret: bytes | None) -> bytes:
     """Check the service's secret against the tables, and return it. Create secret and tables if they are missing.
 
-    ``given`` is the secret in the settings; None reads it from the file next to a SQLite database. Raises
+    ``secret`` is the secret in the settings; None reads it from the file next to a SQLite database. Raises
     ``WrongSecret`` and ``WrongVersion``.
     """
-    if given is None and database.path is None:
+    if secret is None and database.path is None:
         raise WrongSecret(
             f"keys in PostgreSQL need a secret shared by all services: set {_SETTING} to a random text of at least "
             f"{_MIN_BYTES} bytes, for example the output of 'openssl rand -hex 32'"
         )
-    if given is not None and len(given) < _MIN_BYTES:
+    if secret is not None and len(secret) < _MIN_BYTES:
         raise WrongSecret(f"{_SETTING} has fewer than {_MIN_BYTES} bytes: use the output of 'openssl rand -hex 32'")
-    source = database.path.with_suffix(".secret") if given is None and database.path else given or b""
-    stored = database.read_with(_stored)
-    if stored is None:
+    source = database.path.with_suffix(".secret") if secret is None and database.path else secret or b""
+    ledger_row = database.read_with(_read_ledger)
+    if ledger_row is None:
         return database.write(lambda connection: _create(connection, source))
-    return _checked(stored, source)
+    return _checked(ledger_row, source)
 
 
 def _read(source: bytes | Path) -> bytes | None:
@@ -71,7 +71,7 @@ def _read(source: bytes | Path) -> bytes | None:
     return secret
 
 
-def _stored(connection: sa.Connection) -> tuple[int, str] | None:
+def _read_ledger(connection: sa.Connection) -> tuple[int, str] | None:
     if not sa.inspect(connection).has_table(ledger.name):
         return None
     row = connection.execute(_LEDGER).one()
@@ -81,9 +81,9 @@ def _stored(connection: sa.Connection) -> tuple[int, str] | None:
 def _create(connection: sa.Connection, source: bytes | Path) -> bytes:
     if connection.dialect.name == "postgresql":
         connection.execute(_LOCK)
-    stored = _stored(connection)
-    if stored is not None:  # another process was faster
-        return _checked(stored, source)
+    ledger_row = _read_ledger(connection)
+    if ledger_row is not None:  # another process was faster
+        return _checked(ledger_row, source)
     # The secret is made within this transaction, so that only one process makes it.
     secret = _read(source)
     if secret is None:
@@ -95,8 +95,8 @@ def _create(connection: sa.Connection, source: bytes | Path) -> bytes:
     return secret
 
 
-def _checked(stored: tuple[int, str], source: bytes | Path) -> bytes:
-    version, fingerprint = stored
+def _checked(ledger_row: tuple[int, str], source: bytes | Path) -> bytes:
+    version, fingerprint = ledger_row
     name = _SETTING if isinstance(source, bytes) else source
     if version != VERSION:
         raise WrongVersion(

@@ -52,8 +52,8 @@ class Database:
     URL.
     """
 
-    def __init__(self, where: Path | str, busy_seconds: float) -> None:
-        url = parse_url(where)
+    def __init__(self, location: Path | str, busy_seconds: float) -> None:
+        url = parse_url(location)
         self.kind: Final = url.get_backend_name()
         self.path: Final = Path(url.database or "") if self.kind == "sqlite" else None
         self._busy_seconds = busy_seconds
@@ -138,14 +138,14 @@ class Database:
         raise failure  # outside the handler, without a cause: the driver's text may contain a part of the URL
 
 
-def parse_url(where: Path | str) -> sa.URL:
+def parse_url(location: Path | str) -> sa.URL:
     """Return SQLAlchemy's URL for the path of a SQLite file or for a URL as text.
 
     The message of the ``ValueError`` for an invalid URL does not quote the text, which may contain a password.
     """
-    if isinstance(where, Path):
-        return sa.URL.create("sqlite", database=str(where))
-    url = _parsed(where)
+    if isinstance(location, Path):
+        return sa.URL.create("sqlite", database=str(location))
+    url = _parsed(location)
     if url is not None and url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
         return url
     if url is not None and url.drivername in ("postgresql", "postgresql+psycopg", "postgres"):

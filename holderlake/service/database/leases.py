@@ -67,8 +67,8 @@ class FileLease:
 
     def expired(self, connection: sa.Connection, names: Collection[str]) -> list[str]:
         """Return those of ``names`` whose processes have ended, and delete all lease files of ended processes."""
-        others = {*names, *_lease_names(self._base)} - {self.name}
-        ended = [name for name in others if not _is_held(self._base, name)]
+        other_names = {*names, *_lease_names(self._base)} - {self.name}
+        ended = [name for name in other_names if not _is_held(self._base, name)]
         for name in ended:
             _lease_file(self._base, name).unlink(missing_ok=True)
         return [name for name in ended if name in names]
@@ -151,8 +151,8 @@ class PostgresLease:
         A lock lets one transaction at a time do this, so that no two processes release the same reservations.
         """
         connection.execute(_ONE_BY_ONE)
-        others = sorted(set(names) - {self.name})
-        return [name for name in others if connection.execute(_PROBE, {"key": _number(name)}).scalar_one()]
+        other_names = sorted(set(names) - {self.name})
+        return [name for name in other_names if connection.execute(_PROBE, {"key": _number(name)}).scalar_one()]
 
     def close(self) -> None:
         """Release the lease."""

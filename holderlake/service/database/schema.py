@@ -94,18 +94,18 @@ def _tune_postgresql(_: sa.MetaData, connection: sa.Connection, **__: Any) -> No
 class Dialect:
     """SQL constructs that differ between SQLite and PostgreSQL.
 
-    ``given(columns)`` returns a table with the rows that are passed as the statement's parameter ``rows`` (see
+    ``parameter_rows(columns)`` returns a table with the rows that are passed as the statement's parameter ``rows`` (see
     ``as_rows``). So one statement text serves any number of rows. ``insert`` makes an insert that supports ``ON
     CONFLICT``. ``unix_now`` is the database's time in unix seconds.
     """
 
-    given: Callable[[Mapping[str, sa.types.TypeEngine[Any]]], sa.FromClause]
+    parameter_rows: Callable[[Mapping[str, sa.types.TypeEngine[Any]]], sa.FromClause]
     insert: Callable[[sa.Table], Any]
     unix_now: sa.ColumnElement[float]
 
 
 def as_rows(rows: Rows) -> dict[str, str]:
-    """Return the parameters of a statement that uses ``Dialect.given``: all rows as one JSON text."""
+    """Return the parameters of a statement that uses ``Dialect.parameter_rows``: all rows as one JSON text."""
     return {"rows": json.dumps(list(rows), default=date.isoformat)}
 
 
@@ -113,8 +113,8 @@ _ROWS: Final = sa.bindparam("rows", type_=sa.Text)
 
 
 def _given_sqlite(columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.FromClause:
-    each = sa.func.json_each(_ROWS).table_valued("value")
-    picked = [_json_value(each.c.value, name, kind) for name, kind in columns.items()]
+    elements = sa.func.json_each(_ROWS).table_valued("value")
+    picked = [_json_value(elements.c.value, name, kind) for name, kind in columns.items()]
     return sa.select(*picked).subquery("given")
 
 
@@ -125,8 +125,8 @@ def _json_value(row: Any, name: str, kind: sa.types.TypeEngine[Any]) -> sa.Label
 
 def _given_postgresql(columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.FromClause:
     rows = sa.func.json_to_recordset(sa.cast(_ROWS, postgresql.JSON))
-    named: list[sa.ColumnClause[Any]] = [sa.column(name, kind) for name, kind in columns.items()]
-    return rows.table_valued(*named, name="given").render_derived(with_types=True)
+    typed_columns: list[sa.ColumnClause[Any]] = [sa.column(name, kind) for name, kind in columns.items()]
+    return rows.table_valued(*typed_columns, name="given").render_derived(with_types=True)
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {

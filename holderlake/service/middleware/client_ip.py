@@ -91,10 +91,10 @@ def _apply_forwarded(scope: Scope, trusted: Networks) -> None:
     client = client_address(scope, trusted)
     if client != scope["client"][0]:
         scope["client"] = (client, 0)
-    scheme = _last(scope, b"x-forwarded-proto").lower()
+    scheme = _last_value(scope, b"x-forwarded-proto").lower()
     if scheme in ("http", "https"):
         scope["scheme"] = scheme
-    host = _last(scope, b"x-forwarded-host").encode("latin-1")
+    host = _last_value(scope, b"x-forwarded-host").encode("latin-1")
     if _HOST.fullmatch(host):
         scope["headers"] = [(b"host", host), *(header for header in scope["headers"] if header[0] != b"host")]
 
@@ -103,7 +103,7 @@ def _values(scope: Scope, header: bytes) -> list[str]:
     return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
-def _last(scope: Scope, header: bytes) -> str:
+def _last_value(scope: Scope, header: bytes) -> str:
     """Return the last value in a header's comma-separated list. The nearest proxy wrote it.
 
     The client may have written the earlier values.

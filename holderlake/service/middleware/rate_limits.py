@@ -80,9 +80,9 @@ class RateLimitMiddleware:
         """Count a call of the client ``key``. Return the seconds until it may call again, 0 if this call is within the
         limit."""
         if key in self._refused_until:
-            left = self._refused_until[key] - time.monotonic()
-            if left > 0:
-                return left
+            seconds_left = self._refused_until[key] - time.monotonic()
+            if seconds_left > 0:
+                return seconds_left
             del self._refused_until[key]
         try:
             if await self._limiter.hit(self._limit, key):
@@ -182,7 +182,7 @@ class SharedStorage(Storage):
     def __init__(self, count: CountCalls, executor: Executor) -> None:
         super().__init__(wrap_exceptions=True)
         self._batches: Batches[str, tuple[int, float]] = Batches(lambda keys: count(keys, _MINUTE), executor)
-        self._last: LRUCache[str, tuple[int, float]] = LRUCache(_MAX_CACHED)
+        self._last_counts: LRUCache[str, tuple[int, float]] = LRUCache(_MAX_CACHED)
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -195,13 +195,13 @@ class SharedStorage(Storage):
             raise ValueError(f"invalid count of {amount} calls in {expiry} seconds: use 1 call in {_MINUTE} seconds")
         async with asyncio.timeout(_COUNT_TIMEOUT_SECONDS):
             calls, end = await self._batches.submit(key)
-        self._last[key] = (calls, end)
+        self._last_counts[key] = (calls, end)
         return calls
 
     async def get(self, key: str) -> int:
         """Return the number of calls of the client ``key`` in its window, as last reported by the database to this
         process."""
-        calls, end = self._last.get(key, (0, 0.0))
+        calls, end = self._last_counts.get(key, (0, 0.0))
         return calls if time.time() < end else 0
 
     async def get_expiry(self, key: str) -> float:
@@ -209,7 +209,7 @@ class SharedStorage(Storage):
 
         Without a report, return the current time.
         """
-        return self._last.get(key, (0, time.time()))[1]
+        return self._last_counts.get(key, (0, time.time()))[1]
 
     async def check(self) -> bool:
         """Return True without a check: only ``incr`` can find a failure."""
@@ -217,9 +217,9 @@ class SharedStorage(Storage):
 
     async def reset(self) -> int | None:
         """Delete this process's copies of the counts; the shared counts stay. Return None."""
-        self._last.clear()
+        self._last_counts.clear()
         return None
 
     async def clear(self, key: str) -> None:
         """Delete this process's copy of a client's count; the shared count stays."""
-        self._last.pop(key, None)
+        self._last_counts.pop(key, None)

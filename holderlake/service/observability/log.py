@@ -76,7 +76,7 @@ def log_config(log: Log) -> dict[str, Any]:
 
 
 def log_request(
-    seen: Observation, *, method: str, route: str, status: int | None, ms: float, size: int, client: str | None
+    observation: Observation, *, method: str, route: str, status: int | None, ms: float, size: int, client: str | None
 ) -> None:
     """Log one line about a request that has ended. ``size`` is the answer's bytes, ``ms`` the duration in milliseconds.
 
@@ -89,15 +89,15 @@ def log_request(
         "method": method,
         "route": route,
         "status": status,
-        "code": seen.code,
+        "code": observation.code,
         "ms": ms,
         "bytes": size,
         "client": client,
-        "key": seen.key,
-        "account": seen.account,
-        "cost": seen.cost,
-        "cached": seen.cached,
-        "failure": seen.failure,
+        "key": observation.key,
+        "account": observation.account,
+        "cost": observation.cost,
+        "cached": observation.cached,
+        "failure": observation.failure,
     }
     # Not by Logger.log: its search for the calling frame costs as much as the rest of the line.
     record = logging.LogRecord(_requests.name, level, "", 0, "request", None, None)
@@ -162,11 +162,11 @@ def _traceback(info: _ExcInfo) -> str:
 
 def _chain(error: BaseException | None) -> list[BaseException]:
     """Return an exception and its chain of causes."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return found
+    return chain
 
 
 def _places(error: BaseException) -> str:

@@ -31,12 +31,12 @@ class _Watched:
 
     read: Callable[[], float]
     into: Gauge | Counter
-    last: float = 0.0
+    last_value: float = 0.0
 
     def refresh(self) -> bool:
         """Read the value into its metric. Return whether it has changed."""
         value = float(self.read())
-        grown, self.last = value - self.last, value
+        grown, self.last_value = value - self.last_value, value
         if isinstance(self.into, Gauge):
             self.into.set(value)
         elif grown > 0:
@@ -115,7 +115,7 @@ class Metrics:
 
     def _refresh(self) -> bool:
         """Update the watched metrics. Return whether a value has changed."""
-        changes = [one.refresh() for one in self._watched.values()]
+        changes = [metric.refresh() for metric in self._watched.values()]
         return any(changes)
 
 

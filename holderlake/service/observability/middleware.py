@@ -39,30 +39,30 @@ class ObservabilityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        seen = Observation(_request_id(scope))
-        scope.setdefault("state", {})["observation"] = seen
-        current_observation.set(seen)
-        answer = _Recorder(seen, send)
+        observation = Observation(_request_id(scope))
+        scope.setdefault("state", {})["observation"] = observation
+        current_observation.set(observation)
+        answer = _Recorder(observation, send)
         began = time.perf_counter()
         self._metrics.in_progress.inc()
         try:
             await self._app(scope, receive, answer)
         except BaseException as error:
-            seen.failure = type(error).__name__
+            observation.failure = type(error).__name__
             if answer.status is not None or not isinstance(error, Exception):
                 raise
             _log.exception("a request failed unexpectedly")
             await error_response("internal_error", INTERNAL_ERROR)(scope, receive, answer)
         finally:
             self._metrics.in_progress.dec()
-            self._report(scope, seen, answer, time.perf_counter() - began)
+            self._report(scope, observation, answer, time.perf_counter() - began)
 
-    def _report(self, scope: Scope, seen: Observation, answer: _Recorder, seconds: float) -> None:
+    def _report(self, scope: Scope, observation: Observation, answer: _Recorder, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", UNMATCHED)
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.request(route, method, answer.status, seen.code, seconds)
+        self._metrics.request(route, method, answer.status, observation.code, seconds)
         log_request(
-            seen,
+            observation,
             method=method,
             route=route,
             status=answer.status,
@@ -75,10 +75,10 @@ class ObservabilityMiddleware:
 class _Recorder:
     """An ASGI ``send`` that adds the request id as a header and records status, size and error code of the answer."""
 
-    __slots__ = ("_seen", "_send", "size", "status")
+    __slots__ = ("_observation", "_send", "size", "status")
 
-    def __init__(self, seen: Observation, send: Send) -> None:
-        self._seen = seen
+    def __init__(self, observation: Observation, send: Send) -> None:
+        self._observation = observation
         self._send = send
         self.status: int | None = None
         self.size = 0
@@ -86,12 +86,12 @@ class _Recorder:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), (_ID_HEADER, self._seen.request_id.encode())]
+            message["headers"] = [*message.get("headers", ()), (_ID_HEADER, self._observation.request_id.encode())]
         elif message["type"] == "http.response.body":
             body = message.get("body", b"")
             self.size += len(body)
-            if self.status is not None and self.status >= 400 and self._seen.code is None:
-                self._seen.code = _code(body)
+            if self.status is not None and self.status >= 400 and self._observation.code is None:
+                self._observation.code = _code(body)
         await self._send(message)
 
 

@@ -80,7 +80,7 @@ def _close_tokens_of_bodies(description: Schema) -> None:
     token = schemas["TokenKey"]
     schemas[_REQUESTED] = token | {
         "title": _REQUESTED,
-        "properties": {name: {**one} for name, one in token["properties"].items()},
+        "properties": {name: {**schema} for name, schema in token["properties"].items()},
         "additionalProperties": False,
     }
     reference = {"$ref": f"#/components/schemas/{_REQUESTED}"}
@@ -95,9 +95,9 @@ def _name_scores(schemas: Schema, names: Sequence[str]) -> None:
     score = scores["properties"]["service_score"]
     holders = [scores] * bool(names) + [schemas["Map"]] * (OLDER_SCORE in names)
     for schema in holders:
-        added = names if schema is scores else [OLDER_SCORE]
-        schema["properties"] |= {name: {**score, "title": name} for name in added}
-        schema["required"] = [*schema["required"], *added]
+        new_names = names if schema is scores else [OLDER_SCORE]
+        schema["properties"] |= {name: {**score, "title": name} for name in new_names}
+        schema["required"] = [*schema["required"], *new_names]
 
 
 def _operations(description: Schema) -> Iterator[Schema]:
@@ -113,7 +113,7 @@ def _parameters(description: Schema) -> Iterator[tuple[Schema, Schema]]:
 
 def _without_null(schema: Schema) -> Schema:
     """Return the schema of a parameter without null, because null cannot be sent as a parameter."""
-    kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     return {**{name: value for name, value in schema.items() if name != "anyOf"}, **kinds[0]} if kinds else schema
 
 

@@ -76,11 +76,11 @@ def described(endpoint: str, *codes: str, tabular: bool = False, metered: bool =
     return {200: success} | (unchanged("X-Credits-Cost") if metered else {}) | errors | invalid()
 
 
-def unchanged(*named: str) -> Responses:
-    """Return the declaration of a 304, by status. ``named`` are the headers that it has besides ``X-Request-Id`` and
-    ``ETag``."""
+def unchanged(*header_names: str) -> Responses:
+    """Return the declaration of a 304, by status. ``header_names`` are the headers that it has besides
+    ``X-Request-Id`` and ``ETag``."""
     text = "The caller has this answer already (`If-None-Match`); free."
-    return {304: {"description": text, "headers": headers("X-Request-Id", "ETag", *named)}}
+    return {304: {"description": text, "headers": headers("X-Request-Id", "ETag", *header_names)}}
 
 
 def error_responses(*codes: str) -> Responses:
@@ -167,12 +167,13 @@ def _token_links(place: str) -> dict[str, Any]:
     return _links_to(_OF_TOKEN, token) | _links_to(("x_changes",), token | {"before": 0})
 
 
-def _address_links(first: str, second: str) -> dict[str, Any]:
-    """Return links to all endpoints about two addresses. ``first`` and ``second`` are JSON pointers in the answer.
+def _address_links(first_pointer: str, second_pointer: str) -> dict[str, Any]:
+    """Return links to all endpoints about two addresses.
 
-    The links pass on the token of the request as the context token.
+    ``first_pointer`` and ``second_pointer`` are the JSON pointers of the addresses in the answer. The links pass on the
+    token of the request as the context token.
     """
-    pair = [f"$response.body#{first}", f"$response.body#{second}"]
+    pair = [f"$response.body#{first_pointer}", f"$response.body#{second_pointer}"]
     key = {"chain": _SAME_TOKEN["chain"], "address": _SAME_TOKEN["token_address"]}
     among = {"addresses": pair, "context_token_key": key}
     return _links_to(_OF_ADDRESS, {"address": pair[0]}) | {

@@ -33,11 +33,11 @@ _SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamot
 class RawUnits:
     """Numbers of decimals of tokens, by which amounts are converted to raw integers.
 
-    ``own`` is the number of the map's token. ``of_token`` has the number of each token in the map's transfers, by
+    ``decimals`` is the number of the map's token. ``of_token`` has the number of each token in the map's transfers, by
     (chain, address).
     """
 
-    own: int
+    decimals: int
     of_token: Mapping[tuple[str, str], int]
 
 
@@ -155,7 +155,7 @@ def _clusters(tables: Mapping[str, pa.Table], raw: RawUnits | None) -> list[Plai
         {
             "share": row["share"],
             "amount": _amount(row, "amount"),
-            **_raw_amount(row, "amount", raw.own if raw else None),
+            **_raw_amount(row, "amount", raw.decimals if raw else None),
             "holder_count": row["holder_count"],
             "holders": members.get((row["cluster_id"], "holder"), []),
             "magic_node_count": row["magic_node_count"],
@@ -199,7 +199,7 @@ def _token(row: Row, stats: bool) -> Plain:
 
 def _holder_data(row: Row, raw: RawUnits | None) -> Plain:
     data = {"amount": _amount(row, "amount"), "rank": row["rank"], "share": row["share"]}
-    return data | _raw_amount(row, "amount", raw.own if raw else None)
+    return data | _raw_amount(row, "amount", raw.decimals if raw else None)
 
 
 def _details(row: Row) -> Plain:

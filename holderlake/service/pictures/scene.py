@@ -41,8 +41,8 @@ class Line:
     ``transfers`` is the number of transfers of any token between them, in both directions.
     """
 
-    first: int
-    second: int
+    first_node: int
+    second_node: int
     transfers: int
 
 
@@ -135,10 +135,10 @@ def _lines(transfers: pa.Table, nodes: tuple[Node, ...]) -> tuple[Line, ...]:
     columns = transfers.select(["from_address", "to_address", "total_transfers", "time_node"]).to_pydict()
     counts: dict[tuple[int, int], int] = {}
     for sender, receiver, transfers_between, window in zip(*columns.values(), strict=True):
-        first, second = (exchanges.get((end, window), wallets.get(end)) for end in (sender, receiver))
+        first_node, second_node = (exchanges.get((end, window), wallets.get(end)) for end in (sender, receiver))
         is_in_window = window is None or (sender, window) in exchanges or (receiver, window) in exchanges
-        if is_in_window and first is not None and second is not None and first != second:
-            pair = min(first, second), max(first, second)
+        if is_in_window and first_node is not None and second_node is not None and first_node != second_node:
+            pair = min(first_node, second_node), max(first_node, second_node)
             counts[pair] = counts.get(pair, 0) + (transfers_between or 1)
     return tuple(Line(*pair, count) for pair, count in sorted(counts.items()))
 

@@ -88,7 +88,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise CannotListen(f"can't listen on {host}, port {port}: {reason}; choose another host or port") from error
-    listening = [one for one in sockets if one is not None]
+    listening = [listener for listener in sockets if listener is not None]
     if not listening:
         raise CannotListen(
             f"can't listen on {host}, port {port}: this machine has no such address; choose another host"
@@ -119,7 +119,7 @@ def _listen_at(family: int, address: Any) -> socket.socket | None:
 class ServerConfig(uvicorn.Config):
     """uvicorn's configuration with the limits of ``settings``. It can be pickled for other processes."""
 
-    def __init__(self, app: ASGIApp | str, settings: ServiceSettings, **more: Any) -> None:
+    def __init__(self, app: ASGIApp | str, settings: ServiceSettings, **options: Any) -> None:
         self._settings = settings
         super().__init__(
             app,
@@ -131,7 +131,7 @@ class ServerConfig(uvicorn.Config):
             backlog=BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=settings.shutdown_seconds,
-            **more,
+            **options,
         )
 
     def load(self) -> None:

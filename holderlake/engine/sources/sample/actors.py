@@ -36,7 +36,7 @@ class ChainActors:
     chain: str
     native: TokenInfo
     stable: TokenInfo
-    one: int
+    native_unit: int
     dollar: int
     northgate: str
     lumen: str
@@ -49,10 +49,10 @@ class ChainActors:
         """The addresses of the chain's two exchanges."""
         return self.northgate, self.lumen
 
-    def pick_wallets(self, rng: Rng, count: int, before: int) -> list[str]:
-        """Return ``count`` random wallets that were first funded at least two weeks before ``before`` (unix
+    def pick_wallets(self, rng: Rng, count: int, time: int) -> list[str]:
+        """Return ``count`` random wallets that were first funded at least two weeks before ``time`` (unix
         seconds)."""
-        grown = [wallet.address for wallet in self.wallets if wallet.born < before - 14 * DAY]
+        grown = [wallet.address for wallet in self.wallets if wallet.born < time - 14 * DAY]
         return rng.sample(grown, count)
 
 
@@ -67,10 +67,10 @@ class Scenario:
     labels: list[Label] = field(default_factory=list)
     address_sets: dict[str, list[str]] = field(default_factory=dict)
 
-    def new_token(self, rng: Rng, chain: str, name: str, symbol: str, decimals: int, **more: Any) -> TokenInfo:
-        """Add a token, and return it. Its address is random unless ``more`` (fields of ``TokenInfo``) has one."""
-        address = more.pop("address", None) or new_address(rng, chain)
-        token = TokenInfo(chain, address, name, symbol, decimals, **more)
+    def new_token(self, rng: Rng, chain: str, name: str, symbol: str, decimals: int, **fields: Any) -> TokenInfo:
+        """Add a token, and return it. Its address is random unless ``fields`` (of ``TokenInfo``) has one."""
+        address = fields.pop("address", None) or new_address(rng, chain)
+        token = TokenInfo(chain, address, name, symbol, decimals, **fields)
         self.tokens.append(token)
         return token
 
@@ -82,8 +82,8 @@ class Scenario:
 
     def label(self, address: str, chain: str | None, name: str, **kinds: Any) -> None:
         """Add a label of an address, with the source ``sample``. ``kinds`` are other fields of ``Label``."""
-        given = {"source": "sample", "precedence": 50, **kinds}
-        self.labels.append(Label(address, chain, name=name, **given))
+        values = {"source": "sample", "precedence": 50, **kinds}
+        self.labels.append(Label(address, chain, name=name, **values))
 
     def new_pool(self, rng: Rng, token: TokenInfo) -> str:
         """Add a token's pool at the world's decentralised exchange, and return its address."""
@@ -92,7 +92,7 @@ class Scenario:
 
     def fund(self, rng: Rng, time: int, actors: ChainActors, wallet: str, hundredths: int) -> None:
         """Plan the first transfer to a wallet: ``hundredths`` of a native token, from an exchange."""
-        self.send(time, actors.native, rng.choice(actors.exchanges), wallet, actors.one * hundredths // 100)
+        self.send(time, actors.native, rng.choice(actors.exchanges), wallet, actors.native_unit * hundredths // 100)
 
     def mint(self, time: int, token: TokenInfo, holder: str, amount: int) -> None:
         """Plan that ``holder`` gets a raw amount of newly minted tokens at the unix second ``time``."""
@@ -129,13 +129,13 @@ def add_actors(scenario: Scenario) -> None:
 
 
 def _chain_actors(scenario: Scenario, rng: Rng, chain: str, count: int, northgate: str) -> ChainActors:
-    known = KNOWN_CHAINS[chain]
+    known_chain = KNOWN_CHAINS[chain]
     native = scenario.new_token(
         rng,
         chain,
         {"eth": "Ether", "base": "Ether", "bsc": "BNB", "solana": "SOL"}[chain],
-        known.native_symbol,
-        known.native_decimals,
+        known_chain.native_symbol,
+        known_chain.native_decimals,
         address=NATIVE,
         standard="native",
         is_indexed=True,
@@ -147,7 +147,7 @@ def _chain_actors(scenario: Scenario, rng: Rng, chain: str, count: int, northgat
         chain=chain,
         native=native,
         stable=stable,
-        one=10**native.decimals,
+        native_unit=10**native.decimals,
         dollar=10**6,
         northgate=northgate,
         lumen=scenario.new_actor(rng, chain, "Lumen Bourse 1", is_cex=True, entity_id="lumen-bourse"),
@@ -173,4 +173,4 @@ def _friends(rng: Rng, wallets: Sequence[Wallet]) -> dict[str, str]:
     """
     paired = rng.sample([wallet.address for wallet in wallets if wallet.born < BEGIN_TIME + _FIRST_WAVE], 48)
     pairs = dict(zip(paired[::2], paired[1::2], strict=True))
-    return pairs | {second: first for first, second in pairs.items()}
+    return pairs | {friend: wallet for wallet, friend in pairs.items()}

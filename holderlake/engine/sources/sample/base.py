@@ -81,7 +81,11 @@ def _fledgling(scenario: Scenario) -> None:
         # five bursts over eight days, each within one hour
         hour = day(2026, 3, 6, 9) + (number % 5) * 45 * HOUR
         scenario.send(
-            hour + rng.below(50 * MINUTE), actors.native, actors.bridge, wallet, rng.between(4, 9) * actors.one // 100
+            hour + rng.below(50 * MINUTE),
+            actors.native,
+            actors.bridge,
+            wallet,
+            rng.between(4, 9) * actors.native_unit // 100,
         )
         amount = rng.between(2_000, 7_000) * unit
         scenario.send(FRESH_BUYING + rng.below(20 * HOUR), token, pool, wallet, amount)

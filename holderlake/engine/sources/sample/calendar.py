@@ -42,14 +42,14 @@ class BlockClock:
     """The blocks of a chain. A period of ``seconds`` seconds has ``blocks`` blocks; the first block has the number
     ``first``."""
 
-    first: int
+    first_block: int
     blocks: int
     seconds: int
 
     def block(self, time: int) -> tuple[int, int]:
         """Return the number of the block that contains the unix second ``time``, and the block's own time."""
         turns = (time - BEGIN_TIME) // self.seconds
-        return self.first + turns * self.blocks, BEGIN_TIME + turns * self.seconds
+        return self.first_block + turns * self.blocks, BEGIN_TIME + turns * self.seconds
 
 
 CLOCKS: Final = {
@@ -87,11 +87,11 @@ class SampleTransfers:
         self._draw = rng
         self._rows: list[tuple[Any, ...]] = []
         self._logs: dict[tuple[str, int], int] = defaultdict(int)
-        self._held: dict[tuple[str, str], dict[tuple[str, int | None], int]] = defaultdict(lambda: defaultdict(int))
+        self._balances: dict[tuple[str, str], dict[tuple[str, int | None], int]] = defaultdict(lambda: defaultdict(int))
 
     def balance(self, token: TokenInfo, holder: str, item: int | None = None) -> int:
         """Return the holder's balance of the token, or of one item (token id) of it."""
-        return self._held[token.chain, token.address][holder, item]
+        return self._balances[token.chain, token.address][holder, item]
 
     def transaction(self, token: TokenInfo) -> str:
         """Return a new transaction hash for transfers of ``token``. Several transfers may have the same hash."""
@@ -130,21 +130,21 @@ class SampleTransfers:
         log_index = self._logs[token.chain, block]
         self._logs[token.chain, block] += 1
         transaction = transaction or self.transaction(token)
-        held = self._held[token.chain, token.address]
+        balances = self._balances[token.chain, token.address]
         for item, amount in amounts.items():
-            if amount <= 0 or (sender != ZERO_ADDRESS and held[sender, item] < amount):
+            if amount <= 0 or (sender != ZERO_ADDRESS and balances[sender, item] < amount):
                 raise ValueError(
                     f"{sender} can't send {amount} {token.symbol} at unix second {time}; plan an amount from 1 to the "
                     "sender's balance"
                 )
             if sender != ZERO_ADDRESS:
-                held[sender, item] -= amount
+                balances[sender, item] -= amount
             if receiver != ZERO_ADDRESS:
-                held[receiver, item] += amount
+                balances[receiver, item] += amount
             item_text = None if item is None else str(item)
-            made = (block, block_time, transaction, log_index, "exact", _log_kind(token), "sample")
+            origin = (block, block_time, transaction, log_index, "exact", _log_kind(token), "sample")
             parties = (token.chain, token.address, token.standard, sender, receiver)
-            self._rows.append((*parties, str(amount), item_text, *made))
+            self._rows.append((*parties, str(amount), item_text, *origin))
 
     def table(self) -> pa.Table:
         """Return all transfers (schema ``TRANSFERS``) by chain, block and log index."""

@@ -42,7 +42,7 @@ def _fernlight(scenario: Scenario) -> None:
     scenario.fund(rng, day(2025, 5, 10), actors, whale, 40_000)
     plan_buying(scenario, busy, whale, every(7, day(2025, 6, 2), END_TIME), 24)
     for pocket in pockets:
-        scenario.send(day(2025, 7, 1), actors.native, whale, pocket, actors.one)
+        scenario.send(day(2025, 7, 1), actors.native, whale, pocket, actors.native_unit)
         for time in every(45, day(2025, 7, 2), END_TIME):
             scenario.calendar.at(time, give_part, scenario, token, whale, pocket, 12)
     scenario.address_sets["fernlight-whale"] = [whale, *pockets]
@@ -84,11 +84,11 @@ def _insiders(scenario: Scenario, rng: Rng, token: TokenInfo, deployer: str, sup
     funder, middleman = new_address(rng, "eth"), new_address(rng, "eth")
     insiders = [new_address(rng, "eth") for _ in range(9)]
     scenario.fund(rng, launch - 10 * DAY, actors, funder, 60_000)
-    scenario.send(launch - 9 * DAY, actors.native, funder, middleman, 80 * actors.one)
+    scenario.send(launch - 9 * DAY, actors.native, funder, middleman, 80 * actors.native_unit)
     scenario.send(launch + HOUR, token, deployer, middleman, supply * 36 // 100)
     for number, insider in enumerate(insiders):
         scenario.send(
-            launch - 8 * DAY + number * HOUR, actors.native, middleman, insider, rng.between(4, 8) * actors.one
+            launch - 8 * DAY + number * HOUR, actors.native, middleman, insider, rng.between(4, 8) * actors.native_unit
         )
         scenario.send(launch + (2 + number) * HOUR, token, middleman, insider, supply * 4 // 100)
         # their earnings return to the funder in dollars

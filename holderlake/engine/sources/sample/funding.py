@@ -25,7 +25,7 @@ def plan(scenario: Scenario) -> None:
 
 def _native(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:
     for holder, percent in ((actors.northgate, 40), (actors.lumen, 25), (actors.bridge, 30)):
-        scenario.mint(BEGIN_TIME, actors.native, holder, actors.one * _SUPPLY * percent // 100)
+        scenario.mint(BEGIN_TIME, actors.native, holder, actors.native_unit * _SUPPLY * percent // 100)
     for wallet in actors.wallets:
         scenario.fund(rng, wallet.born, actors, wallet.address, rng.between(5, 300))
     for time in rng.times(BEGIN_TIME + 30 * DAY, END_TIME, 420):
@@ -37,7 +37,7 @@ def _use_native(time: int, scenario: Scenario, rng: Rng, actors: ChainActors) ->
     wallet = rng.choice(actors.wallets).address
     friend = actors.friends.get(wallet)
     receiver = friend if friend and rng.is_true(60) else rng.choice(actors.exchanges)
-    give_part(time, scenario, actors.native, wallet, receiver, rng.between(10, 50), actors.one // 100)
+    give_part(time, scenario, actors.native, wallet, receiver, rng.between(10, 50), actors.native_unit // 100)
 
 
 def _stable(scenario: Scenario, rng: Rng, actors: ChainActors) -> None:

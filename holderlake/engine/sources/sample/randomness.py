@@ -43,11 +43,11 @@ class Rng:
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
         """Return ``count`` distinct items in random order."""
-        left = list(items)
+        shuffled_items = list(items)
         for place in range(count):
-            other = self.between(place, len(left) - 1)
-            left[place], left[other] = left[other], left[place]
-        return left[:count]
+            swap_place = self.between(place, len(shuffled_items) - 1)
+            shuffled_items[place], shuffled_items[swap_place] = shuffled_items[swap_place], shuffled_items[place]
+        return shuffled_items[:count]
 
     def times(self, start: int, end: int, count: int) -> list[int]:
         """Return ``count`` random unix seconds from ``start`` to ``end`` (excluded), ascending."""

@@ -33,9 +33,9 @@ def _sunpetal(scenario: Scenario) -> None:
     market = Market(token, pool, (actors.lumen,), smallest=10**6)
     plan_trades(scenario, rng, market, wallets, launch + 6 * DAY, END_TIME, 1_900)
     _bot(scenario, rng, actors, market)
-    first, second = (_market_maker(scenario, rng, actors, token, reserve, supply, number) for number in range(2))
+    maker_a, maker_b = (_market_maker(scenario, rng, actors, token, reserve, supply, number) for number in range(2))
     for time in every(50, day(2025, 7, 1), END_TIME):
-        scenario.calendar.at(time, give_part, scenario, token, first, second, 3)
+        scenario.calendar.at(time, give_part, scenario, token, maker_a, maker_b, 3)
     _payroll(scenario, rng, actors)
 
 
@@ -90,10 +90,10 @@ def _driftwood(scenario: Scenario) -> None:
     purse, go_between = new_address(rng, "solana"), new_address(rng, "solana")
     snipers = [new_address(rng, "solana") for _ in range(7)]
     scenario.fund(rng, launch - 3 * DAY, actors, purse, 50_000)
-    scenario.send(launch - 2 * DAY, actors.native, purse, go_between, 90 * actors.one)
+    scenario.send(launch - 2 * DAY, actors.native, purse, go_between, 90 * actors.native_unit)
     for number, sniper in enumerate(snipers):
-        filled = launch - DAY + number * 20 * MINUTE
-        scenario.send(filled, actors.native, go_between, sniper, rng.between(5, 11) * actors.one)
+        funding_time = launch - DAY + number * 20 * MINUTE
+        scenario.send(funding_time, actors.native, go_between, sniper, rng.between(5, 11) * actors.native_unit)
         scenario.send(launch + 8 + number * 15, token, pool, sniper, supply * rng.between(32, 41) // 1_000)
     wallets = actors.pick_wallets(rng, 150, launch)
     market = Market(token, pool, buyers=62, smallest=10**6)

@@ -61,14 +61,14 @@ def give_part(
 
 
 def _trade(time: int, scenario: Scenario, rng: Rng, market: Market, wallet: str) -> None:
-    held = scenario.transfers.balance(market.token, wallet)
+    balance = scenario.transfers.balance(market.token, wallet)
     roll = rng.below(100)
     friend = scenario.actors[market.token.chain].friends.get(wallet)
     if market.exchanges and roll < 9:
         _use_exchange(time, scenario, rng, market, wallet)
-    elif held and friend and roll < 14:
+    elif balance and friend and roll < 14:
         give_part(time, scenario, market.token, wallet, friend, rng.between(10, 40), market.smallest)
-    elif held and rng.below(100) >= market.buyers:
+    elif balance and rng.below(100) >= market.buyers:
         _sell(time, scenario, market, wallet, 1_000 if rng.is_true(8) else rng.between(60, 600))
     else:
         _buy(time, scenario, market, wallet, rng.between(2, 60))

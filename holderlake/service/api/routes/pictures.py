@@ -12,7 +12,7 @@ from holderlake.contract.requests import ScreenshotRequest
 from holderlake.service.api.backend import BackendDependency
 from holderlake.service.api.metering import MeterDependency, MeteredRoute
 from holderlake.service.api.queries import PathToken
-from holderlake.service.api.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, drawn, screenshot
+from holderlake.service.api.screenshots import MEDIA_TYPES, PICTURES, Form, Picture, Width, draw_picture, screenshot
 from holderlake.service.cache import matches
 from holderlake.service.errors import ServiceError
 from holderlake.service.output.openapi import ANY_REQUEST, described, error_responses, headers, invalid, unchanged
@@ -62,19 +62,19 @@ async def _picture(
 async def picture(
     request: Request,
     backend: BackendDependency,
-    shown: Annotated[Picture, Depends(_picture)],
+    map_picture: Annotated[Picture, Depends(_picture)],
     signature: Annotated[str, Path(pattern="^[0-9a-f]{32}$")],
     form: Form,
     width: Annotated[Width, Query(description="Pixels; the height follows.")] = 1200,
     theme: Annotated[Theme, Query(description="Light or dark.")] = Theme.LIGHT,
 ) -> Response:
     """The picture at a URL that a screenshot returned. Needs no key."""
-    if not shown.is_signed(signature, backend.keys.secret):
+    if not map_picture.is_signed(signature, backend.keys.secret):
         raise ServiceError("not_found", "No picture has this URL: use 'image_url' of a screenshot")
-    key = (shown, width, theme, form)
+    key = (map_picture, width, theme, form)
     answer = backend.cache.find(key)
     if answer is None:
-        work = partial(drawn, backend.store, shown, width, theme, form)
+        work = partial(draw_picture, backend.store, map_picture, width, theme, form)
         answer = await backend.workers.run(work, "pictures", key)
         backend.cache.keep(key, answer, None)
     headers = _HEADERS | {"ETag": answer.etag}

@@ -33,8 +33,8 @@ def _draw_empty(sheet: Sheet) -> None:
     across, down = panel.left + panel.width / 2, panel.top + panel.height / 2
     sheet.canvas.text((across, down), "No holder to draw", 1.3 * unit, sheet.colours.ink, bold=True, across="center")
     reason = "All listed holders are exchanges, contracts or among the busiest wallets."
-    shown = shortened(reason, 0.95 * panel.width, 0.95 * unit)
-    sheet.canvas.text((across, down + 1.8 * unit), shown, 0.95 * unit, sheet.colours.soft, across="center")
+    text = shortened(reason, 0.95 * panel.width, 0.95 * unit)
+    sheet.canvas.text((across, down + 1.8 * unit), text, 0.95 * unit, sheet.colours.soft, across="center")
 
 
 def _at(sheet: Sheet, node: int) -> Point:
@@ -45,9 +45,9 @@ def _tint_clusters(sheet: Sheet) -> None:
     """Tint the panel around the nodes and lines of each cluster, because colour-blind readers need more than colour."""
     nodes, wide = sheet.scene.nodes, 0.95 * sheet.layout.gap
     tints = [mixed(sheet.colours.panel, sheet.hue(node), sheet.colours.halo) for node in nodes]
-    lines = [line for line in sheet.scene.lines if nodes[line.first].cluster is not None]
-    ends = [(_at(sheet, line.first), _at(sheet, line.second)) for line in lines]
-    sheet.canvas.lines(ends, [tints[line.first] for line in lines], [2 * wide] * len(lines))
+    lines = [line for line in sheet.scene.lines if nodes[line.first_node].cluster is not None]
+    ends = [(_at(sheet, line.first_node), _at(sheet, line.second_node)) for line in lines]
+    sheet.canvas.lines(ends, [tints[line.first_node] for line in lines], [2 * wide] * len(lines))
     members = [number for number, node in enumerate(nodes) if node.cluster is not None]
     radii = [float(sheet.layout.radius[number]) + wide for number in members]
     fills = [tints[number] for number in members]
@@ -57,8 +57,8 @@ def _tint_clusters(sheet: Sheet) -> None:
 def _draw_lines(sheet: Sheet) -> None:
     """Draw the map's lines. A line with more transfers is thicker. If there are many lines, all are fainter."""
     lines, unit = sheet.scene.lines, sheet.unit
-    ends = [(_at(sheet, line.first), _at(sheet, line.second)) for line in lines]
-    colours = [mixed(sheet.hue(sheet.scene.nodes[line.first]), sheet.colours.ink, 0.25) for line in lines]
+    ends = [(_at(sheet, line.first_node), _at(sheet, line.second_node)) for line in lines]
+    colours = [mixed(sheet.hue(sheet.scene.nodes[line.first_node]), sheet.colours.ink, 0.25) for line in lines]
     widths = [max(0.5, unit * min(0.24, 0.06 + 0.025 * math.log2(line.transfers))) for line in lines]
     sheet.canvas.lines(ends, colours, widths, 0.75 * min(1.0, math.sqrt(200 / max(1, len(lines))) * unit / 15))
 
@@ -69,16 +69,16 @@ def _draw_nodes(sheet: Sheet) -> None:
     rings = [(number, sheet.hue(node)) for number, node in nodes if node.share is None and node.time_node is None]
     dots = [(number, sheet.hue(node)) for number, node in nodes if node.time_node is not None]
     rims = {hue: sheet.rim(hue) for hue in sorted({hue for _, hue in bubbles + rings + dots})}
-    for shown, fill, rim_width in (
+    for marks, fill, rim_width in (
         (bubbles, None, 0.05),
         (rings, sheet.colours.page, 0.13),
         (dots, sheet.colours.ink, 0.13),
     ):
         sheet.canvas.circles(
-            [_at(sheet, number) for number, _ in shown],
-            [float(sheet.layout.radius[number]) for number, _ in shown],
-            [fill or hue for _, hue in shown],
-            [rims[hue] for _, hue in shown],
+            [_at(sheet, number) for number, _ in marks],
+            [float(sheet.layout.radius[number]) for number, _ in marks],
+            [fill or hue for _, hue in marks],
+            [rims[hue] for _, hue in marks],
             rim_width * sheet.unit,
         )
 
@@ -90,9 +90,9 @@ def _name(sheet: Sheet, node: Node, at: Point, radius: float) -> None:
     """
     fill, unit, name = sheet.hue(node), sheet.unit, display_name(node)
     rank = "" if node.rank is None else f"#{node.rank}"
-    held = " · ".join(filter(None, (rank, percent(node.share or 0.0))))
-    for size, most, may_cut in _tries(unit, bool(printable(node.label or ""))):
-        lines = _fitting(name, held, radius, size, most, may_cut)
+    caption = " · ".join(filter(None, (rank, percent(node.share or 0.0))))
+    for size, max_lines, may_cut in _tries(unit, bool(printable(node.label or ""))):
+        lines = _fitting(name, caption, radius, size, max_lines, may_cut)
         if lines:
             _stack(sheet, lines, at, size, text_on(fill))
             return
@@ -113,18 +113,18 @@ def _tries(unit: float, is_label: bool) -> Iterator[tuple[float, int, bool]]:
         yield from ((size, 2, True) for size in sizes)
 
 
-def _fitting(name: str, held: str, radius: float, size: float, most: int, may_cut: bool) -> list[str]:
-    """Return the lines of a bubble's text: the name in at most ``most`` lines, then ``held`` (rank and share).
+def _fitting(name: str, caption: str, radius: float, size: float, max_lines: int, may_cut: bool) -> list[str]:
+    """Return the lines of a bubble's text: the name in at most ``max_lines`` lines, then ``caption`` (rank and share).
 
     Return an empty list if the text does not fit. ``may_cut`` allows to cut the name. ``radius`` and ``size`` are in
     pixels.
     """
-    room = _room(most + 1, radius, size)
-    if width(held, size) > room or (may_cut and room < 7 * size):
+    room = _room(max_lines + 1, radius, size)
+    if width(caption, size) > room or (may_cut and room < 7 * size):
         return []
-    lines = broken(name, room, size, most)
+    lines = broken(name, room, size, max_lines)
     is_whole = " ".join(lines) == " ".join(name.split())
-    return [*lines, held] if lines[-1] and (is_whole or may_cut) else []
+    return [*lines, caption] if lines[-1] and (is_whole or may_cut) else []
 
 
 def _room(lines: int, radius: float, size: float) -> float:
@@ -135,6 +135,6 @@ def _room(lines: int, radius: float, size: float) -> float:
 
 def _stack(sheet: Sheet, lines: Sequence[str], at: Point, size: float, ink: str) -> None:
     """Write lines of text below each other, centred at the point ``at``, in the colour ``ink``."""
-    first = at[1] - (len(lines) - 1) * 0.625 * size + 0.36 * size
+    baseline = at[1] - (len(lines) - 1) * 0.625 * size + 0.36 * size
     for number, line in enumerate(lines):
-        sheet.canvas.text((at[0], first + number * 1.25 * size), line, size, ink, across="center")
+        sheet.canvas.text((at[0], baseline + number * 1.25 * size), line, size, ink, across="center")

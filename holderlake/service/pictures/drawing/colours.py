@@ -27,8 +27,8 @@ class Colours:
 
     ``page`` is the background of the picture and ``panel`` that of the map. ``ink`` and ``soft`` are text. ``track`` is
     the empty part of a bar and ``bar`` the full one. ``alone`` fills bubbles outside clusters. ``clusters`` has the
-    colours of the largest clusters, ``other`` fills bubbles of all other clusters. ``halo`` is the strength of a
-    cluster's tint, 0 to 1.
+    colours of the largest clusters, ``other_clusters`` fills bubbles of all other clusters. ``halo`` is the strength of
+    a cluster's tint, 0 to 1.
     """
 
     page: str
@@ -38,7 +38,7 @@ class Colours:
     track: str
     bar: str
     alone: str
-    other: str
+    other_clusters: str
     clusters: tuple[str, ...]
     halo: float
 
@@ -46,7 +46,7 @@ class Colours:
         """Return the colour of a cluster by its number (1 is the largest). None is for nodes outside clusters."""
         if number is None:
             return self.alone
-        return self.clusters[number - 1] if number <= len(self.clusters) else self.other
+        return self.clusters[number - 1] if number <= len(self.clusters) else self.other_clusters
 
 
 COLOURS: Final[Mapping[Theme, Colours]] = MappingProxyType(
@@ -59,7 +59,7 @@ COLOURS: Final[Mapping[Theme, Colours]] = MappingProxyType(
             track="#e1e6ed",
             bar="#3f4b5c",
             alone="#c5ccd7",
-            other="#7b8798",
+            other_clusters="#7b8798",
             clusters=("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
             halo=0.16,
         ),
@@ -71,7 +71,7 @@ COLOURS: Final[Mapping[Theme, Colours]] = MappingProxyType(
             track="#29323f",
             bar="#c3cbd7",
             alone="#515d70",
-            other="#8f9bad",
+            other_clusters="#8f9bad",
             clusters=("#1874b6", "#e69f00", "#009e73", "#cc79a7", "#6fc3f2", "#d9661a"),
             halo=0.24,
         ),
@@ -82,15 +82,15 @@ _BLACK: Final = "#10141a"
 _WHITE: Final = "#ffffff"
 
 
-def mixed(colour: str, other: str, part: float) -> str:
-    """Return ``colour`` with a ``part`` (0 to 1) of the colour ``other`` mixed in."""
-    pairs = zip(_channels(colour), _channels(other), strict=True)
-    return "#" + "".join(f"{round(255 * (one * (1 - part) + two * part)):02x}" for one, two in pairs)
+def mixed(colour: str, tint: str, part: float) -> str:
+    """Return ``colour`` with a ``part`` (0 to 1) of the colour ``tint`` mixed in."""
+    pairs = zip(_channels(colour), _channels(tint), strict=True)
+    return "#" + "".join(f"{round(255 * (level * (1 - part) + tint_level * part)):02x}" for level, tint_level in pairs)
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour_a: str, colour_b: str) -> float:
     """Return the contrast ratio of two colours by WCAG 2, from 1 to 21. Text needs 4.5."""
-    low, high = sorted((_luminance(one), _luminance(other)))
+    low, high = sorted((_luminance(colour_a), _luminance(colour_b)))
     return (high + 0.05) / (low + 0.05)
 
 

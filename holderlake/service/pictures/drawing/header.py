@@ -44,13 +44,13 @@ def draw_title(sheet: Sheet, token: TokenTitle) -> None:
     name = shortened(token.shown_name, area.width - symbol_room, size, bold=True)
     base = area.top + 1.75 * unit
     sheet.canvas.text((area.left, base), name, size, colours.ink, bold=True)
-    after = area.left + width(name, size, bold=True) + 0.6 * unit
-    sheet.canvas.text((after, base), symbol, lesser, colours.soft)
-    known = KNOWN_CHAINS.get(token.chain)
-    chain = shortened(printable(known.name if known else token.chain), 0.4 * area.width, unit)
-    where = " · ".join(filter(None, (chain, instant(token.as_of))))
-    sheet.soft((area.left, base + 1.85 * unit), where, area.width)
-    sheet.soft((area.left, base + 3.4 * unit), _drawn(sheet.scene), area.width)
+    symbol_left = area.left + width(name, size, bold=True) + 0.6 * unit
+    sheet.canvas.text((symbol_left, base), symbol, lesser, colours.soft)
+    known_chain = KNOWN_CHAINS.get(token.chain)
+    chain = shortened(printable(known_chain.name if known_chain else token.chain), 0.4 * area.width, unit)
+    subtitle = " · ".join(filter(None, (chain, instant(token.as_of))))
+    sheet.soft((area.left, base + 1.85 * unit), subtitle, area.width)
+    sheet.soft((area.left, base + 3.4 * unit), _drawn_summary(sheet.scene), area.width)
 
 
 def draw_figures(sheet: Sheet) -> None:
@@ -75,7 +75,7 @@ def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None
 
     ``texts`` has caption, value and unit. The value is None if the figure does not apply.
     """
-    caption, value, after = texts
+    caption, value, suffix = texts
     top, unit, colours = sheet.page.figures.top, sheet.unit, sheet.colours
     sheet.soft((left, top + 0.8 * unit), caption, wide, 0.88)
     base = top + 2.85 * unit
@@ -84,11 +84,11 @@ def _figure(sheet: Sheet, left: float, wide: float, texts: tuple[str, str | None
     else:
         sheet.canvas.text((left, base), value, 1.75 * unit, colours.ink, bold=True)
         right = left + width(value, 1.75 * unit, bold=True) + 0.35 * unit
-        sheet.canvas.text((right, base), after, 0.95 * unit, colours.soft)
+        sheet.canvas.text((right, base), suffix, 0.95 * unit, colours.soft)
     sheet.bar(left, top + 3.5 * unit, wide, part)
 
 
-def _drawn(scene: Scene) -> str:
+def _drawn_summary(scene: Scene) -> str:
     """Return a line such as ``60 of the 80 largest holders drawn, with 45% of supply``."""
     shares = [node.share for node in scene.nodes if node.share is not None]
     if not shares:

@@ -63,34 +63,34 @@ def _heading(sheet: Sheet, area: Area, text: str, at_right: str = "") -> _Part:
 def _note(sheet: Sheet, text: str, mark: Callable[[Point], None] | None = None) -> _Part:
     """Return a part with small text, broken into lines. ``mark`` draws a symbol in front of it."""
     area, unit, size = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
-    left = area.left + (2.4 * unit if mark else 0.0)
-    lines = broken(text, area.right - left, size)
+    text_left = area.left + (2.4 * unit if mark else 0.0)
+    lines = broken(text, area.right - text_left, size)
 
     def draw(top: float) -> None:
         base = top + 0.8 * unit
         if mark:
             mark((area.left + 0.9 * unit, base - 0.32 * unit))
         for number, line in enumerate(lines):
-            sheet.canvas.text((left, base + number * 1.26 * unit), line, size, sheet.colours.soft)
+            sheet.canvas.text((text_left, base + number * 1.26 * unit), line, size, sheet.colours.soft)
 
     return _Part((1.26 * len(lines) + 0.25) * unit, draw)
 
 
-def _row(sheet: Sheet, hue: str, text: str, at_right: str, after: str = "", *, bold: bool) -> _Part:
+def _row(sheet: Sheet, hue: str, text: str, at_right: str, soft_text: str = "", *, bold: bool) -> _Part:
     """Return a part with one line of a list: a dot of the colour ``hue``, two texts, and a text at the right.
 
-    The second text (``after``) is in the softer colour.
+    The second text (``soft_text``) is in the softer colour.
     """
     area, unit, small = sheet.page.lists, sheet.unit, 0.9 * sheet.unit
-    left, size = area.left + 1.4 * unit, unit if bold else small
-    shown = shortened(text, area.right - left - width(at_right, small) - 0.8 * unit, size, bold)
+    text_left, size = area.left + 1.4 * unit, unit if bold else small
+    label = shortened(text, area.right - text_left - width(at_right, small) - 0.8 * unit, size, bold)
 
     def draw(top: float) -> None:
         base = top + 0.95 * unit
         sheet.bubble((area.left + 0.45 * unit, base - 0.35 * unit), 0.45 * unit, hue)
-        sheet.canvas.text((left, base), shown, size, sheet.colours.ink, bold=bold)
-        right = left + width(shown, size, bold) + 0.5 * unit
-        sheet.canvas.text((right, base), after, small, sheet.colours.soft)
+        sheet.canvas.text((text_left, base), label, size, sheet.colours.ink, bold=bold)
+        right = text_left + width(label, size, bold) + 0.5 * unit
+        sheet.canvas.text((right, base), soft_text, small, sheet.colours.soft)
         sheet.canvas.text((area.right, base), at_right, small, sheet.colours.soft, across="right")
 
     return _Part(1.6 * unit, draw)
@@ -105,15 +105,22 @@ def _clusters(sheet: Sheet) -> list[_Part]:
     if not clusters:
         none = broken("None: nothing links the holders drawn.", area.width, 0.9 * sheet.unit)
         return [_heading(sheet, area, "Clusters"), *(_plain(sheet, line) for line in none)]
-    total = f"{len(clusters)}, {percent(sum(each.share for each in clusters))} of supply"
-    named, rest = clusters[: len(colours.clusters)], clusters[len(colours.clusters) :]
+    total = f"{len(clusters)}, {percent(sum(cluster.share for cluster in clusters))} of supply"
+    coloured_clusters, other_clusters = clusters[: len(colours.clusters)], clusters[len(colours.clusters) :]
     rows = [
-        _row(sheet, colours.of_cluster(each.number), percent(each.share), counted(each.holders, "holder"), bold=True)
-        for each in named
+        _row(
+            sheet,
+            colours.of_cluster(cluster.number),
+            percent(cluster.share),
+            counted(cluster.holders, "holder"),
+            bold=True,
+        )
+        for cluster in coloured_clusters
     ]
-    if rest:
-        held, holders = percent(sum(each.share for each in rest)), counted(sum(each.holders for each in rest), "holder")
-        rows.append(_row(sheet, colours.other, held, holders, f"+{len(rest)} more", bold=True))
+    if other_clusters:
+        share = percent(sum(cluster.share for cluster in other_clusters))
+        holders = counted(sum(cluster.holders for cluster in other_clusters), "holder")
+        rows.append(_row(sheet, colours.other_clusters, share, holders, f"+{len(other_clusters)} more", bold=True))
     return [_heading(sheet, area, "Clusters", total), *rows]
 
 
@@ -150,10 +157,10 @@ def _legend(sheet: Sheet) -> list[_Part]:
     if any(node.cluster is None for node in bubbles):
         mark = 0.45 * sheet.unit
         parts.append(_note(sheet, "Holder outside clusters", lambda at: sheet.bubble(at, mark, alone)))
-    others = [node for node in scene.nodes if node.share is None]
-    if any(node.time_node is None for node in others):
+    link_nodes = [node for node in scene.nodes if node.share is None]
+    if any(node.time_node is None for node in link_nodes):
         parts.append(_note(sheet, "Wallet that links holders", sheet.ring))
-    if any(node.time_node is not None for node in others):
+    if any(node.time_node is not None for node in link_nodes):
         parts.append(_note(sheet, "Exchange that holders used at the same time", sheet.dot))
     if scene.lines:
         parts.append(_note(sheet, "Transfers; thicker: more", sheet.line))
@@ -176,13 +183,13 @@ def _sizes(sheet: Sheet) -> _Part:
     """Return a part of the legend with sample bubbles of round shares, drawn in the map's scale."""
     area, unit, small = sheet.page.legend, sheet.unit, 0.9 * sheet.unit
     bubbles: list[tuple[float, float, str]] = []
-    left = area.left
+    bubble_left = area.left
     for share in _round_shares(sheet.layout, 1.5 * unit):
         radius, text = sheet.layout.scale * math.sqrt(share), percent(share)
-        right = left + 2 * radius + 0.4 * unit + width(text, small)
+        right = bubble_left + 2 * radius + 0.4 * unit + width(text, small)
         if right <= area.right:
-            bubbles.append((left + radius, radius, text))
-            left = right + 1.1 * unit
+            bubbles.append((bubble_left + radius, radius, text))
+            bubble_left = right + 1.1 * unit
     high = max((radius for _, radius, _ in bubbles), default=0.0)
 
     def draw(top: float) -> None:
@@ -200,11 +207,11 @@ def _round_shares(layout: Layout, largest: float) -> list[float]:
 
     The radius of the largest bubble is at most ``largest`` pixels.
     """
-    found: list[float] = []
+    shares: list[float] = []
     for power in range(0, -15, -1):
         for digit in (5, 2, 1):
             share = digit * 10.0**power
             fits = share <= 1 and layout.smallest <= layout.scale * math.sqrt(share) <= largest
-            if fits and len(found) < 3 and (not found or share <= found[-1] / 4):
-                found.append(share)
-    return found
+            if fits and len(shares) < 3 and (not shares or share <= shares[-1] / 4):
+                shares.append(share)
+    return shares

@@ -35,10 +35,10 @@ def _drawable() -> frozenset[str]:
 def printable(text: str) -> str:
     """Return the text on one line, without characters that the fonts cannot show. The result may be empty."""
     plain = unicodedata.normalize("NFKC", text[:_LONGEST])[:_LONGEST]
-    return " ".join("".join(_shown(character) for character in plain).split())
+    return " ".join("".join(_printable_character(character) for character in plain).split())
 
 
-def _shown(character: str) -> str:
+def _printable_character(character: str) -> str:
     if character.isspace():
         return " "
     kind = unicodedata.category(character)
@@ -74,18 +74,18 @@ def shortened(text: str, room: float, size: float, bold: bool = False) -> str:
 
 def broken(text: str, room: float, size: float, lines: int = 99) -> list[str]:
     """Break the text into at most ``lines`` lines of at most ``room`` pixels. The last one is cut with an ellipsis."""
-    words, found = text.split(), [""]
+    words, text_lines = text.split(), [""]
     while words:
-        longer = f"{found[-1]} {words[0]}".strip()
-        if not found[-1] or width(longer, size) <= room:
-            found[-1] = longer
+        longer = f"{text_lines[-1]} {words[0]}".strip()
+        if not text_lines[-1] or width(longer, size) <= room:
+            text_lines[-1] = longer
             words.pop(0)
-        elif len(found) < lines:
-            found.append("")
+        elif len(text_lines) < lines:
+            text_lines.append("")
         else:
-            found[-1] = " ".join([found[-1], *words])
+            text_lines[-1] = " ".join([text_lines[-1], *words])
             words = []
-    return [shortened(line, room, size) for line in found]
+    return [shortened(line, room, size) for line in text_lines]
 
 
 def short_address(address: str) -> str:

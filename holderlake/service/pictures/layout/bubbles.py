@@ -58,7 +58,7 @@ def place(scene: Scene, frame: Area, unit: float) -> Layout:
     gap, smallest, ring = 0.32 * unit * density, 0.16 * unit, 0.32 * unit * max(density, 0.85)
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(len(shares)))
-    graph.add_edges_from((line.first, line.second) for line in scene.lines)
+    graph.add_edges_from((line.first_node, line.second_node) for line in scene.lines)
     components = [np.array(sorted(nodes), dtype=np.intp) for nodes in nx.connected_components(graph)]
     linked = sum(len(nodes) for nodes in components if len(nodes) > 1) / len(shares)
     scale = _scale(shares[~is_ring], _FILL / (1 + 0.5 * linked), frame, gap, smallest)
@@ -67,7 +67,7 @@ def place(scene: Scene, frame: Area, unit: float) -> Layout:
     number = np.empty(len(shares), dtype=np.intp)
     for index, nodes in enumerate(components):
         number[nodes] = index
-    ends = np.array([(line.first, line.second) for line in scene.lines], dtype=np.intp).reshape(-1, 2)
+    ends = np.array([(line.first_node, line.second_node) for line in scene.lines], dtype=np.intp).reshape(-1, 2)
     corner = complex(frame.width, frame.height)
     at = Simulation(at, radius, number, (ends[:, 0], ends[:, 1]), gap, corner).run()
     return _fitted(at, Layout(at.real, at.imag, radius, scale, smallest, gap), frame)
@@ -104,15 +104,17 @@ def _start(
     areas = [float(area[nodes].sum()) * (2.0 if len(nodes) > 1 else 1.0) for nodes in components]
     total, inner = sum(areas), 0.0
     reach = min(0.95, math.sqrt(total / (0.75 * frame.width * frame.height)))
-    for own, nodes in sorted(zip(areas, components, strict=True), key=lambda pair: (-pair[0], keys[pair[1][0]])):
+    for component_area, nodes in sorted(
+        zip(areas, components, strict=True), key=lambda pair: (-pair[0], keys[pair[1][0]])
+    ):
         spot = _hashed(keys[nodes[0]])
         way = complex(math.cos(math.pi * spot.real), math.sin(math.pi * spot.real))
         way /= (way.real**4 + way.imag**4) ** 0.25  # nearer to a rectangle than to an ellipse
-        way *= reach * math.sqrt((inner + own / 2) / total) * (0.85 + 0.1 * spot.imag) if inner else 0.0
+        way *= reach * math.sqrt((inner + component_area / 2) / total) * (0.85 + 0.1 * spot.imag) if inner else 0.0
         at[nodes] = complex((1 + way.real) * frame.width / 2, (1 + way.imag) * frame.height / 2)
         if len(nodes) > 1:
-            at[nodes] += 0.45 * math.sqrt(own / 2.0) * _unfolded(graph, nodes, keys, frame)
-        inner += own
+            at[nodes] += 0.45 * math.sqrt(component_area / 2.0) * _unfolded(graph, nodes, keys, frame)
+        inner += component_area
     return at
 
 
@@ -124,8 +126,8 @@ def _unfolded(graph: nx.Graph[int], nodes: Indices, keys: Sequence[str], frame: 
     """
     start = {int(node): np.array([_hashed(keys[node])]).view(np.float64) for node in nodes}
     steps = 100 if len(nodes) < 200 else 60  # each takes the square of the nodes
-    found = nx.forceatlas2_layout(graph.subgraph(start), pos=start, max_iter=steps)
-    at = np.array([complex(*found[int(node)]) for node in nodes])
+    positions = nx.forceatlas2_layout(graph.subgraph(start), pos=start, max_iter=steps)
+    at = np.array([complex(*positions[int(node)]) for node in nodes])
     at -= at.mean()
     wider = math.sqrt(frame.width / frame.height)
     at = at.real * math.sqrt(wider) + 1j * at.imag / math.sqrt(wider)

@@ -46,17 +46,17 @@ class Simulation:
     """Pairs of a circle and a line of another component that are close enough to touch soon, as two index arrays."""
 
     def __post_init__(self) -> None:
-        first, second = self.ends
+        circle_a, circle_b = self.ends
         self._weight = (self.radius + self.gap) ** 2
         self._weights = np.bincount(self.component, self._weight)
         self._members = np.bincount(self.component)
-        self._length = self.radius[first] + self.radius[second] + 3.5 * self.gap
+        self._length = self.radius[circle_a] + self.radius[circle_b] + 3.5 * self.gap
         degree = np.bincount(np.concatenate(self.ends), minlength=len(self.at))
-        self._first_part = degree[second] / (degree[first] + degree[second])
+        self._first_part = degree[circle_b] / (degree[circle_a] + degree[circle_b])
         # a leaf comes close to its only neighbour, while a web of many lines keeps its shape
-        self._stiffness = 0.5 / np.minimum(degree[first], degree[second]) ** 2
-        circle, line = np.nonzero(self.component[:, None] != self.component[first])
-        self._others = circle, line
+        self._stiffness = 0.5 / np.minimum(degree[circle_a], degree[circle_b]) ** 2
+        circle, line = np.nonzero(self.component[:, None] != self.component[circle_a])
+        self._foreign_lines = circle, line
         free = self.corner.real * self.corner.imag - np.pi * float(self._weight.sum())
         self._spread = max(3 * self.gap, 0.5 * math.sqrt(max(0.0, free / len(self.at))))
 
@@ -84,25 +84,25 @@ class Simulation:
 
     def _search(self) -> None:
         """Find the pairs of circles, and the pairs of a circle and a line, that can touch before the next search."""
-        reach = self.radius[:, None] + self.radius + 1.5 * self._wanted + 3 * self.gap
-        first, second = np.nonzero(np.triu(np.abs(self.at[:, None] - self.at) < reach, 1))
-        self._near = first, second
-        circle, line = self._others
+        reach = self.radius[:, None] + self.radius + 1.5 * self._preferred_gap + 3 * self.gap
+        circle_a, circle_b = np.nonzero(np.triu(np.abs(self.at[:, None] - self.at) < reach, 1))
+        self._near = circle_a, circle_b
+        circle, line = self._foreign_lines
         close = np.abs(self._way_off(circle, line)) < self.radius[circle] + 6 * self.gap
         self._crossings = circle[close], line[close]
 
     @property
-    def _wanted(self) -> float:
+    def _preferred_gap(self) -> float:
         """Distance in pixels that circles of different components should have at this step."""
         return self.gap + self._spread * self._heat
 
     def _pulls(self) -> Points:
         """Return the move of each circle by which its lines come nearer to their preferred length."""
-        first, second = self.ends
-        way = self.at[second] - self.at[first]
+        circle_a, circle_b = self.ends
+        way = self.at[circle_b] - self.at[circle_a]
         distance = np.maximum(np.abs(way), 1e-9)
         move = way * (self._heat * self._stiffness * (distance - self._length) / distance)
-        return self._summed(first, move * self._first_part) - self._summed(second, move * (1 - self._first_part))
+        return self._summed(circle_a, move * self._first_part) - self._summed(circle_b, move * (1 - self._first_part))
 
     def _push_circles(self, moves: Points) -> tuple[Points, float]:
         """Compute the moves that push near circles apart. A component is a set of circles that lines connect.
@@ -112,19 +112,21 @@ class Simulation:
         Returns the moves of components, shape (components,), and the largest distance in pixels by which a pair is
         still too close.
         """
-        first, second = self._near
-        one, other = self.component[first], self.component[second]
-        is_inner = (one == other) | (self._heat == 0)  # a bubble between parts of a component must get out
-        way = self.at[first] - self.at[second]
-        way = np.where(np.abs(way) < 1e-6, 1e-3 * np.exp(1j * first), way)  # in the same place: any direction will do
+        circle_a, circle_b = self._near
+        component_a, component_b = self.component[circle_a], self.component[circle_b]
+        # a bubble between parts of a component must get out
+        is_inner = (component_a == component_b) | (self._heat == 0)
+        way = self.at[circle_a] - self.at[circle_b]
+        # in the same place: any direction will do
+        way = np.where(np.abs(way) < 1e-6, 1e-3 * np.exp(1j * circle_a), way)
         distance = np.abs(way)
-        gap = np.where(one == other, self.gap * (1.2 + 0.4 * (self._heat > 0)), self._wanted)
-        lack = np.maximum(self.radius[first] + self.radius[second] + gap - distance, 0.0)
+        gap = np.where(component_a == component_b, self.gap * (1.2 + 0.4 * (self._heat > 0)), self._preferred_gap)
+        lack = np.maximum(self.radius[circle_a] + self.radius[circle_b] + gap - distance, 0.0)
         push = way * (0.7 * lack / distance)
-        part = self._weight[second] / (self._weight[first] + self._weight[second])
+        part = self._weight[circle_b] / (self._weight[circle_a] + self._weight[circle_b])
         inner = push * is_inner
-        moves += self._summed(first, inner * part) - self._summed(second, inner * (1 - part))
-        return self._pushed(one, other, push * ~is_inner), float(lack.max(initial=0.0))
+        moves += self._summed(circle_a, inner * part) - self._summed(circle_b, inner * (1 - part))
+        return self._pushed(component_a, component_b, push * ~is_inner), float(lack.max(initial=0.0))
 
     def _push_off_lines(self, rigid: Points) -> None:
         """Add to ``rigid`` the moves of components that keep circles off the lines of other components.
@@ -155,16 +157,16 @@ class Simulation:
         ways: Points = off - np.clip(along, 0.0, 1.0) * way
         return ways
 
-    def _pushed(self, one: Indices, other: Indices, push: Points) -> Points:
+    def _pushed(self, component_a: Indices, component_b: Indices, push: Points) -> Points:
         """Return the moves of all components, shape (components,), from pushes between pairs of components.
 
-        ``one`` and ``other`` are the component numbers of the pairs, ``push`` the vectors by which ``one`` should move
-        away from ``other``; all have the shape (pairs,). A push is divided between the two, and the larger component
-        moves less.
+        ``component_a`` and ``component_b`` are the component numbers of the pairs, ``push`` the vectors by which
+        ``component_a`` should move away from ``component_b``; all have the shape (pairs,). A push is divided between
+        the two, and the larger component moves less.
         """
-        part = self._weights[other] / (self._weights[one] + self._weights[other])
+        part = self._weights[component_b] / (self._weights[component_a] + self._weights[component_b])
         count = len(self._weights)
-        return self._summed(one, push * part, count) - self._summed(other, push * (1 - part), count)
+        return self._summed(component_a, push * part, count) - self._summed(component_b, push * (1 - part), count)
 
     def _summed(self, index: Indices, moves: Points, count: int | None = None) -> Points:
         size = len(self.at) if count is None else count
