@@ -34,8 +34,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'holderlake' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    found = import_module(module)
-    return getattr(found, attribute) if attribute else found
+    home_module = import_module(module)
+    return getattr(home_module, attribute) if attribute else home_module
 
 
 def __dir__() -> list[str]:

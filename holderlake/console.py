@@ -137,10 +137,10 @@ def arrow(title: str, table: pa.Table) -> None:
 
 
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Progress]:
+def progress(text: str, total: int | None) -> Iterator[Progress]:
     """Show a progress bar on standard error while the ``with`` block runs.
 
-    ``what`` is the text in front of the bar. ``total`` is the number of steps, None if it is unknown.
+    ``text`` is the text in front of the bar. ``total`` is the number of steps, None if it is unknown.
     """
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -151,7 +151,7 @@ def progress(what: str, total: int | None) -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, transient=not err.is_terminal) as bar:
-        bar.add_task(what, total=total, note="")
+        bar.add_task(text, total=total, note="")
         yield bar
 
 
@@ -175,7 +175,9 @@ def _escaped(text: str) -> str:
     """Return JSON text with a ``\\u`` escape for every unprintable character."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one == "\n" else _escape(one) for one in text)
+    return "".join(
+        character if character.isprintable() or character == "\n" else _escape(character) for character in text
+    )
 
 
 def _escape(letter: str) -> str:
@@ -185,9 +187,9 @@ def _escape(letter: str) -> str:
 def _finite(value: Any) -> Any:
     """Return a value in which NaN and infinity, which JSON does not have, are text."""
     if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -16,8 +16,8 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 @contextmanager
-def handling(handler: Handler, *more: signal.Signals) -> Iterator[None]:
-    """In the ``with`` block, call ``handler`` on SIGINT, SIGTERM and the signals ``more``. Then restore the handlers.
+def handling(handler: Handler, *extra_signals: signal.Signals) -> Iterator[None]:
+    """In the ``with`` block, call ``handler`` on SIGINT, SIGTERM and ``extra_signals``. Then restore the handlers.
 
     It replaces a disposition that the process inherited, such as an ignored SIGINT of a job in a script's background.
     Outside the main thread it does nothing, because Python allows handlers only there.
@@ -25,22 +25,22 @@ def handling(handler: Handler, *more: signal.Signals) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {number: signal.signal(number, handler) for number in (*STOPS, *more)}
+    previous = {number: signal.signal(number, handler) for number in (*STOPS, *extra_signals)}
     try:
         yield
     finally:
-        for number, old in previous.items():
-            signal.signal(number, signal.SIG_DFL if old is None else old)
+        for number, old_handler in previous.items():
+            signal.signal(number, signal.SIG_DFL if old_handler is None else old_handler)
 
 
 @contextmanager
-def until_stopped(*more: signal.Signals) -> Iterator[None]:
-    """Leave the ``with`` block without an error on SIGINT, SIGTERM or one of the signals ``more``.
+def until_stopped(*extra_signals: signal.Signals) -> Iterator[None]:
+    """Leave the ``with`` block without an error on SIGINT, SIGTERM or one of the signals ``extra_signals``.
 
     SIGINT raises ``KeyboardInterrupt`` in the main thread. The others raise SIGINT, so that libraries that replace only
     its handler, as asyncio does, treat them as Ctrl-C.
     """
-    with handling(_as_interrupt, *more):
+    with handling(_as_interrupt, *extra_signals):
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio replaces only this handler
         with suppress(KeyboardInterrupt):

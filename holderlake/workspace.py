@@ -122,7 +122,7 @@ class Workspace:
 
         Raise ``LakeError`` if the lake has another provider's data.
         """
-        if not self.lake.is_local and self.settings.archive.exists() and not self._moved.exists():
+        if not self.lake.is_local and self.settings.archive.exists() and not self._moved_mark.exists():
             raise SettingsError(
                 f"lake.url is set, and the answers in {self.settings.archive} are not in the bucket, so they would be "
                 "paid again: run 'holderlake lake move', which copies lake and archive"
@@ -131,10 +131,10 @@ class Workspace:
 
     def note_moved(self) -> None:
         """Record, in an empty file, that the home's local archive was copied to the bucket."""
-        self._moved.touch()
+        self._moved_mark.touch()
 
     @property
-    def _moved(self) -> Path:
+    def _moved_mark(self) -> Path:
         return self.settings.bucket_folder(self.settings.lake.url or "") / "moved"
 
     def close(self) -> None:
@@ -155,18 +155,18 @@ class Workspace:
         endpoint = self._endpoint()
         if endpoint.api_key is not None:
             self.ledger.use_account(endpoint.provider_id, endpoint.api_key.get_secret_value())
-        chosen = self.settings.provider
+        provider_settings = self.settings.provider
         async with ProviderClient(
             endpoint.base_url,
             endpoint.api_key,
-            rate_per_minute=chosen.rate_per_minute,
-            timeout=chosen.timeout_seconds,
-            attempts=chosen.attempts,
-            concurrency=chosen.concurrency,
+            rate_per_minute=provider_settings.rate_per_minute,
+            timeout=provider_settings.timeout_seconds,
+            attempts=provider_settings.attempts,
+            concurrency=provider_settings.concurrency,
             options=CallOptions(
-                chosen.rate_window_seconds,
-                chosen.charged_repeats,
-                round(chosen.answer_megabytes * MEGABYTE),
+                provider_settings.rate_window_seconds,
+                provider_settings.charged_repeats,
+                round(provider_settings.answer_megabytes * MEGABYTE),
                 self.settings.http_transport,
             ),
         ) as client:
@@ -176,10 +176,10 @@ class Workspace:
 
 def state_of(settings: Settings, file: Path) -> Where:
     """Return the place of a part of the state: a SQLite ``file`` of the home, or the PostgreSQL that hosts share."""
-    chosen = settings.state
-    if chosen.url is None:
+    state_settings = settings.state
+    if state_settings.url is None:
         return file
-    return Postgres(chosen.url, file, chosen.schema_name, chosen.lease_seconds)
+    return Postgres(state_settings.url, file, state_settings.schema_name, state_settings.lease_seconds)
 
 
 def open_lake(settings: Settings) -> Lake:

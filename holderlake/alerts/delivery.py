@@ -32,14 +32,14 @@ _LONGEST_SECONDS: Final = 30.0
 
 @dataclass
 class DeliveryReport:
-    """Result of one delivery. ``new`` are the alerts that it added to the outbox.
+    """Result of one delivery. ``new_alerts`` are the alerts that it added to the outbox.
 
-    ``sent`` is the number of sent alerts by destination (``log``, ``webhook``). ``errors`` are the texts of failed
-    attempts.
+    ``sent_counts`` is the number of sent alerts by destination (``log``, ``webhook``). ``errors`` are the texts of
+    failed attempts.
     """
 
-    new: list[Alert] = field(default_factory=list)
-    sent: dict[str, int] = field(default_factory=dict)
+    new_alerts: list[Alert] = field(default_factory=list)
+    sent_counts: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     is_busy: bool = False
     """True if another process was delivering alerts, so this delivery did nothing."""
@@ -47,9 +47,9 @@ class DeliveryReport:
     def __str__(self) -> str:
         if self.is_busy:
             return "another process is delivering alerts"
-        sent = ", ".join(f"{count} by {name}" for name, count in sorted(self.sent.items())) or "nothing"
+        sent_text = ", ".join(f"{count} by {name}" for name, count in sorted(self.sent_counts.items())) or "nothing"
         failed = f"; not delivered: {'; '.join(dict.fromkeys(self.errors))}" if self.errors else ""
-        return f"{len(self.new)} new alerts; sent {sent}{failed}"
+        return f"{len(self.new_alerts)} new alerts; sent {sent_text}{failed}"
 
 
 def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names: Collection[str] = ()) -> list[Alert]:
@@ -88,7 +88,7 @@ def deliver_alerts(workspace: Workspace, now: datetime | None = None, *, evaluat
         with outbox.delivering():
             webhook = webhook_of(workspace.settings)
             if evaluate:
-                report.new = _new_alerts(workspace, outbox, [LOG, WEBHOOK] if webhook else [LOG], now)
+                report.new_alerts = _new_alerts(workspace, outbox, [LOG, WEBHOOK] if webhook else [LOG], now)
             outbox.give_up(now - workspace.settings.alerts.max_age)
             _send_due(outbox, webhook, now, report)
     except OutboxBusy:
@@ -105,9 +105,9 @@ def notify(workspace: Workspace, alerts: Sequence[Alert], now: datetime | None =
     now = now or utc_now()
     outbox = Outbox(workspace.state(workspace.settings.alerts_book))
     destinations = [LOG, WEBHOOK] if workspace.settings.has_webhook else [LOG]
-    new = outbox.add(alerts, destinations, now)
+    new_alerts = outbox.add(alerts, destinations, now)
     report = deliver_alerts(workspace, now, evaluate=False)
-    report.new = new
+    report.new_alerts = new_alerts
     return report
 
 
@@ -121,14 +121,14 @@ def has_unsent(workspace: Workspace, now: datetime) -> bool:
 
 def webhook_of(settings: Settings) -> Webhook | None:
     """Return the webhook of the settings; None if they have none."""
-    url, chosen = settings.webhook(), settings.alerts
+    url, alert_settings = settings.webhook(), settings.alerts
     if url is None:
         return None
     return Webhook(
         url,
         settings.webhook_secret(),
-        timeout=chosen.timeout_seconds,
-        attempts=chosen.attempts,
+        timeout=alert_settings.timeout_seconds,
+        attempts=alert_settings.attempts,
         transport=settings.http_transport,
     )
 
@@ -136,14 +136,14 @@ def webhook_of(settings: Settings) -> Webhook | None:
 def _new_alerts(workspace: Workspace, outbox: Outbox, destinations: list[str], now: datetime) -> list[Alert]:
     settings = workspace.settings
     interval = interval_of(settings.schedule.cron)
-    new = []
+    new_alerts = []
     with workspace.warehouse.connect() as warehouse:
         for name, rule in settings.alerts.in_force.items():
             began = outbox.began(name, rule, now)
             span = Span(max(began, now - settings.alerts.max_age), now, interval, began)
             alerts = evaluate(warehouse, name, rule, tokens_of(rule, settings.watchlist), span)
-            new += outbox.add(alerts, destinations, now)
-    return new
+            new_alerts += outbox.add(alerts, destinations, now)
+    return new_alerts
 
 
 def _send_due(outbox: Outbox, webhook: Webhook | None, now: datetime, report: DeliveryReport) -> None:
@@ -164,7 +164,7 @@ def _send_due(outbox: Outbox, webhook: Webhook | None, now: datetime, report: De
             is_down = error.is_transient
         else:
             outbox.finish(due, now)
-            report.sent[due.destination] = report.sent.get(due.destination, 0) + 1
+            report.sent_counts[due.destination] = report.sent_counts.get(due.destination, 0) + 1
 
 
 def _send(due: Due, webhook: Webhook | None) -> None:

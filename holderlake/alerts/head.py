@@ -76,7 +76,7 @@ class HeadAlerts:
             undone = _undone(earlier, alerts, changed, from_unix(at))
         report = notify(self._workspace, [*alerts, *undone])  # it also sends what is still to be sent
         self._versions = versions
-        return len(report.new)
+        return len(report.new_alerts)
 
     @property
     def _outbox(self) -> Outbox:
@@ -85,14 +85,14 @@ class HeadAlerts:
     def _alerts(self, tokens: Sequence[str], at: datetime, block: int) -> list[Alert]:
         span = Span(at, at, interval_of(self._workspace.settings.schedule.cron))
         watched = {self._chain: tokens}
-        found = (
+        found_alerts = (
             alert
             for name, rule in self._rules.items()
             for alert in evaluate(self._database, name, rule, _common(tokens_of(rule, watched), watched), span)
         )
         return [
             replace(alert, occasion=f"{HEAD}{alert.occasion}", evidence={**alert.evidence, BLOCK: block})
-            for alert in found
+            for alert in found_alerts
         ]
 
     def _fill(self, tokens: Sequence[str], since: datetime, at: datetime) -> None:
@@ -103,18 +103,22 @@ class HeadAlerts:
         of_holders = HoldersOptions(limit=holders.limit, return_metadata=holders.with_metadata)
         instants = sorted({since, at, *(at - period for period in self._periods)})
         database.execute("DELETE FROM coverage")
-        for family, found in (
+        for family, result in (
             ("maps", self._engine.maps(self._chain, tokens, instants, options)),
             ("holders", self._engine.holders(self._chain, tokens, [since, at], of_holders)),
         ):
-            rows = {name: with_fetched_at(TABLES[name], table, at) for name, table in found.tables.items()}
+            rows = {name: with_fetched_at(TABLES[name], table, at) for name, table in result.tables.items()}
             for name, table in with_option_columns(rows, options_of(family, settings), None).items():
                 database.execute(f"DELETE FROM {name}")
                 database.register("rows", table)
                 database.execute(_INSERT.format(table=name))
-            answered = {(token, as_of) for token in tokens for as_of in instants}
-            answered -= {(one.token_address, one.as_of) for one in found.refused if one.error.code != NoHolders.code}
-            listed = [(family, self._chain, as_of, token) for token, as_of in sorted(answered)]
+            covered_keys = {(token, as_of) for token in tokens for as_of in instants}
+            covered_keys -= {
+                (refusal.token_address, refusal.as_of)
+                for refusal in result.refused
+                if refusal.error.code != NoHolders.code
+            }
+            listed = [(family, self._chain, as_of, token) for token, as_of in sorted(covered_keys)]
             database.executemany("INSERT INTO coverage (family, chain, timestamp, subject) VALUES (?, ?, ?, ?)", listed)
         database.execute("CHECKPOINT")  # otherwise deleted rows stay in memory
 
@@ -129,6 +133,9 @@ def _undone(earlier: Sequence[Alert], alerts: Sequence[Alert], tokens: Sequence[
     ]
 
 
-def _common(some: Tokens, others: Tokens) -> Tokens:
+def _common(tokens_by_chain: Tokens, other_tokens: Tokens) -> Tokens:
     """Return the tokens that are in both."""
-    return {chain: [one for one in tokens if one in others.get(chain, ())] for chain, tokens in some.items()}
+    return {
+        chain: [token for token in tokens if token in other_tokens.get(chain, ())]
+        for chain, tokens in tokens_by_chain.items()
+    }

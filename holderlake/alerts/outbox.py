@@ -142,13 +142,13 @@ class OutboxBusy(Exception):
 class Outbox:
     """The outbox in a SQLite file, which is created by the first write, or in PostgreSQL."""
 
-    def __init__(self, where: Where) -> None:
-        self._where = where
+    def __init__(self, location: Where) -> None:
+        self._location = location
 
     @property
     def exists(self) -> bool:
         """Return False if the outbox has no file yet."""
-        return not isinstance(self._where, Path) or self._where.exists()
+        return not isinstance(self._location, Path) or self._location.exists()
 
     def began(self, name: str, rule: AlertRule, now: datetime) -> datetime:
         """Return when the rule ``name`` was first evaluated with this definition; if never, record and return ``now``.
@@ -166,7 +166,7 @@ class Outbox:
 
         An alert about a period is not added if alerts at the head of the chain reported the same within this period.
         """
-        new = []
+        new_alerts = []
         with self._db.transaction() as db:
             for alert in alerts:
                 if (
@@ -175,8 +175,8 @@ class Outbox:
                 ):
                     for destination in destinations:
                         db.execute(_ADD_DELIVERY, (destination, now.isoformat(), alert.fingerprint))
-                    new.append(alert)
-        return new
+                    new_alerts.append(alert)
+        return new_alerts
 
     def due(self, now: datetime) -> list[Due]:
         """Return the deliveries to be made now: new ones, failed ones whose wait is over, and interrupted ones."""
@@ -191,8 +191,8 @@ class Outbox:
             rows = db.execute(_NOTICES, [since.isoformat(), *NOTICES]).fetchall()
         return [_due((*row, "", 0)).alert for row in rows]
 
-    def of_head(self, chain: str, since: datetime, after: int) -> list[Alert]:
-        """Return the alerts that were found at the head of a chain as of blocks after ``after``, oldest first.
+    def of_head(self, chain: str, since: datetime, after_block: int) -> list[Alert]:
+        """Return the alerts that were found at the head of a chain as of blocks after ``after_block``, oldest first.
 
         ``since`` is the earliest time of these blocks. Several blocks may have the same time.
         """
@@ -201,7 +201,7 @@ class Outbox:
         with self._db.transaction() as db:
             rows = db.execute(_OF_HEAD, [chain, since.isoformat()]).fetchall()
         alerts = [_due((*row, "", 0)).alert for row in rows]
-        return [alert for alert in alerts if alert.evidence[BLOCK] > after]
+        return [alert for alert in alerts if alert.evidence[BLOCK] > after_block]
 
     def begin(self, due: Due, now: datetime) -> None:
         """Record an attempt to send, before the caller makes it."""
@@ -218,10 +218,10 @@ class Outbox:
         """
         self._mark(due, "pending", 0, now + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(due.attempts, 10)), error)
 
-    def give_up(self, before: datetime) -> None:
+    def give_up(self, until: datetime) -> None:
         """Mark unsent alerts that were found before an instant as given up: they are never sent."""
         with self._db.transaction() as db:
-            db.execute(_GIVE_UP, [before.isoformat()])
+            db.execute(_GIVE_UP, [until.isoformat()])
 
     def deliveries(self) -> dict[str, list[Delivery]]:
         """Return all deliveries by the fingerprint of their alert; empty if the outbox has no file yet."""
@@ -234,7 +234,7 @@ class Outbox:
 
     def delivering(self) -> AbstractContextManager[None]:
         """Lock the outbox during the ``with`` block. Raises ``OutboxBusy`` while another process delivers alerts."""
-        return leased(self._where, "alerts", OutboxBusy())
+        return leased(self._location, "alerts", OutboxBusy())
 
     def _mark(self, due: Due, state: Status, attempts: int, next_at: datetime, error: str | None) -> None:
         with self._db.transaction() as db:
@@ -242,17 +242,17 @@ class Outbox:
 
     @cached_property
     def _db(self) -> State:
-        return open_state(self._where, _SCHEMA, "FULL")  # after a power cut nothing is sent twice
+        return open_state(self._location, _SCHEMA, "FULL")  # after a power cut nothing is sent twice
 
 
 def _is_reported(db: StateConnection, alert: Alert) -> bool:
     if alert.since is None:
         return False
     key = (alert.name, alert.rule, alert.chain, alert.token_address, alert.subject)
-    ((found, measured),) = db.execute(
+    ((reported_count, measured),) = db.execute(
         _REPORTED, (*key, alert.since.isoformat(), alert.timestamp.isoformat())
     ).fetchall()
-    return bool(found) and (alert.rule != _COUNTING or measured >= alert.measured)
+    return bool(reported_count) and (alert.rule != _COUNTING or measured >= alert.measured)
 
 
 def _row(alert: Alert) -> tuple[object, ...]:
@@ -271,7 +271,21 @@ def _row(alert: Alert) -> tuple[object, ...]:
 
 
 def _due(row: Sequence[object]) -> Due:
-    name, rule, chain, token, timestamp, subject, occasion, measured, threshold, evidence, found_at, where, tries = row
+    (
+        name,
+        rule,
+        chain,
+        token,
+        timestamp,
+        subject,
+        occasion,
+        measured,
+        threshold,
+        evidence,
+        found_at,
+        destination,
+        tries,
+    ) = row
     kind = Notice if rule in NOTICES else Alert
     alert = kind(
         str(name),
@@ -285,4 +299,4 @@ def _due(row: Sequence[object]) -> Due:
         float(str(threshold)),
         json.loads(str(evidence)),
     )
-    return Due(alert, datetime.fromisoformat(str(found_at)), str(where), int(str(tries)))
+    return Due(alert, datetime.fromisoformat(str(found_at)), str(destination), int(str(tries)))

@@ -163,7 +163,7 @@ def signature(secret: SecretStr, message: Message, timestamp: str) -> str:
 
 
 def _refusal(response: HttpResponse) -> NotDelivered | None:
-    status, after = response.status, response.headers.get("retry-after", "")
+    status, wait_text = response.status, response.headers.get("retry-after", "")
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:
@@ -174,7 +174,7 @@ def _refusal(response: HttpResponse) -> NotDelivered | None:
         )
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "unknown status"
     is_transient = status >= 500 or status in _WORTH_A_RETRY
-    retry_after = float(after) if after.isdigit() else None
+    retry_after = float(wait_text) if wait_text.isdigit() else None
     return NotDelivered(
         f"the webhook answers HTTP {status} ({phrase})", is_transient=is_transient, retry_after=retry_after
     )

@@ -62,7 +62,7 @@ class Gap:
     missing: tuple[str, ...]
     unnamed: int = 0
     options: Options = field(default_factory=dict)
-    other: Options | None = None
+    other_options: Options | None = None
 
     @property
     def is_none(self) -> bool:
@@ -85,7 +85,7 @@ class Coverage:
         self._instants = sorted(instants, reverse=True)
         self._timestamps = {as_of: partition_text(as_of) for as_of in instants}
         self._tokens = None if tokens is None else tuple(dict.fromkeys(tokens))
-        self._held: dict[str, dict[tuple[str, str], Held]] = {}
+        self._held_partitions: dict[str, dict[tuple[str, str], Held]] = {}
         self._watched: dict[str, tuple[str, ...]] = {}
 
     def gaps(self, workspace: Workspace, streams: Sequence[Stream], chain: str) -> Iterator[Gap]:
@@ -93,11 +93,11 @@ class Coverage:
         partitions = [partition_of(workspace, chain, as_of) for as_of in from_first_day(chain, self._instants)]
         if not partitions:
             return
-        if chain not in self._held:
+        if chain not in self._held_partitions:
             self._watched[chain] = (
                 tuple(watched_tokens(workspace, partitions[0])) if self._tokens is None else self._tokens
             )
-            self._held[chain] = self._read_held(chain, self._watched[chain])
+            self._held_partitions[chain] = self._read_held(chain, self._watched[chain])
         for stream in streams:
             yield from self._gaps(workspace, stream, partitions)
 
@@ -112,22 +112,26 @@ class Coverage:
     def refreshed(self, workspace: Workspace, gap: Gap) -> Gap:
         """Return the gap with all subjects as missing, and with the request options of the settings."""
         subjects = self._subjects(workspace, gap.stream, gap.partition)
-        held = self._of(gap.stream, gap.partition)
-        kept = held.unwatched if held and gap.other is not None else ()
+        held_partition = self._of(gap.stream, gap.partition)
+        unwatched = held_partition.unwatched if held_partition and gap.other_options is not None else ()
         options = options_of(gap.stream.name, workspace.settings)
-        return replace(gap, missing=(*subjects, *kept), options=options, other=None)
+        return replace(gap, missing=(*subjects, *unwatched), options=options, other_options=None)
 
     def _gap(self, workspace: Workspace, stream: Stream, partition: Partition) -> Gap:
-        settings, held = workspace.settings, self._of(stream, partition)
-        manifest = held.manifest if held else None
-        is_other = held is not None and held.has_answers and has_other_options(stream.name, settings, held.manifest)
+        settings, held_partition = workspace.settings, self._of(stream, partition)
+        manifest = held_partition.manifest if held_partition else None
+        is_other = (
+            held_partition is not None
+            and held_partition.has_answers
+            and has_other_options(stream.name, settings, held_partition.manifest)
+        )
         recorded = None if manifest is None or manifest.options is None else manifest.options
         return Gap(
             stream,
             partition,
             self._missing(workspace, stream, partition),
             options=chosen_options(stream.name, settings, manifest, False),
-            other=(recorded or FIRST_OPTIONS[stream.name]) if is_other else None,
+            other_options=(recorded or FIRST_OPTIONS[stream.name]) if is_other else None,
         )
 
     def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
@@ -135,18 +139,18 @@ class Coverage:
 
         ``unnamed`` counts the top holders of tokens whose holders are not in the lake yet.
         """
-        chosen = workspace.settings.addresses
-        top = chosen.top if chosen.enabled else 0
+        address_settings = workspace.settings.addresses
+        top = address_settings.top if address_settings.enabled else 0
         without_top = changed(workspace.settings, "addresses.top", 0)
-        named = ADDRESSES.subjects(with_settings(workspace, without_top), partitions[0])
+        named_addresses = ADDRESSES.subjects(with_settings(workspace, without_top), partitions[0])
         for partition in partitions:
             unlisted = self._missing(workspace, HOLDERS, partition) if top else ()
-            subjects = self._with_top(partition, named, top)
-            held = None if self._refresh else self._of(ADDRESSES, partition)
-            if held is not None and held.has_answers:
+            subjects = self._with_top(partition, named_addresses, top)
+            held_partition = None if self._refresh else self._of(ADDRESSES, partition)
+            if held_partition is not None and held_partition.has_answers:
                 manifest = self._lake.manifest(ADDRESSES.name, partition.chain, partition.as_of)
-                answered = manifest.answered if manifest else frozenset()
-                subjects = [subject for subject in subjects if subject not in answered]
+                answered_subjects = manifest.answered if manifest else frozenset()
+                subjects = [subject for subject in subjects if subject not in answered_subjects]
             yield Gap(ADDRESSES, partition, tuple(subjects), top * len(unlisted))
 
     def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> Sequence[str]:
@@ -155,40 +159,40 @@ class Coverage:
 
     def _missing(self, workspace: Workspace, stream: Stream, partition: Partition) -> tuple[str, ...]:
         """Return the subjects that a partition lacks. Not for the stream ``addresses``."""
-        held = self._of(stream, partition)
-        if held is None:
+        held_partition = self._of(stream, partition)
+        if held_partition is None:
             return tuple(self._subjects(workspace, stream, partition))
         if stream.by == "token":
-            return held.missing
-        answered = held.manifest.answered
-        return tuple(subject for subject in stream.subjects(workspace, partition) if subject not in answered)
+            return held_partition.missing
+        answered_subjects = held_partition.manifest.answered
+        return tuple(subject for subject in stream.subjects(workspace, partition) if subject not in answered_subjects)
 
     def _of(self, stream: Stream, partition: Partition) -> Held | None:
-        return self._held[partition.chain].get((stream.name, self._timestamps[partition.as_of]))
+        return self._held_partitions[partition.chain].get((stream.name, self._timestamps[partition.as_of]))
 
     def _read_held(self, chain: str, watched: tuple[str, ...]) -> dict[tuple[str, str], Held]:
         """Return a chain's complete partitions, by stream and timestamp as text (20261120T000000Z)."""
-        known = frozenset(watched)
+        token_set = frozenset(watched)
         return {
-            (one.family, one.timestamp): _held(one, watched, known)
-            for one in self._lake.complete(chain, self._instants)
+            (manifest.family, manifest.timestamp): _held_partition(manifest, watched, token_set)
+            for manifest in self._lake.complete(chain, self._instants)
         }
 
-    def _with_top(self, partition: Partition, named: Sequence[str], top: int) -> list[str]:
-        """Return the addresses ``named`` and those of the partition's holders up to rank ``top``.
+    def _with_top(self, partition: Partition, named_addresses: Sequence[str], top: int) -> list[str]:
+        """Return the addresses ``named_addresses`` and those of the partition's holders up to rank ``top``.
 
         Addresses that no request can name are left out. The result is sorted and has no duplicates.
         Raises ``LakeError`` if the file of holders is damaged.
         """
-        held = self._of(HOLDERS, partition) if top else None
-        if held is None or not held.manifest.tables["holders"].rows:
-            return sorted(set(named))
-        rows = self._top_rows(held.manifest)
+        held_partition = self._of(HOLDERS, partition) if top else None
+        if held_partition is None or not held_partition.manifest.tables["holders"].rows:
+            return sorted(set(named_addresses))
+        rows = self._top_rows(held_partition.manifest)
         ranked = rows.filter(pc.less_equal(rows["rank"], top))["address"].combine_chunks()
-        found = pc.unique(pa.concat_arrays([ranked, pa.array(named, ranked.type)]))
-        found = found.filter(pc.match_substring_regex(found, ADDRESS_PATTERN))
-        found = found.filter(pc.less_equal(pc.utf8_length(found), LONGEST_ADDRESS))
-        addresses: list[str] = found.take(pc.sort_indices(found)).to_pylist()
+        candidates = pc.unique(pa.concat_arrays([ranked, pa.array(named_addresses, ranked.type)]))
+        candidates = candidates.filter(pc.match_substring_regex(candidates, ADDRESS_PATTERN))
+        candidates = candidates.filter(pc.less_equal(pc.utf8_length(candidates), LONGEST_ADDRESS))
+        addresses: list[str] = candidates.take(pc.sort_indices(candidates)).to_pylist()
         return addresses
 
     def _top_rows(self, manifest: Manifest) -> pa.Table:
@@ -199,23 +203,23 @@ class Coverage:
             return self._lake.rows(manifest, "holders")
 
 
-def _held(manifest: Manifest, watched: tuple[str, ...], known: frozenset[str]) -> Held:
-    """Return the partition of a manifest. ``watched`` and ``known`` are the same tokens, as a tuple and as a set."""
-    answered = manifest.answered
+def _held_partition(manifest: Manifest, watched: tuple[str, ...], token_set: frozenset[str]) -> Held:
+    """Return the partition of a manifest. ``watched`` and ``token_set`` have the same tokens, in order and as a set."""
+    answered_subjects = manifest.answered
     if manifest.family not in _SLIM:
-        return Held(manifest, bool(answered))
+        return Held(manifest, bool(answered_subjects))
     slim = replace(manifest, covered=frozenset())
     if manifest.family == ADDRESSES.name:
-        return Held(slim, bool(answered))
-    missing = watched if not answered else tuple(token for token in watched if token not in answered)
-    return Held(slim, bool(answered), missing, tuple(sorted(manifest.covered - known)))
+        return Held(slim, bool(answered_subjects))
+    missing = watched if not answered_subjects else tuple(token for token in watched if token not in answered_subjects)
+    return Held(slim, bool(answered_subjects), missing, tuple(sorted(manifest.covered - token_set)))
 
 
 def with_settings(workspace: Workspace, settings: Settings) -> Workspace:
     """Return a copy of a workspace that has other settings, and shares its lake, archive and ledger."""
-    other = copy(workspace)
-    other.settings = settings
-    return other
+    changed_workspace = copy(workspace)
+    changed_workspace.settings = settings
+    return changed_workspace
 
 
 def changed(settings: Settings, name: str, value: object) -> Settings:

@@ -79,20 +79,24 @@ def forecast(calls: Iterable[tuple[int, int]], funds: Funds) -> Forecast:
     never = _never(waiting, funds.budget)
     if never:
         return Forecast([], None, never)
-    today, left_today, left = funds.today, funds.left_today, funds.left_this_month
+    today, left_today, month_left = funds.today, funds.left_today, funds.left_this_month
     months: list[Month] = []
     start, renewal = today, funds.renewal
     while len(months) < _MONTHS_AT_MOST:
-        allowance, sent, spent = left, 0, 0
+        allowance, month_calls, spent = month_left, 0, 0
         while today < renewal:
-            calls_today, paid = _spend(waiting, funds.rate_per_minute * _MINUTES_A_DAY, left_today, left)
-            sent, spent, left = sent + calls_today, spent + paid, None if left is None else left - paid
+            calls_today, cost_today = _spend(waiting, funds.rate_per_minute * _MINUTES_A_DAY, left_today, month_left)
+            month_calls, spent, month_left = (
+                month_calls + calls_today,
+                spent + cost_today,
+                None if month_left is None else month_left - cost_today,
+            )
             if not waiting:
-                return Forecast([*months, Month(start, renewal, allowance, sent, spent)], today)
-            if left is not None and left < waiting[0][1]:
+                return Forecast([*months, Month(start, renewal, allowance, month_calls, spent)], today)
+            if month_left is not None and month_left < waiting[0][1]:
                 break
             today, left_today = today + timedelta(days=1), funds.budget.per_day
-        months.append(Month(start, renewal, allowance, sent, spent))
+        months.append(Month(start, renewal, allowance, month_calls, spent))
         if funds.budget.per_month is None and allowance is not None:
             reason = (
                 f"the provider's allowance after the renewal on {renewal} is not known; "
@@ -101,7 +105,7 @@ def forecast(calls: Iterable[tuple[int, int]], funds: Funds) -> Forecast:
             return Forecast(months, None, reason)
         today = start = renewal
         renewal = (renewal.replace(day=1) + timedelta(days=31)).replace(day=renewal.day)
-        left, left_today = funds.budget.per_month, funds.budget.per_day
+        month_left, left_today = funds.budget.per_month, funds.budget.per_day
     return Forecast(
         months, None, f"it would take more than {_MONTHS_AT_MOST // 12} years; raise the ceilings under [budget]"
     )
@@ -119,22 +123,22 @@ def _never(waiting: Sequence[Sequence[int]], budget: Budget) -> str | None:
     return None
 
 
-def _spend(waiting: list[list[int]], most: int, *budgets: int | None) -> tuple[int, int]:
-    """Remove up to ``most`` calls from the front of ``waiting``, as far as each of ``budgets`` can pay them.
+def _spend(waiting: list[list[int]], call_limit: int, *budgets: int | None) -> tuple[int, int]:
+    """Remove up to ``call_limit`` calls from the front of ``waiting``, as far as each of ``budgets`` can pay them.
 
     ``waiting`` has pairs of a number of calls and the cost of each. Returns the number of removed calls and their total
     cost. Amounts are hundredths of a credit; a budget of None has no limit.
     """
-    sent = paid = 0
+    calls = total_cost = 0
     while waiting:
         count, cost = waiting[0]
-        affordable = [(left - paid) // cost for left in budgets if left is not None and cost]
-        now = min([count, most - sent, *affordable])
+        affordable = [(budget - total_cost) // cost for budget in budgets if budget is not None and cost]
+        now = min([count, call_limit - calls, *affordable])
         if now <= 0:
             break
-        sent, paid = sent + now, paid + now * cost
+        calls, total_cost = calls + now, total_cost + now * cost
         waiting[0][0] -= now
         if waiting[0][0]:
             break
         waiting.pop(0)
-    return sent, paid
+    return calls, total_cost

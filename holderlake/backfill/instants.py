@@ -21,10 +21,10 @@ def grid(start: datetime, end: datetime, every: str) -> list[datetime]:
     if end < start:
         raise ValueError(f"the end, {end.isoformat()}, is before the start, {start.isoformat()}: exchange them")
     step = _step(every)
-    found: list[datetime] = []
-    while (instant := step(start, len(found))) <= end:
-        found.append(instant)
-    return found
+    instants: list[datetime] = []
+    while (instant := step(start, len(instants))) <= end:
+        instants.append(instant)
+    return instants
 
 
 def _step(every: str) -> Callable[[datetime, int], datetime]:
@@ -38,9 +38,9 @@ def _step(every: str) -> Callable[[datetime, int], datetime]:
 
 def _months_after(start: datetime, months: int) -> datetime:
     year, month = divmod(start.month - 1 + months, 12)
-    first = start.replace(year=start.year + year, month=month + 1, day=1)
-    last = (first.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
-    return first.replace(day=min(start.day, last.day))
+    month_start = start.replace(year=start.year + year, month=month + 1, day=1)
+    month_end = (month_start.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
+    return month_start.replace(day=min(start.day, month_end.day))
 
 
 def past_instants(texts: Iterable[str]) -> list[datetime]:
@@ -60,7 +60,7 @@ def listed_instants(lines: Iterable[str]) -> list[datetime]:
     A # starts a comment. Empty lines are skipped. Raises ``ValueError`` with the numbers of the bad lines, or if there
     is no instant.
     """
-    found: set[datetime] = set()
+    instants: set[datetime] = set()
     faults: list[str] = []
     for number, line in enumerate(lines, start=1):
         text = line.partition("#")[0].strip()
@@ -72,14 +72,16 @@ def listed_instants(lines: Iterable[str]) -> list[datetime]:
         except ValueError as error:
             faults.append(f"line {number}: {error}")
         else:
-            found.add(instant)
+            instants.add(instant)
     if faults:
-        more = len(faults) - _FAULTS_SHOWN
-        bad_lines = "; ".join(faults[:_FAULTS_SHOWN]) + (f"; and {more} more bad lines" if more > 0 else "")
+        faults_left = len(faults) - _FAULTS_SHOWN
+        bad_lines = "; ".join(faults[:_FAULTS_SHOWN]) + (
+            f"; and {faults_left} more bad lines" if faults_left > 0 else ""
+        )
         raise ValueError(f"the list of instants has bad lines, correct them: {bad_lines}")
-    if not found:
+    if not instants:
         raise ValueError("the list of instants is empty; write one a line: 2026-01-01, 2026-01-01T12:00:00, 1767225600")
-    return sorted(found)
+    return sorted(instants)
 
 
 def chosen_instants(

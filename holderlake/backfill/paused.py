@@ -52,8 +52,8 @@ class Selection:
     ) -> Selection:
         """Return the selection of these values. It does not depend on their order, because they are sorted."""
         times = tuple(when.isoformat() for when in sorted({parse_when(when) for when in instants}))
-        own = [tuple(sorted(set(each))) for each in (chains, tokens, tables)]
-        return cls(times, own[0], own[1], own[2], refresh_since)
+        selected_values = [tuple(sorted(set(values))) for values in (chains, tokens, tables)]
+        return cls(times, selected_values[0], selected_values[1], selected_values[2], refresh_since)
 
     @property
     def id(self) -> str:
@@ -90,8 +90,8 @@ class Parked:
         """
         if self.resume_on is None or workspace.now().date() >= self.resume_on:
             return True
-        left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
-        return self.asked is not None and all(room is None or room >= self.asked for room in left)
+        room_left = [ceiling.left for ceiling in workspace.ledger.totals().ceilings if ceiling.name != "per_run"]
+        return self.asked is not None and all(room is None or room >= self.asked for room in room_left)
 
     @property
     def advice(self) -> str:
@@ -115,10 +115,10 @@ def parked_after(workspace: Workspace, error: Exception, selection: Selection) -
     """Return the record that ``park`` would store for a stopped backfill, without storing it; None for other errors."""
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
-    asked = error.asked if isinstance(error, BudgetExceeded) else None
+    exceeding_cost = error.call_cost if isinstance(error, BudgetExceeded) else None
     is_refused = isinstance(error, CreditsExhausted) and isinstance(error.request, Request)
     refused = error.request.cost if is_refused else None
-    return Parked(selection, str(error), _resume_on(workspace, error), asked, refused, workspace.now())
+    return Parked(selection, str(error), _resume_on(workspace, error), exceeding_cost, refused, workspace.now())
 
 
 def credits_again(workspace: Workspace, cost: int) -> bool:
@@ -143,8 +143,8 @@ def credits_again(workspace: Workspace, cost: int) -> bool:
 def parked_backfills(workspace: Workspace) -> list[Parked]:
     """Return all parked backfills: first those that can resume immediately, then sorted by the day on which they can
     resume."""
-    found = [msgspec.json.decode(content, type=Parked) for content in _documents(workspace).all()]
-    return sorted(found, key=lambda one: (one.resume_on or date.min, one.of.id))
+    backfills = [msgspec.json.decode(content, type=Parked) for content in _documents(workspace).all()]
+    return sorted(backfills, key=lambda backfill: (backfill.resume_on or date.min, backfill.of.id))
 
 
 def unpark(workspace: Workspace, selection: Selection) -> None:

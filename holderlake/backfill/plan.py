@@ -119,14 +119,14 @@ class Plan:
     instants: list[datetime]
     lines: list[PlanLine]
     minutes: float
-    left: int | None
+    month_left: int | None
     endpoints: list[EndpointLine] = field(default_factory=list)
     coming: Forecast | None = None
     renewal: str | None = None
     runs: int | None = None
     advice: list[Advice] = field(default_factory=list)
     cheapest: Advice | None = None
-    other: list[OtherOptions] = field(default_factory=list)
+    other_options: list[OtherOptions] = field(default_factory=list)
     refresh: bool = False
     left_out: Sequence[LeftOut] = ()
     tokens: Sequence[TokenLine] = ()
@@ -171,16 +171,16 @@ class Plan:
             "refused": self.refused,
             "minutes": self.minutes,
             "bytes": self.bytes,
-            "month_left_hundredths": self.left,
+            "month_left_hundredths": self.month_left,
             "renewal": self.renewal,
             "months": None if self.coming is None else [month.as_json() for month in self.coming.months],
             "finished_on": self.coming and self.coming.finished and self.coming.finished.isoformat(),
             "never_finished_because": self.coming and self.coming.never,
             "runs_at_least": self.runs,
-            "advice": [one.as_json() for one in self.advice],
-            "other_options": [asdict(line) for line in self.other],
+            "advice": [advice.as_json() for advice in self.advice],
+            "other_options": [asdict(line) for line in self.other_options],
             "refresh": self.refresh,
-            "left_out": [one.as_json() for one in self.left_out],
+            "left_out": [exclusion.as_json() for exclusion in self.left_out],
             "cheapest_settings": self.cheapest and self.cheapest.as_json(),
         }
 
@@ -204,26 +204,26 @@ def make_plan(
     if instants and chains and not any(from_first_day(chain, instants) for chain in chains):
         raise ValueError(f"all instants are before the first block of {', '.join(chains)}; choose later ones")
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
-    coverage, known = Coverage(workspace.lake, instants, tokens, refresh), known_refusals(workspace)
+    coverage, refusals = Coverage(workspace.lake, instants, tokens, refresh), known_refusals(workspace)
 
-    def bill_of(settings: Settings, some: Sequence[Stream], look_up: bool = True) -> Bill:
+    def bill_of(settings: Settings, billed_streams: Sequence[Stream], look_up: bool = True) -> Bill:
         altered = with_settings(workspace, settings)
-        gaps: Iterable[Gap] = (gap for chain in chains for gap in coverage.gaps(altered, some, chain))
-        return price(altered, provider_id, gaps, refresh, look_up, known)
+        gaps: Iterable[Gap] = (gap for chain in chains for gap in coverage.gaps(altered, billed_streams, chain))
+        return price(altered, provider_id, gaps, refresh, look_up, refusals)
 
     bill = bill_of(workspace.settings, streams)
     lines = [_line(stream.name, bill) for stream in streams]
-    totals, left = workspace.ledger.totals(), workspace.ledger.left_this_month()
+    totals, month_left = workspace.ledger.totals(), workspace.ledger.left_this_month()
     costs = {line.family: line.credits for line in lines}
     look_up = bill.calls.total() < _MOST_LOOK_UPS
-    priced = {(name, _own(workspace.settings, name)): cost for name, cost in costs.items()}
+    priced = {(name, _cost_settings(workspace.settings, name)): cost for name, cost in costs.items()}
 
-    def credits_of(settings: Settings, some: Sequence[Stream]) -> int:
-        for stream in some:
-            one = (stream.name, _own(settings, stream.name))
-            if one not in priced:
-                priced[one] = bill_of(settings, [stream], look_up).credits
-        return sum(priced[stream.name, _own(settings, stream.name)] for stream in some)
+    def credits_of(settings: Settings, billed_streams: Sequence[Stream]) -> int:
+        for stream in billed_streams:
+            price_key = (stream.name, _cost_settings(settings, stream.name))
+            if price_key not in priced:
+                priced[price_key] = bill_of(settings, [stream], look_up).credits
+        return sum(priced[stream.name, _cost_settings(settings, stream.name)] for stream in billed_streams)
 
     offer = Offer(workspace.settings, streams, chains, costs, credits_of)
     advice, cheapest = advise(offer)
@@ -233,21 +233,23 @@ def make_plan(
         list(instants),
         lines,
         minutes=round(bill.calls.total() / workspace.settings.provider.rate_per_minute, 4),
-        left=left,
+        month_left=month_left,
         endpoints=_endpoint_lines(workspace, provider_id, bill),
-        coming=_forecast(workspace.settings, totals, left, bill),
+        coming=_forecast(workspace.settings, totals, month_left, bill),
         renewal=totals.renewal.isoformat(),
         runs=-(-bill.credits // per_run) if per_run else None,
         advice=advice,
         cheapest=cheapest,
-        other=[_other_line(workspace, provider_id, coverage, name, gaps) for name, gaps in bill.other.items()],
+        other_options=[
+            _other_line(workspace, provider_id, coverage, name, gaps) for name, gaps in bill.other_gaps.items()
+        ],
         refresh=refresh,
         left_out=left_out,
         tokens=_token_lines(bill),
     )
 
 
-def _own(settings: Settings, family: str) -> str:
+def _cost_settings(settings: Settings, family: str) -> str:
     """Return, as text, the settings that determine the cost of a stream. Equal texts mean equal costs."""
     if family in FIRST_OPTIONS:
         return repr(options_of(family, settings))
@@ -255,15 +257,15 @@ def _own(settings: Settings, family: str) -> str:
 
 
 def _line(family: str, bill: Bill) -> PlanLine:
-    own = {call: count for call, count in bill.calls.items() if call.family == family}
+    family_calls = {call: count for call, count in bill.calls.items() if call.family == family}
     return PlanLine(
         family,
         bill.partitions[family],
         bill.complete[family],
-        sum(own.values()),
+        sum(family_calls.values()),
         bill.archived[family],
         bill.shared[family],
-        sum(call.cost * count for call, count in own.items()),
+        sum(call.cost * count for call, count in family_calls.items()),
         bill.computed[family],
         bill.refused[family],
     )
@@ -273,20 +275,20 @@ def _token_lines(bill: Bill) -> list[TokenLine]:
     """Return a line for each token that has calls, the dearest first; then the chains' calls about no one token."""
     calls: Counter[tuple[str, str]] = Counter()
     credits: Counter[tuple[str, str]] = Counter()
-    others: Counter[str] = Counter()
+    chain_calls: Counter[str] = Counter()
     costs: Counter[str] = Counter()
     for call, count in bill.calls.items():
-        others[call.chain] += count
+        chain_calls[call.chain] += count
         costs[call.chain] += count * call.cost
     for (chain, cost), counts in bill.tokens.items():
         for token, count in counts.items():
             calls[chain, token] += count
             credits[chain, token] += count * cost
-        others[chain] -= counts.total()
+        chain_calls[chain] -= counts.total()
         costs[chain] -= counts.total() * cost
     lines = [TokenLine(chain, token, count, credits[chain, token]) for (chain, token), count in calls.items()]
     lines.sort(key=lambda line: -line.credits)
-    return lines + [TokenLine(chain, None, count, costs[chain]) for chain, count in others.items() if count]
+    return lines + [TokenLine(chain, None, count, costs[chain]) for chain, count in chain_calls.items() if count]
 
 
 def _endpoint_lines(workspace: Workspace, provider_id: str, bill: Bill) -> list[EndpointLine]:
@@ -298,12 +300,12 @@ def _endpoint_lines(workspace: Workspace, provider_id: str, bill: Bill) -> list[
 
 
 def _endpoint_line(endpoint: str, kind: str, size: Size, bill: Bill) -> EndpointLine:
-    own = {call: count for call, count in bill.calls.items() if call.kind == kind}
+    endpoint_calls = {call: count for call, count in bill.calls.items() if call.kind == kind}
     return EndpointLine(
         endpoint,
-        sum(own.values()),
-        sum(call.cost * count for call, count in own.items()),
-        round(size.by_unit * sum(call.units * count for call, count in own.items())),
+        sum(endpoint_calls.values()),
+        sum(call.cost * count for call, count in endpoint_calls.items()),
+        round(size.by_unit * sum(call.units * count for call, count in endpoint_calls.items())),
         round(size.by_unit, 1),
         size.unit,
         size.answers,
@@ -314,16 +316,18 @@ def _other_line(
     workspace: Workspace, provider_id: str, coverage: Coverage, family: str, gaps: Sequence[Gap]
 ) -> OtherOptions:
     bill = price(workspace, provider_id, [coverage.refreshed(workspace, gap) for gap in gaps], True)
-    options = sorted({", ".join(f"{name} {value}" for name, value in (gap.other or {}).items()) for gap in gaps})
+    options = sorted(
+        {", ".join(f"{name} {value}" for name, value in (gap.other_options or {}).items()) for gap in gaps}
+    )
     instants = sorted(partition_text(gap.partition.as_of) for gap in gaps)
     return OtherOptions(family, options, len(gaps), instants[0], instants[-1], bill.credits)
 
 
-def _forecast(settings: Settings, totals: Totals, left: int | None, bill: Bill) -> Forecast | None:
+def _forecast(settings: Settings, totals: Totals, month_left: int | None, bill: Bill) -> Forecast | None:
     """Return the forecast of the plan's calls; None if no ceiling limits a day or a month."""
     budget = settings.budget
-    if left is None and budget.per_day is None:
+    if month_left is None and budget.per_day is None:
         return None
     today = next((ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_day"), None)
-    funds = Funds(budget, today, left, utc_now().date(), totals.renewal, settings.provider.rate_per_minute)
+    funds = Funds(budget, today, month_left, utc_now().date(), totals.renewal, settings.provider.rate_per_minute)
     return forecast(((count, call.cost) for call, count in bill.calls.items()), funds)

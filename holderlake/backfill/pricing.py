@@ -85,7 +85,7 @@ def known_refusals(workspace: Workspace) -> Known:
     with workspace.warehouse.connect() as connection:
         firsts = connection.execute(_FIRST_TRANSFERS).fetchall()
         unsupported = connection.execute(_UNSUPPORTED).fetchall()
-    return Known({(chain, token): first for chain, token, first in firsts}, frozenset(unsupported))
+    return Known({(chain, token): first_transfer for chain, token, first_transfer in firsts}, frozenset(unsupported))
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Bill:
     shared: Counter[str] = field(default_factory=Counter)
     computed: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    other: dict[str, list[Gap]] = field(default_factory=dict)
+    other_gaps: dict[str, list[Gap]] = field(default_factory=dict)
     """Gaps by stream, of partitions that were fetched with other request options than those of the settings."""
 
     @property
@@ -120,23 +120,23 @@ def price(
     gaps: Iterable[Gap],
     refresh: bool = False,
     look_up: bool = True,
-    known: Known | None = None,
+    refusals: Known | None = None,
 ) -> Bill:
     """Return the bill of the calls that fill the gaps. The calls are in the order of the gaps.
 
     Requests with an archived answer cost nothing; with ``refresh``, they are paid again. With ``look_up=False``, the
     archive is not searched for answers about one token, which is faster; their requests are priced as calls. Calls that
-    the provider will refuse by ``known`` cost nothing; without it, every call has the price of an answer.
+    the provider will refuse by ``refusals`` cost nothing; without it, every call has the price of an answer.
     """
-    bill, known = Bill(), known or Known()
+    bill, refusals = Bill(), refusals or Known()
     keys: set[str] = set()
     timeless: dict[tuple[str, str, bytes], int] = {}
     look_up = look_up and not refresh and workspace.archive.newest_day() is not None
     for gap in gaps:
         name = gap.stream.name
         bill.partitions[name] += 1
-        if gap.other is not None:
-            bill.other.setdefault(name, []).append(gap)
+        if gap.other_options is not None:
+            bill.other_gaps.setdefault(name, []).append(gap)
         if gap.is_none:
             bill.complete[name] += 1
         elif gap.unnamed:
@@ -144,15 +144,15 @@ def price(
         elif engine_for(workspace, gap.stream):
             bill.computed[name] += len(gap.missing)
         elif gap.stream.together and gap.stream.historic:
-            _price_alike(workspace, provider_id, gap, bill, refresh, look_up, known.refused(gap))
+            _price_alike(workspace, provider_id, gap, bill, refresh, look_up, refusals.refused(gap))
         elif gap.stream.historic or refresh:
             _price_requests(workspace, provider_id, gap, bill, keys if gap.stream.historic else set(), refresh)
         else:  # one answer a day serves all past instants, so an equal gap sends no further request
-            same = (name, gap.partition.chain, blake2b("\n".join(gap.missing).encode()).digest())
-            if same in timeless:
-                bill.shared[name] += timeless[same]
+            gap_key = (name, gap.partition.chain, blake2b("\n".join(gap.missing).encode()).digest())
+            if gap_key in timeless:
+                bill.shared[name] += timeless[gap_key]
             else:
-                timeless[same] = _price_requests(workspace, provider_id, gap, bill, keys)
+                timeless[gap_key] = _price_requests(workspace, provider_id, gap, bill, keys)
     return bill
 
 
@@ -178,14 +178,14 @@ def _price_alike(
         folder = request.path.removesuffix(encoded(gap.missing[0]))
         paths = (folder + encoded(subject) for subject in gap.missing)
         keys = workspace.archive.keys(provider_id, request, paths, as_of)
-        held = workspace.archive.held(keys, as_of if isinstance(as_of, datetime) else None)
-        called = [subject for subject, key in zip(gap.missing, keys, strict=True) if key not in held]
+        archived_keys = workspace.archive.held(keys, as_of if isinstance(as_of, datetime) else None)
+        called = [subject for subject, key in zip(gap.missing, keys, strict=True) if key not in archived_keys]
         bill.archived[name] += len(gap.missing) - len(called)
     free = [subject for subject in called if subject in refused]
-    paid = [subject for subject in called if subject not in refused] if free else called
+    paid_subjects = [subject for subject in called if subject not in refused] if free else called
     bill.refused[name] += len(free)
     kind, units = measure_request(request)
-    for cost, subjects in ((request.cost, paid), (0, free)):
+    for cost, subjects in ((request.cost, paid_subjects), (0, free)):
         if subjects:
             bill.calls[Call(chain, name, request.endpoint, cost, kind, units if cost else 0)] += len(subjects)
             bill.tokens[chain, cost].update(subjects)
@@ -193,12 +193,12 @@ def _price_alike(
 
 def _price_unnamed(gap: Gap, bill: Bill) -> None:
     """Add the calls of a gap of the stream ``addresses`` with ``unnamed`` subjects, at the highest possible cost."""
-    left = len(gap.missing) + gap.unnamed
-    while left:
-        units = min(left, gap.stream.batch)
+    subjects_left = len(gap.missing) + gap.unnamed
+    while subjects_left:
+        units = min(subjects_left, gap.stream.batch)
         endpoint, cost = AddressesMetadataRequest.endpoint, ADDRESS_METADATA * units
         bill.calls[Call(gap.partition.chain, gap.stream.name, endpoint, cost, _ADDRESSES_KIND, units)] += 1
-        left -= units
+        subjects_left -= units
 
 
 def _price_requests(

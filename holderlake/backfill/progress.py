@@ -29,12 +29,12 @@ class Progress:
     computed: int = 0
     began: float = field(default_factory=time.monotonic)
 
-    def add(self, one: PartitionResult) -> None:
+    def add(self, result: PartitionResult) -> None:
         """Add the result of a finished partition to the counts."""
         self.finished += 1
-        self.calls += one.calls
-        self.credits += one.credits
-        self.computed += one.computed
+        self.calls += result.calls
+        self.credits += result.credits
+        self.computed += result.computed
 
     @property
     def seconds(self) -> float:
@@ -60,8 +60,8 @@ class Progress:
         return f"{self.computed:,} from the engine, {calls if self.calls else 'no calls'}"
 
     def __str__(self) -> str:
-        left = "" if self.seconds_left is None else f", {_span(self.seconds_left)} left"
-        return f"{self.finished:,} of {counted(self.partitions, 'partition')}, {self.note}{left}"
+        time_left = "" if self.seconds_left is None else f", {_span(self.seconds_left)} left"
+        return f"{self.finished:,} of {counted(self.partitions, 'partition')}, {self.note}{time_left}"
 
 
 class ProgressLog:
@@ -72,17 +72,17 @@ class ProgressLog:
         self._log = log
         self._logged_at = time.monotonic()
 
-    def add(self, one: PartitionResult) -> None:
+    def add(self, result: PartitionResult) -> None:
         """Add the result of a finished partition, and log the progress if the last message is 15 seconds old."""
-        self.progress.add(one)
+        self.progress.add(result)
         if time.monotonic() - self._logged_at >= _EVERY_SECONDS:
             self._logged_at = time.monotonic()
             self._log(str(self.progress))
 
 
 def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes:02} min"
-    return f"{minutes} min" if minutes else f"{rest} s"
+    return f"{minutes} min" if minutes else f"{remaining_seconds} s"

@@ -82,31 +82,31 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
             cost = credits_text(plan.credits - plan.cheapest.saves)
             lines.append(
                 f"The cheapest settings that still fill these tables cost {cost} credits, "
-                f"{credits_text(plan.cheapest.saves)} less: {plan.cheapest.what.removeprefix('set ')}."
+                f"{credits_text(plan.cheapest.saves)} less: {plan.cheapest.text.removeprefix('set ')}."
             )
     elif not plan.computed or any(line.archived for line in plan.lines):
-        others = "All other" if plan.computed else "All"
-        lines.append(f"{others} answers are in the archive already: they cost nothing.")
+        quantifier = "All other" if plan.computed else "All"
+        lines.append(f"{quantifier} answers are in the archive already: they cost nothing.")
     return lines if next_step is None else [*lines, f"Next: {next_step}"]
 
 
 def _other_options(plan: Plan) -> list[str]:
-    """Return a sentence for each stream of ``plan.other``; none for a plan with ``refresh``."""
+    """Return a sentence for each stream of ``plan.other_options``; none for a plan with ``refresh``."""
     return [
         f"{counted(line.partitions, 'partition')} of {line.family} ({line.first} to {line.last}) were "
         "requested with other "
         f"options ({'; or '.join(line.options)}). They are kept; --refresh would replace them for "
         f"{credits_text(line.refresh_credits)} credits."
-        for line in plan.other
+        for line in plan.other_options
         if not plan.refresh
     ]
 
 
 def _payment(plan: Plan) -> str:
-    if plan.left is None and plan.coming is None:
+    if plan.month_left is None and plan.coming is None:
         return "No monthly ceiling is set, so only the rate limit matters."
-    left = "" if plan.left is None else f"{credits_text(plan.left)} credits are left this month. "
-    return left + ("" if plan.coming is None else _end(plan.coming))
+    credits_left = "" if plan.month_left is None else f"{credits_text(plan.month_left)} credits are left this month. "
+    return credits_left + ("" if plan.coming is None else _end(plan.coming))
 
 
 def _end(coming: Forecast) -> str:
@@ -154,17 +154,17 @@ def _endpoints(plan: Plan) -> None:
 
 
 def _tokens(lines: Sequence[TokenLine]) -> None:
-    shown = lines if len(lines) <= _TOKENS_SHOWN + 1 else lines[:_TOKENS_SHOWN]
+    shown_lines = lines if len(lines) <= _TOKENS_SHOWN + 1 else lines[:_TOKENS_SHOWN]
     console.rows(
         "By token",
         ("chain", "token", "calls", "credits"),
         (
             (line.chain, line.token_address or "not about one token", line.calls, credits_text(line.credits))
-            for line in shown
+            for line in shown_lines
         ),
     )
-    if len(shown) < len(lines):
-        console.out.print(f"and {len(lines) - len(shown):,} more; --json lists all")
+    if len(shown_lines) < len(lines):
+        console.out.print(f"and {len(lines) - len(shown_lines):,} more; --json lists all")
 
 
 def _estimated_from(line: EndpointLine) -> str:
@@ -175,8 +175,8 @@ def _estimated_from(line: EndpointLine) -> str:
 
 
 def _months(months: list[Month]) -> None:
-    shown = months if len(months) <= _MONTHS_SHOWN else [*months[: _MONTHS_SHOWN - 1], months[-1]]
-    left_out = len(months) - len(shown)
+    shown_months = months if len(months) <= _MONTHS_SHOWN else [*months[: _MONTHS_SHOWN - 1], months[-1]]
+    left_out = len(months) - len(shown_months)
     console.rows(
         f"By month, as the ceilings allow{f' ({left_out:,} months before the last are left out)' if left_out else ''}",
         ("from", "renewal", "allowance", "calls", "credits"),
@@ -188,19 +188,24 @@ def _months(months: list[Month]) -> None:
                 month.calls,
                 credits_text(month.credits),
             )
-            for month in shown
+            for month in shown_months
         ),
     )
 
 
 def _advice(advice: list[Advice]) -> None:
     console.out.print("Cheaper, with less data", style="bold")
-    for one in advice:
-        settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in one.settings.items())
-        with_tables = f" (Plan it with {' '.join(f'--table {table}' for table in one.tables)}.)" if one.tables else ""
-        also = f", with {settings}" if one.tables and settings else ""
+    for suggestion in advice:
+        settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in suggestion.settings.items())
+        with_tables = (
+            f" (Plan it with {' '.join(f'--table {table}' for table in suggestion.tables)}.)"
+            if suggestion.tables
+            else ""
+        )
+        also = f", with {settings}" if suggestion.tables and settings else ""
         console.out.print(
-            f"- {one.what}{also}: saves {credits_text(one.saves)}. Lost: {one.loses}.{with_tables}",
+            f"- {suggestion.text}{also}: saves {credits_text(suggestion.saves)}. Lost: {suggestion.loses}."
+            f"{with_tables}",
             soft_wrap=True,
         )
 

@@ -55,20 +55,20 @@ def streams_of(tables: Sequence[str] | None, settings: Settings) -> tuple[Stream
     """
     if not tables:
         return STREAMS
-    known = {table: stream for stream in STREAMS for table in stream.tables}
+    stream_by_table = {table: stream for stream in STREAMS for table in stream.tables}
     for table in tables:
         if table in SIDE_TABLES:
             raise ValueError(
                 f"the table {table} cannot be chosen: every run writes it. Choose the table whose data you want"
             )
-        if table not in known:
-            near = difflib.get_close_matches(table, known, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(known)}"
+        if table not in stream_by_table:
+            near = difflib.get_close_matches(table, stream_by_table, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"the tables are {', '.join(stream_by_table)}"
             raise ValueError(f"there is no table {table!r}; {hint}")
-    chosen = {known[table].name for table in tables}
-    if ADDRESSES.name in chosen and settings.addresses.enabled and settings.addresses.top:
-        chosen.add(HOLDERS.name)
-    return tuple(stream for stream in STREAMS if stream.name in chosen)
+    family_names = {stream_by_table[table].name for table in tables}
+    if ADDRESSES.name in family_names and settings.addresses.enabled and settings.addresses.top:
+        family_names.add(HOLDERS.name)
+    return tuple(stream for stream in STREAMS if stream.name in family_names)
 
 
 def left_out_by_settings(settings: Settings, family: str) -> str | None:
@@ -81,9 +81,9 @@ def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[
 
     Raises ``SettingsError`` if no provider is configured.
     """
-    with closing(workspace.plan_limits()) as known:
-        limits = known.limits
-    kept, left_out = [], []
+    with closing(workspace.plan_limits()) as plan_limits:
+        limits = plan_limits.limits
+    fetched_streams, left_out = [], []
     for stream in streams:
         limit = limits.get(stream.endpoint)
         if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
@@ -91,5 +91,5 @@ def within_plan(workspace: Workspace, streams: Sequence[Stream]) -> tuple[tuple[
         elif limit is not None:
             left_out.append(LeftOut(stream.name, stream.tables, limit.reason, limit.at, limit.until))
         else:
-            kept.append(stream)
-    return tuple(kept), tuple(left_out)
+            fetched_streams.append(stream)
+    return tuple(fetched_streams), tuple(left_out)

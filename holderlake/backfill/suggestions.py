@@ -59,19 +59,19 @@ class Offer:
 
         Streams that are not in the plan are ignored.
         """
-        own = [stream for stream in self.streams if stream in streams]
-        return sum(self.costs[stream.name] for stream in own) - self.credits(settings, own)
+        planned_streams = [stream for stream in self.streams if stream in streams]
+        return sum(self.costs[stream.name] for stream in planned_streams) - self.credits(settings, planned_streams)
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A suggestion that makes a plan cheaper. ``what`` describes it, ``loses`` the data that it leaves out.
+    """A suggestion that makes a plan cheaper. ``text`` describes it, ``loses`` the data that it leaves out.
 
     ``settings`` has the changed settings by name. ``tables`` has one table of each remaining stream, for ``--table``;
     None if all streams remain. ``saves`` is the saving in hundredths of a credit.
     """
 
-    what: str
+    text: str
     settings: Mapping[str, int | bool]
     tables: tuple[str, ...] | None
     saves: int
@@ -80,7 +80,7 @@ class Advice:
     def as_json(self) -> dict[str, Any]:
         """Return the suggestion as plain data."""
         return {
-            "what": self.what,
+            "what": self.text,
             "settings": dict(self.settings),
             "tables": None if self.tables is None else list(self.tables),
             "saves_hundredths": self.saves,
@@ -95,9 +95,9 @@ def advise(offer: Offer) -> tuple[list[Advice], Advice | None]:
     """
     if not offer.total:
         return [], None
-    settings = [one for one in _settings_advice(offer) if one.saves > 0]
-    others = [one for one in (*_holders_advice(offer), *_subgraph_advice(offer)) if one.saves > 0]
-    return sorted([*settings, *others], key=lambda one: -one.saves), _together(offer, settings)
+    settings = [advice for advice in _settings_advice(offer) if advice.saves > 0]
+    other_advice = [advice for advice in (*_holders_advice(offer), *_subgraph_advice(offer)) if advice.saves > 0]
+    return sorted([*settings, *other_advice], key=lambda advice: -advice.saves), _together(offer, settings)
 
 
 def _settings_advice(offer: Offer) -> Iterator[Advice]:
@@ -126,7 +126,7 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
     settings = offer.settings
     if not (offer.pays_for(HOLDERS) and offer.plans(MAPS)) or settings.holders.limit > settings.maps.limit:
         return
-    rest = [stream for stream in offer.streams if stream is not HOLDERS]
+    streams_left = [stream for stream in offer.streams if stream is not HOLDERS]
     loses = (
         "views and macros over holders, and tokens that have no map; "
         "map_nodes has rank, amount, share and details of the same holders"
@@ -139,12 +139,12 @@ def _holders_advice(offer: Offer) -> Iterator[Advice]:
             top = {"addresses.top": 0}
             loses += "; addresses then has the named address sets only"
         else:
-            rest.remove(ADDRESSES)
+            streams_left.remove(ADDRESSES)
             loses += ", and all rows of addresses"
-    left_out = [stream.name for stream in offer.streams if stream not in rest]
+    left_out = [stream.name for stream in offer.streams if stream not in streams_left]
     cheaper = settings if not top else changed(settings, "addresses.top", 0)
-    saves = offer.total - offer.credits(cheaper, rest)
-    yield Advice(f"leave out {' and '.join(left_out)}", top, _tables(rest), saves, loses)
+    saves = offer.total - offer.credits(cheaper, streams_left)
+    yield Advice(f"leave out {' and '.join(left_out)}", top, _tables(streams_left), saves, loses)
 
 
 def _subgraph_advice(offer: Offer) -> Iterator[Advice]:
@@ -173,15 +173,15 @@ def _setting(offer: Offer, name: str, value: int | bool, loses: str, stream: Str
 
 
 def _together(offer: Offer, advice: Sequence[Advice]) -> Advice | None:
-    chosen = {name: value for one in advice for name, value in one.settings.items()}
-    if not chosen:
+    new_settings = {name: value for suggestion in advice for name, value in suggestion.settings.items()}
+    if not new_settings:
         return None
     settings = offer.settings
-    for name, value in chosen.items():
+    for name, value in new_settings.items():
         settings = changed(settings, name, value)
     saves = offer.total - offer.credits(settings, offer.streams)
-    listed = ", ".join(f"{name} = {_toml(value)}" for name, value in chosen.items())
-    return Advice(f"set {listed}", chosen, None, saves, "; ".join(one.loses for one in advice))
+    listed = ", ".join(f"{name} = {_toml(value)}" for name, value in new_settings.items())
+    return Advice(f"set {listed}", new_settings, None, saves, "; ".join(suggestion.loses for suggestion in advice))
 
 
 def _map_has_top(offer: Offer) -> bool:
@@ -190,8 +190,8 @@ def _map_has_top(offer: Offer) -> bool:
 
 
 def _where_details_are(offer: Offer) -> str:
-    same = offer.plans(MAPS) and offer.settings.holders.limit <= offer.settings.maps.limit
-    return "; map_nodes has them" if same else ""
+    map_has_holders = offer.plans(MAPS) and offer.settings.holders.limit <= offer.settings.maps.limit
+    return "; map_nodes has them" if map_has_holders else ""
 
 
 def _address_sets(offer: Offer) -> bool:

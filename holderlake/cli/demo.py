@@ -85,8 +85,8 @@ def _table_sizes(workspace: Workspace) -> list[dict[str, Any]]:
         f"count(DISTINCT timestamp) AS instants FROM {name}"
         for name in TABLES
     )
-    found = {row.pop("name"): row for row in workspace.warehouse.query(counts).to_pylist()}
-    return [{"table": name, **found[name], "a row is": TABLES[name].row} for name in TABLES]
+    sizes = {row.pop("name"): row for row in workspace.warehouse.query(counts).to_pylist()}
+    return [{"table": name, **sizes[name], "a row is": TABLES[name].row} for name in TABLES]
 
 
 def _as_json(

@@ -104,7 +104,7 @@ def _print_version(is_asked: bool) -> None:
 
 
 def _make_app() -> typer.Typer:
-    made = typer.Typer(
+    main_app = typer.Typer(
         name="holderlake",
         help=_HELP,
         epilog=_EPILOG,
@@ -116,11 +116,11 @@ def _make_app() -> typer.Typer:
     for panel, commands in _COMMANDS.items():
         for name, command in commands.items():
             if isinstance(command, typer.Typer):
-                made.add_typer(command, name=name, rich_help_panel=panel)
+                main_app.add_typer(command, name=name, rich_help_panel=panel)
             else:
-                made.command(name, rich_help_panel=panel)(command)
+                main_app.command(name, rich_help_panel=panel)(command)
 
-    @made.callback(help=_HELP, epilog=_EPILOG)
+    @main_app.callback(help=_HELP, epilog=_EPILOG)
     def _close_after(
         context: typer.Context,
         _: Annotated[
@@ -129,7 +129,7 @@ def _make_app() -> typer.Typer:
     ) -> None:
         context.call_on_close(shared.close)
 
-    return made
+    return main_app
 
 
 app = _make_app()
@@ -175,8 +175,8 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     from holderlake import errors
     from holderlake.service.database.errors import KeysError
 
-    own = (errors.DatabaseError, errors.EngineError, errors.LakeError, errors.ProviderError, errors.RunFailed)
-    return (*own, errors.SettingsError, errors.WarehouseError, KeysError, OSError, ValueError)
+    error_classes = (errors.DatabaseError, errors.EngineError, errors.LakeError, errors.ProviderError, errors.RunFailed)
+    return (*error_classes, errors.SettingsError, errors.WarehouseError, KeysError, OSError, ValueError)
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ def explore(
     from holderlake.explorer.server import serve as serve_page
 
     workspace = shared.reading()
-    chosen = workspace.settings.explorer
-    links = {"address": chosen.address_links, "transaction": chosen.transaction_links}
+    explorer_settings = workspace.settings.explorer
+    links = {"address": explorer_settings.address_links, "transaction": explorer_settings.transaction_links}
     serve_page(workspace.warehouse, host, port, opening, partial(console.err.print, soft_wrap=True), links)
 
 

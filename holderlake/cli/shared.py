@@ -49,11 +49,11 @@ def settings() -> Settings:
     return load_settings()
 
 
-def workspace(chosen: Settings | None = None) -> Workspace:
+def workspace(given_settings: Settings | None = None) -> Workspace:
     """Open a workspace with the provider of the settings, and close it when the command ends."""
     from holderlake.local.embedded import make_workspace
 
-    return _closed_at_end(make_workspace(chosen or settings()))
+    return _closed_at_end(make_workspace(given_settings or settings()))
 
 
 def reading() -> Workspace:
@@ -87,17 +87,17 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
     watched = workspace.settings.watchlist
     if tokens and not chains:
         raise ValueError("--token needs --chain, because several chains can have a token with the same address")
-    chosen = chains or sorted(watched)
-    if not chosen:
+    chosen_chains = chains or sorted(watched)
+    if not chosen_chains:
         raise ValueError(
             "the watchlist is empty; add tokens under [watchlist] in holderlake.toml, or use --chain and --token"
         )
-    for chain in chosen:
+    for chain in chosen_chains:
         if not tokens and chain not in watched:
             raise ValueError(
                 f"no token of chain {chain} is watched; add it to [watchlist] in holderlake.toml, or use --token"
             )
-    return chosen
+    return chosen_chains
 
 
 def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
@@ -105,10 +105,10 @@ def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] 
 
     Raises ``ValueError`` for a token that is not a valid address on each of the chains.
     """
-    found: list[str] = []
+    addresses: list[str] = []
     for token in tokens or ():
         spelt = {typed_token(chain_typed(chain), token): chain for chain in chains}
         if len(spelt) > 1:
             raise ValueError(f"--token {token} has different forms on {' and '.join(spelt.values())}: give one --chain")
-        found += spelt
-    return found or None
+        addresses += spelt
+    return addresses or None

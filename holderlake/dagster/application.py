@@ -68,14 +68,14 @@ def application(
     days = CHAIN_BY_DAY if workspace else chain_by_day(start=first_day(settings, utc_now().date()))
     declared = default_assets(settings) if assets is None else assets
     checks = default_checks() if asset_checks is None else asset_checks
-    chosen = default_resources(settings) if resources is None else resources
+    declared_resources = default_resources(settings) if resources is None else resources
     return Definitions(
         assets=_with_versions(declared, settings, days),
         asset_checks=[*checks, *alert_checks(settings)],
         jobs=all_jobs(settings),
         schedules=all_schedules(settings),
         sensors=all_sensors(settings),
-        resources={**chosen, **({"workspace": workspace} if workspace else {})},
+        resources={**declared_resources, **({"workspace": workspace} if workspace else {})},
         # each run has its own process; a process per step would add 2.6 s for each
         executor=in_process_executor,
     )

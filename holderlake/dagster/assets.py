@@ -115,46 +115,50 @@ def stream_asset(
         for table in stream.tables:
             key = asset_key(table, key_prefix)
             for partition, day in zip(partitions, days, strict=True):
-                own = results.get(day)
-                metadata = table_metadata(table, own, workspace, day in plotted) if own else empty_metadata(*day)
+                day_results = results.get(day)
+                metadata = (
+                    table_metadata(table, day_results, workspace, day in plotted)
+                    if day_results
+                    else empty_metadata(*day)
+                )
                 context.add_asset_metadata(metadata, key, partition)
             yield MaterializeResult(asset_key=key)
-            for own in results.values():
-                if _differs(stream, own, config, workspace):
-                    _log(context, stream, table, own, config, workspace, key_prefix)
+            for day_results in results.values():
+                if _differs(stream, day_results, config, workspace):
+                    _log(context, stream, table, day_results, config, workspace, key_prefix)
 
     return materialise
 
 
-def _differs(stream: Stream, own: Sequence[PartitionResult], config: IngestConfig, workspace: Workspace) -> bool:
+def _differs(stream: Stream, results: Sequence[PartitionResult], config: IngestConfig, workspace: Workspace) -> bool:
     """Return whether a partition has other request options than the settings, or lacks watched tokens.
 
-    ``own`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
+    ``results`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
     """
-    version = code_version(stream.name, own[-1].options)
-    return version != chosen_version(stream.name, workspace.settings) or lacks_tokens(config.tokens, own)
+    version = code_version(stream.name, results[-1].options)
+    return version != chosen_version(stream.name, workspace.settings) or lacks_tokens(config.tokens, results)
 
 
 def _log(
     context: AssetExecutionContext,
     stream: Stream,
     table: str,
-    own: Sequence[PartitionResult],
+    results: Sequence[PartitionResult],
     config: IngestConfig,
     workspace: Workspace,
     key_prefix: Sequence[str],
 ) -> None:
     """Log one chain and day of a table as materialised, with the request options and tokens of its rows.
 
-    ``own`` are the ingest's results for that chain and day.
+    ``results`` are the ingest's results for that chain and day.
     """
     tags = provenance(
         context.instance,
-        code_version(stream.name, own[-1].options),
+        code_version(stream.name, results[-1].options),
         context.assets_def.asset_deps[asset_key(table, key_prefix)],
-        has_all_tokens=not lacks_tokens(config.tokens, own),
+        has_all_tokens=not lacks_tokens(config.tokens, results),
     )
-    log_materialisations(context.op_execution_context, table, own, workspace, key_prefix=key_prefix, tags=tags)
+    log_materialisations(context.op_execution_context, table, results, workspace, key_prefix=key_prefix, tags=tags)
 
 
 def _table_spec(
@@ -194,16 +198,16 @@ def _ingest(
             ingest_run(
                 workspace,
                 context.run.run_id,
-                [(stream, chain, own) for chain, own in instants.items()],
+                [(stream, chain, chain_instants) for chain, chain_instants in instants.items()],
                 RunOptions(config.tokens, config.refresh, since),
                 results.append,
             )
         )
     except Exception:
-        for (chain, day), own in by_day(results).items():
-            if len(own) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain]):
+        for (chain, day), day_results in by_day(results).items():
+            if len(day_results) == sum(f"{when:%Y-%m-%d}" == day for when in instants[chain]):
                 for table in stream.tables:
-                    _log(context, stream, table, own, config, workspace, key_prefix)
+                    _log(context, stream, table, day_results, config, workspace, key_prefix)
         raise
     return results
 
@@ -218,7 +222,7 @@ def _instants_by_chain(
     instants: dict[str, list[datetime]] = {}
     for chain, day in days:
         instants.setdefault(chain, []).extend(_instants_of_day(config, workspace, day))
-    return {chain: sorted(from_first_day(chain, own)) for chain, own in instants.items()}
+    return {chain: sorted(from_first_day(chain, chain_instants)) for chain, chain_instants in instants.items()}
 
 
 def _instants_of_day(config: IngestConfig, workspace: Workspace, day: str) -> list[datetime]:

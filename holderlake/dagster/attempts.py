@@ -26,13 +26,13 @@ def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> lis
     A successful run is later if it was created after the first run for ``days``. At most the newest 1,000 are returned.
     """
     keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
-    own = instance.get_run_records(RunsFilter(job_name=job, tags={PARTITION_TAG: keys})) if keys else []
-    if not own:
+    day_records = instance.get_run_records(RunsFilter(job_name=job, tags={PARTITION_TAG: keys})) if keys else []
+    if not day_records:
         return []
-    since = min(record.create_timestamp for record in own)
+    since = min(record.create_timestamp for record in day_records)
     succeeded = RunsFilter(job_name=job, statuses=[DagsterRunStatus.SUCCESS], created_after=since)
-    others = instance.get_run_records(succeeded, limit=_MOST_SUCCESSES)
-    records = {record.dagster_run.run_id: record for record in [*own, *others]}
+    success_records = instance.get_run_records(succeeded, limit=_MOST_SUCCESSES)
+    records = {record.dagster_run.run_id: record for record in [*day_records, *success_records]}
     return [_attempt(record) for record in records.values() if PARTITION_TAG in record.dagster_run.tags]
 
 
@@ -41,8 +41,11 @@ def last_results(attempts: Iterable[Attempt]) -> dict[Day, bool]:
 
     The value is False if all runs of a day were limited to some tokens.
     """
-    ended = [(not one.is_limited, one.ended, one) for one in attempts if one.ended]
-    return {one.day: is_whole and not one.error for is_whole, _, one in sorted(ended, key=lambda each: each[:2])}
+    ended = [(not attempt.is_limited, attempt.ended, attempt) for attempt in attempts if attempt.ended]
+    return {
+        attempt.day: is_whole and not attempt.error
+        for is_whole, _, attempt in sorted(ended, key=lambda entry: entry[:2])
+    }
 
 
 def _attempt(record: RunRecord) -> Attempt:

@@ -145,15 +145,15 @@ class _Backfill:
     """A running backfill: its work, its progress, and the partitions that it has filled."""
 
     def __init__(self, context: OpExecutionContext, config: BackfillConfig, workspace: Workspace) -> None:
-        chosen = sorted({parse_when(when) for when in config.instants}, reverse=True)
-        self.instants = {chain: from_first_day(chain, chosen) for chain in _chains(config, workspace)}
+        run_instants = sorted({parse_when(when) for when in config.instants}, reverse=True)
+        self.instants = {chain: from_first_day(chain, run_instants) for chain in _chains(config, workspace)}
         self.streams, _ = within_plan(workspace, streams_of(config.tables, workspace.settings))
         self.progress = Progress(sum(map(len, self.instants.values())) * len(self.streams))
         self._context = context
         self._tokens = config.tokens
         self._workspace = workspace
         self._teller = ProgressLog(context.log.info, self.progress)
-        self._filled: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
+        self._days_by_stream: dict[str, set[tuple[str, str]]] = {stream.name: set() for stream in self.streams}
         self._logging: list[asyncio.Task[None]] = []
         self._in_order = asyncio.Lock()
 
@@ -169,7 +169,7 @@ class _Backfill:
         finally:
             await asyncio.gather(*self._logging)
             await asyncio.to_thread(self._load_warehouse)
-            _check(self._context, self._workspace, self._filled)
+            _check(self._context, self._workspace, self._days_by_stream)
             self._context.log.info(str(self.progress))
 
     def _work(self) -> Iterator[Work]:
@@ -182,7 +182,7 @@ class _Backfill:
 
     def _on_item(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
         """Log the finished partitions of a stream and chain, in a thread, while the next ones are fetched."""
-        self._filled[stream.name] |= by_day(results).keys()
+        self._days_by_stream[stream.name] |= by_day(results).keys()
         self._logging.append(asyncio.create_task(self._log_in_order(stream, chain, results)))
 
     async def _log_in_order(self, stream: Stream, chain: str, results: list[PartitionResult]) -> None:
@@ -193,43 +193,45 @@ class _Backfill:
         """Log partitions as materialised if they are new, or if Dagster's event log lacks them."""
         newest, instance = partition_key(chain, self.instants[chain][0]), self._context.instance
         for table in stream.tables:
-            known = instance.get_materialized_partitions(AssetKey(table))
-            for own in by_day(results).values():
-                key = partition_key(chain, own[0].as_of)
-                if key not in known or any(result.is_new for result in own):
+            logged_partitions = instance.get_materialized_partitions(AssetKey(table))
+            for day_results in by_day(results).values():
+                key = partition_key(chain, day_results[0].as_of)
+                if key not in logged_partitions or any(result.is_new for result in day_results):
                     tags = provenance(
                         instance,
-                        code_version(stream.name, own[-1].options),
+                        code_version(stream.name, day_results[-1].options),
                         map(asset_key, INPUTS.get(stream.name, ())),
-                        has_all_tokens=not lacks_tokens(self._tokens, own),
+                        has_all_tokens=not lacks_tokens(self._tokens, day_results),
                     )
                     log_materialisations(
-                        self._context, table, own, self._workspace, with_plots=key == newest, tags=tags
+                        self._context, table, day_results, self._workspace, with_plots=key == newest, tags=tags
                     )
 
     def _load_warehouse(self) -> None:
         context, workspace = self._context, self._workspace
-        filled = sorted(set().union(*self._filled.values()))
+        filled_days = sorted(set().union(*self._days_by_stream.values()))
         report = workspace.warehouse.load(workspace.lake)
         context.log.info(load_text(report))
         publish_if_chosen(workspace, context.log.info)
-        known = context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
-        stored, plotted = stored_rows(workspace, filled), newest_days(filled)
-        for chain, day in filled:
+        logged_partitions = (
+            context.instance.get_materialized_partitions(AssetKey("warehouse")) if not report.partitions else set()
+        )
+        row_metadata, plotted = stored_rows(workspace, filled_days), newest_days(filled_days)
+        for chain, day in filled_days:
             key = partition_key(chain, datetime.fromisoformat(day))
-            if key not in known:
+            if key not in logged_partitions:
                 plots = history_plots(workspace, chain, day, tokens=1) if (chain, day) in plotted else {}
-                metadata = stored.get((chain, day), {}) | plots
+                metadata = row_metadata.get((chain, day), {}) | plots
                 context.log_event(AssetMaterialization("warehouse", partition=key, metadata=metadata))
 
 
 def groups_of_days(instants: Sequence[datetime], tokens: int) -> Iterator[list[datetime]]:
     """Yield the instants in order, in groups of whole days with about ``GROUP_ANSWERS`` answers for all tokens."""
-    most = max(1, GROUP_ANSWERS // max(1, tokens))
+    group_size = max(1, GROUP_ANSWERS // max(1, tokens))
     group: list[datetime] = []
     for _, of_day in groupby(instants, key=datetime.date):
         day = list(of_day)
-        if group and len(group) + len(day) > most:
+        if group and len(group) + len(day) > group_size:
             yield group
             group = []
         group += day
@@ -285,14 +287,14 @@ def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> s
 
 
 def _check(
-    context: OpExecutionContext, workspace: Workspace, filled: Mapping[str, Collection[tuple[str, str]]]
+    context: OpExecutionContext, workspace: Workspace, days_by_stream: Mapping[str, Collection[tuple[str, str]]]
 ) -> None:
     """Run all checks on the filled partitions (pairs of chain and day, by stream).
 
     A step cannot yield these checks, so they are reported outside the run.
     """
     for stream in STREAMS:
-        days = filled.get(stream.name)
+        days = days_by_stream.get(stream.name)
         if days:
             tag_failed_requests(context, workspace.lake, stream, days)
         for result in evaluate(workspace, stream, days) if days else ():
@@ -301,6 +303,8 @@ def _check(
                 table = result.asset_key.to_user_string()
                 context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
             context.instance.report_runless_asset_event(result)
-    newest = dict(sorted(set().union(*filled.values())))  # alerts are about recent data: the newest day of each chain
+    newest = dict(
+        sorted(set().union(*days_by_stream.values()))
+    )  # alerts are about recent data: the newest day of each chain
     for result in evaluate_alerts(workspace, newest.items()) if newest else ():
         context.instance.report_runless_asset_event(result)

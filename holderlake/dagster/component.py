@@ -73,7 +73,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         if not isinstance(watchlist, Mapping):
             return watchlist
         return {
-            chain: [f"0x{one:040x}" if isinstance(one, int) else one for one in tokens]
+            chain: [f"0x{token:040x}" if isinstance(token, int) else token for token in tokens]
             if isinstance(tokens, list)
             else tokens
             for chain, tokens in watchlist.items()
@@ -100,7 +100,7 @@ class HolderlakeComponent(dg.Component, dg.Model, dg.Resolvable):
         assets.append(warehouse_asset(tables, partitions_def=days, **shared))
         job = dg.define_asset_job(
             f"{name}_ingest",
-            selection=dg.AssetSelection.assets(*(key for one in assets for key in one.keys)),
+            selection=dg.AssetSelection.assets(*(key for asset in assets for key in asset.keys)),
             partitions_def=days,
             executor_def=dg.in_process_executor,  # a process for each step takes longer to start than most steps take
         )

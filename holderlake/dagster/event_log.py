@@ -83,9 +83,9 @@ class FastEventLogStorage(SqliteEventLogStorage):
         content = event.dagster_event
         if content is None or content.event_type not in _BY_PARTITION or not (content.asset_key and content.partition):
             return False
-        one = (event.run_id, content.event_type_value, content.asset_key.to_string())
-        is_repeated = one in self._logged
-        self._logged.add(one)
+        event_key = (event.run_id, content.event_type_value, content.asset_key.to_string())
+        is_repeated = event_key in self._logged
+        self._logged.add(event_key)
         return is_repeated
 
     def dispose(self) -> None:

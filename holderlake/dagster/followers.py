@@ -123,8 +123,8 @@ def followers_sensor(settings: Settings) -> SensorDefinition:
             )
         if not due:
             waiting = [f"{chain}: its run is starting, or waits after a failure" for chain in stopped]
-            shown = [str(states[chain]) for chain in chains if chain not in stopped] + waiting
-            yield SkipReason("; ".join(shown) or "no chain of the settings has follow = true")
+            descriptions = [str(states[chain]) for chain in chains if chain not in stopped] + waiting
+            yield SkipReason("; ".join(descriptions) or "no chain of the settings has follow = true")
 
     return followers_of_chains
 

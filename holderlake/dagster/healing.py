@@ -80,10 +80,10 @@ def _dead_runs_sensor() -> SensorDefinition:
     )
     def dead_runs(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
         home = workspace.settings.home
-        found = runs_without_process(context.instance, home, _JOBS)
-        before = json.loads(context.cursor or "[]")
-        ended = [run for run in found if run in before and end_run(context.instance, home, run)]
-        context.update_cursor(json.dumps([run for run in found if run not in before]))
+        run_ids = runs_without_process(context.instance, home, _JOBS)
+        run_ids_before = json.loads(context.cursor or "[]")
+        ended = [run for run in run_ids if run in run_ids_before and end_run(context.instance, home, run)]
+        context.update_cursor(json.dumps([run for run in run_ids if run not in run_ids_before]))
         if ended:
             return SkipReason(f"ended {counted(len(ended), 'run')} without a process: {', '.join(ended)}")
         return SkipReason("all started runs have a process")
@@ -105,21 +105,21 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
     def healing(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        asked, now = expected(workspace), workspace.now()
-        if asked is None or now < asked.until + _GRACE:
-            yield SkipReason("the schedule has not run yet" if asked is None else "the schedule's runs are starting")
+        schedule, now = expected(workspace), workspace.now()
+        if schedule is None or now < schedule.until + _GRACE:
+            yield SkipReason("the schedule has not run yet" if schedule is None else "the schedule's runs are starting")
             return
         if parked := waiting_schedule(workspace):
             yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
             return
         open_days = {
             (chain, when.date())
-            for chain, instants in asked.instants.items()
+            for chain, instants in schedule.instants.items()
             for when in instants
             if (chain, when) not in complete
         }
         attempts = attempts_of(context.instance, INGEST, open_days)
-        missing = missing_days(workspace, asked.instants, last_results(attempts), complete)
+        missing = missing_days(workspace, schedule.instants, last_results(attempts), complete)
         choice = choose(missing, attempts, now, workspace.settings.healing, _credits_left(context.instance, workspace))
         _report_given_up(workspace, choice, now)
         watch(context.instance, workspace.settings.watchlist, {day.chain for day in choice.now})
@@ -142,17 +142,17 @@ def _transfers_sensor(settings: Settings) -> SensorDefinition:
     def healing_transfers(
         context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        asked, now = expected(workspace, TRANSFERS_TICKS), workspace.now()
-        if asked is None or now < asked.until + _GRACE:
-            yield SkipReason("the schedule has not run yet" if asked is None else "the schedule's runs are starting")
+        schedule, now = expected(workspace, TRANSFERS_TICKS), workspace.now()
+        if schedule is None or now < schedule.until + _GRACE:
+            yield SkipReason("the schedule has not run yet" if schedule is None else "the schedule's runs are starting")
             return
-        days = {(chain, when) for chain, instants in asked.instants.items() for when in instants}
+        days = {(chain, when) for chain, instants in schedule.instants.items() for when in instants}
         complete.update(day for day in days - complete if is_imported(context.instance, *day))
         missing = [MissingDay(chain, when.date(), (when,), (), 0) for chain, when in sorted(days - complete)]
         attempts = attempts_of(context.instance, TRANSFERS, {day.key for day in missing})
         choice = choose(missing, attempts, now, workspace.settings.healing, None)
         _report_given_up(workspace, choice, now)
-        busy = {one.chain for one in attempts if one.ended is None}
+        busy = {attempt.chain for attempt in attempts if attempt.ended is None}
         oldest = {day.chain: day for day in reversed(choice.now) if day.chain not in busy}
         yield from _requests(oldest.values(), choice, attempts, lambda day: {})
 
@@ -169,15 +169,15 @@ def _notices_sensor() -> SensorDefinition:
     def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
         now = datetime.now(UTC)
         since = datetime.fromisoformat(context.cursor) - _OVERLAP if context.cursor else now
-        found = [
+        new_notices = [
             *_failures(context.instance, workspace, since),
             *_failed_requests(context.instance, workspace, since),
             *_parked(workspace),
         ]
         context.update_cursor(now.isoformat())
-        if not found and not has_unsent(workspace, now.replace(tzinfo=None)):
+        if not new_notices and not has_unsent(workspace, now.replace(tzinfo=None)):
             return SkipReason("nothing failed")
-        return SkipReason(str(notify(workspace, found)))
+        return SkipReason(str(notify(workspace, new_notices)))
 
     return notices
 
@@ -212,7 +212,7 @@ def _requests(
     """
     for day in days:
         key = partition_key(day.chain, datetime.combine(day.day, time()))
-        repetitions = sum(one.is_repetition for one in attempts if one.day == day.key)
+        repetitions = sum(attempt.is_repetition for attempt in attempts if attempt.day == day.key)
         yield RunRequest(
             run_key=f"{key} repetition {repetitions + 1}",
             partition_key=key,

@@ -42,12 +42,12 @@ def expired_runs(
         if (event := instance.get_latest_materialization_event(key)) is not None
     }
     tags = {_REPOSITORY: repository} if repository else {}
-    chosen = RunsFilter(statuses=_ENDED, tags=tags, updated_before=datetime.now(UTC) - age)
+    run_filter = RunsFilter(statuses=_ENDED, tags=tags, updated_before=datetime.now(UTC) - age)
     runs: list[str] = []
     cursor = None
-    while records := instance.get_run_records(chosen, limit=_BATCH, cursor=cursor):
+    while records := instance.get_run_records(run_filter, limit=_BATCH, cursor=cursor):
         cursor = records[-1].dagster_run.run_id
-        runs += [one.dagster_run.run_id for one in records if one.dagster_run.run_id not in latest]
+        runs += [record.dagster_run.run_id for record in records if record.dagster_run.run_id not in latest]
 
     def delete() -> None:
         for run in runs:
@@ -56,8 +56,10 @@ def expired_runs(
 
     if runs:
         size = sum(path.stat().st_size for run in runs for path in _files_of(folder, run))
-        lost = "Dagster's page shows their partitions as missing; the data stay, and to fill them again costs nothing"
-        yield Expired("history", "runs of Dagster", len(runs), size, lost, is_for_rebuild=False, delete=delete)
+        consequence = (
+            "Dagster's page shows their partitions as missing; the data stay, and to fill them again costs nothing"
+        )
+        yield Expired("history", "runs of Dagster", len(runs), size, consequence, is_for_rebuild=False, delete=delete)
 
 
 def _files_of(folder: Path, run: str) -> list[Path]:
@@ -79,12 +81,12 @@ def check_history(folder: Path) -> None:
 
     A new folder gets its format file. A history of an earlier version gets it by ``holderlake upgrade``.
     """
-    found = read_format(folder)
-    if found["format"] > FORMAT:
-        raise DatabaseError(too_new(folder, found["format"], FORMAT))
-    if _release(found.get("dagster", "0")) > _release(dagster_release()):
+    history_format = read_format(folder)
+    if history_format["format"] > FORMAT:
+        raise DatabaseError(too_new(folder, history_format["format"], FORMAT))
+    if _release(history_format.get("dagster", "0")) > _release(dagster_release()):
         raise DatabaseError(
-            f"{folder} was written by Dagster {found['dagster']}, and this is Dagster {dagster_release()}: "
+            f"{folder} was written by Dagster {history_format['dagster']}, and this is Dagster {dagster_release()}: "
             "install the later version"
         )
     if not (folder / FORMAT_FILE).exists() and not (folder / "history").exists():
@@ -93,8 +95,8 @@ def check_history(folder: Path) -> None:
 
 def is_current(folder: Path) -> bool:
     """Return whether the history in ``folder`` has the format of this version and of this release of Dagster."""
-    found = read_format(folder)
-    return found["format"] == FORMAT and found.get("dagster") == dagster_release()
+    history_format = read_format(folder)
+    return history_format["format"] == FORMAT and history_format.get("dagster") == dagster_release()
 
 
 def dagster_release() -> str:

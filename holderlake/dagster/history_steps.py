@@ -16,7 +16,7 @@ from holderlake.maintenance.upgrade import Step
 from holderlake.storage.atomic_files import sync_files
 from holderlake.storage.formats import write_format
 
-_BEFORE: Final = "before-upgrade"
+_COPIES: Final = "before-upgrade"
 """Folder with copies of the databases while they are upgraded. It gets this name when all copies are complete."""
 
 
@@ -29,11 +29,11 @@ def history_steps(folder: Path) -> Iterator[Step]:
     if own_dagster_home(folder) or not (folder / "history").exists():
         return
     check_history(folder)
-    if not is_current(folder) or (folder / _BEFORE).exists():
+    if not is_current(folder) or (folder / _COPIES).exists():
         databases = _databases(folder)
         size = sum(path.stat().st_size for path in databases)
-        what = f"update the tables to Dagster {dagster_release()}"
-        yield Step("Dagster's history", what, len(databases), size, size, lambda: _upgrade(folder))
+        action = f"update the tables to Dagster {dagster_release()}"
+        yield Step("Dagster's history", action, len(databases), size, size, lambda: _upgrade(folder))
 
 
 def _upgrade(folder: Path) -> None:
@@ -41,21 +41,21 @@ def _upgrade(folder: Path) -> None:
 
     After a kill, a repetition restores the databases from the copies first.
     """
-    before, partial = folder / _BEFORE, folder / f"{_BEFORE}.partial"
-    if before.exists():
-        for copy in before.rglob("*.db"):
-            _copy(copy, folder / copy.relative_to(before))
+    copies, partial = folder / _COPIES, folder / f"{_COPIES}.partial"
+    if copies.exists():
+        for copy in copies.rglob("*.db"):
+            _copy(copy, folder / copy.relative_to(copies))
     else:
         shutil.rmtree(partial, ignore_errors=True)
         for path in _databases(folder):
             _copy(path, partial / path.relative_to(folder))
         partial.mkdir(exist_ok=True)
         sync_files(partial.rglob("*.db"))
-        partial.rename(before)
+        partial.rename(copies)
     with dagster_instance(folder) as instance, redirect_stdout(sys.stderr):  # standard output may be JSON
         instance.upgrade(lambda _: None)
     write_format(folder, FORMAT, dagster=dagster_release())
-    shutil.rmtree(before)
+    shutil.rmtree(copies)
 
 
 def _databases(folder: Path) -> list[Path]:
@@ -65,5 +65,5 @@ def _databases(folder: Path) -> list[Path]:
 def _copy(source: Path, target: Path) -> None:
     """Copy the committed content of a SQLite file over another."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(source)) as read, closing(sqlite3.connect(target)) as written:
-        read.backup(written)
+    with closing(sqlite3.connect(source)) as source_database, closing(sqlite3.connect(target)) as target_database:
+        source_database.backup(target_database)

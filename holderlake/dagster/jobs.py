@@ -64,14 +64,14 @@ def alerts_job() -> None:
 @op(description="Deletes data that are older than the ages of the section [retention], and unused files of a bucket.")
 def delete_old_data(context: OpExecutionContext, workspace: ResourceParam[Workspace]) -> None:
     """Delete old data, and log the numbers of deleted data, and of those that are kept for a rebuild."""
-    chosen, folder = workspace.settings.retention, workspace.settings.dagster_home
+    retention, folder = workspace.settings.retention, workspace.settings.dagster_home
     origin = context.run.remote_job_origin  # None for a run that no daemon launched
     is_ours = Path(os.environ.get("DAGSTER_HOME", folder)).resolve() == folder.resolve()
     repository = None if is_ours or origin is None else origin.repository_origin.get_label()
     with step_errors(context, retries=0):
-        found = expired(workspace)
-        found += expired_runs(context.instance, folder, chosen.history, repository)
-        result = delete_expired(found, without_rebuild=chosen.without_rebuild)
+        expired_items = expired(workspace)
+        expired_items += expired_runs(context.instance, folder, retention.history, repository)
+        result = delete_expired(expired_items, without_rebuild=retention.without_rebuild)
     (context.log.warning if result.kept else context.log.info)(str(result))
 
 

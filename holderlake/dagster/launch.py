@@ -74,8 +74,12 @@ _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 def own_dagster_home(home: Path) -> Path | None:
     """Return the user's ``DAGSTER_HOME``; None if there is none, or it is ``home``, or this program set it."""
-    named = os.environ.get("DAGSTER_HOME")
-    return None if not named or named in _prepared or Path(named).resolve() == home.resolve() else Path(named)
+    user_home = os.environ.get("DAGSTER_HOME")
+    return (
+        None
+        if not user_home or user_home in _prepared or Path(user_home).resolve() == home.resolve()
+        else Path(user_home)
+    )
 
 
 def prepare_dagster_home(home: Path) -> None:
@@ -90,10 +94,10 @@ def prepare_dagster_home(home: Path) -> None:
     check_history(home)
     config = home / "dagster.yaml"
     text = config.read_text() if config.exists() else None
-    wanted = _FIRST_LINES if text is None else _FORMER_EVENT_LOG.sub("", text)
-    wanted = _DAGSTER_YAML if wanted == _FIRST_LINES else wanted
-    if text != wanted:
-        write_whole(config, wanted.encode())
+    new_text = _FIRST_LINES if text is None else _FORMER_EVENT_LOG.sub("", text)
+    new_text = _DAGSTER_YAML if new_text == _FIRST_LINES else new_text
+    if text != new_text:
+        write_whole(config, new_text.encode())
     os.environ["DAGSTER_HOME"] = str(home.resolve())
     _prepared.add(os.environ["DAGSTER_HOME"])
 
@@ -106,15 +110,15 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
 
     Raises ``DatabaseError`` if one of its files is damaged or can't be written.
     """
-    own = own_dagster_home(home)
-    config = (own or home) / "dagster.yaml"
-    if not own:
+    user_home = own_dagster_home(home)
+    config = (user_home or home) / "dagster.yaml"
+    if not user_home:
         home.mkdir(parents=True, exist_ok=True)
     try:
         with ExitStack() as opened:
-            with nullcontext() if own else locked(home / ".opening.lock"), _explained_settings(config):
+            with nullcontext() if user_home else locked(home / ".opening.lock"), _explained_settings(config):
                 prepare_dagster_home(home)
-                if own:
+                if user_home:
                     instance = DagsterInstance.get()
                 else:
                     _remove_empty_databases(home)
@@ -126,13 +130,13 @@ def dagster_instance(home: Path) -> Iterator[DagsterInstance]:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         is_broken = re.search("malformed|not a database|no such (table|column)", reason)
         remedy = (
-            f"{'move that folder away' if own else _MOVES_AWAY}: it has the history of runs, and no data"
+            f"{'move that folder away' if user_home else _MOVES_AWAY}: it has the history of runs, and no data"
             if is_broken
             else "free some space"
             if "full" in reason
             else "repeat the command; if that fails too, 'holderlake doctor' names damaged files"
         )
-        raise DatabaseError(f"Dagster's history in {own or home} can't be used ({reason}); {remedy}") from error
+        raise DatabaseError(f"Dagster's history in {user_home or home} can't be used ({reason}); {remedy}") from error
 
 
 def _remove_empty_databases(home: Path) -> None:
@@ -213,7 +217,7 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     if not streams:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
-    workspace.skipped |= {one.family: one.reason for one in left_out}
+    workspace.skipped |= {exclusion.family: exclusion.reason for exclusion in left_out}
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),
@@ -273,9 +277,9 @@ def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
         if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
             values: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}
             name, table = check.check_name.replace("_", " "), check.asset_key.to_user_string()
-            first = "".join(f"; first: {fault}" for fault in values.pop("first faults", [])[:1])
+            first_fault = "".join(f"; first: {fault}" for fault in values.pop("first faults", [])[:1])
             text = ", ".join(f"{name} {value}" for name, value in values.items())
-            console.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {text}{first}")
+            console.err.print(f"Check '{name}' of {table} failed ({check.severity.value.lower()}): {text}{first_fault}")
 
 
 def _first_error(result: ExecuteInProcessResult) -> str:

@@ -45,11 +45,11 @@ def process_lock(home: Path, run_id: str) -> Iterator[dict[str, str]]:
     ``home`` is the home folder. If another process of the same run holds the lock, this yields an empty dictionary.
     """
     path = _lock_path(home, run_id)
-    with ExitStack() as held:
-        if not _take(path, held):
+    with ExitStack() as lock_stack:
+        if not _take(path, lock_stack):
             yield {}
             return
-        held.callback(path.unlink, missing_ok=True)
+        lock_stack.callback(path.unlink, missing_ok=True)
         yield {PROCESS_TAG: _mark(path)}
 
 
@@ -103,14 +103,14 @@ def _is_own(record: RunRecord, home: Path) -> bool:
     return mark == _mark(_lock_path(home, run.run_id))
 
 
-def _take(path: Path, held: ExitStack) -> bool:
-    """Take a lock file until ``held`` closes, and return True. Return False if it is not free within a second.
+def _take(path: Path, lock_stack: ExitStack) -> bool:
+    """Take a lock file until ``lock_stack`` closes, and return True. Return False if it is not free within a second.
 
     The sensor holds the lock for a moment when it checks a run, so a single attempt could fail by chance.
     """
     for _ in range(_ATTEMPTS):
         try:
-            held.enter_context(locked(path, _HasProcess()))
+            lock_stack.enter_context(locked(path, _HasProcess()))
         except _HasProcess:
             time.sleep(1 / _ATTEMPTS)
         else:

@@ -139,9 +139,9 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
         store = Path(self.engine.store)
         # the store of the home keeps its name as the source of answers
         engine = {} if store == settings.engine_store else {"store": store}
-        chosen: dict[str, Any] = {"home": Path(self.home)} if self.home else {}
-        chosen |= {} if self.watchlist is None else {"watchlist": Settings(watchlist=self.watchlist).watchlist}
-        settings = settings.model_copy(update=chosen)
+        overrides: dict[str, Any] = {"home": Path(self.home)} if self.home else {}
+        overrides |= {} if self.watchlist is None else {"watchlist": Settings(watchlist=self.watchlist).watchlist}
+        settings = settings.model_copy(update=overrides)
         key = {"api_key": SecretStr(self.provider.api_key), "api_key_file": None} if self.provider.api_key else {}
         return settings.model_copy(
             update={

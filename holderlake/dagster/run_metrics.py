@@ -34,11 +34,11 @@ def run_metrics(instance: DagsterInstance) -> Iterator[Metric]:
         oldest.add_metric([job], timestamp)
     ended = gauge("last_run_timestamp_seconds", "End of a job's newest run, by its status", ["dagster_job", "status"])
     seconds = gauge("last_run_seconds", "Duration of a job's newest run, by its status", ["dagster_job", "status"])
-    seen: set[tuple[str, str]] = set()
+    measured_places: set[tuple[str, str]] = set()
     for record in instance.get_run_records(RunsFilter(statuses=[*_ENDED]), limit=_RECENT):
         place = record.dagster_run.job_name, record.dagster_run.status.value.lower()
-        if place not in seen and record.end_time is not None:
-            seen.add(place)
+        if place not in measured_places and record.end_time is not None:
+            measured_places.add(place)
             ended.add_metric(place, record.end_time)
             seconds.add_metric(place, record.end_time - (record.start_time or record.end_time))
     yield from (counts, oldest, ended, seconds)

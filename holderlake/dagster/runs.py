@@ -116,12 +116,15 @@ def refresh_start(instance: DagsterInstance, run_id: str) -> datetime:
     return record.create_timestamp.astimezone(UTC).replace(tzinfo=None) if record else utc_now()
 
 
-def lacks_tokens(chosen: Sequence[str], results: Iterable[PartitionResult]) -> bool:
-    """Return whether a partition of ``results`` lacks watched tokens because the run fetched ``chosen`` tokens only."""
-    return bool(chosen) and any(result.lacks_tokens for result in results)
+def lacks_tokens(run_tokens: Sequence[str], results: Iterable[PartitionResult]) -> bool:
+    """Return whether a partition of ``results`` lacks watched tokens because the run fetched ``run_tokens`` only."""
+    return bool(run_tokens) and any(result.lacks_tokens for result in results)
 
 
 def by_day(results: Iterable[PartitionResult]) -> dict[tuple[str, str], list[PartitionResult]]:
     """Group the results by chain and day (YYYY-MM-DD)."""
     ordered = sorted(results, key=lambda result: (result.chain, result.as_of))
-    return {day: list(own) for day, own in groupby(ordered, lambda result: (result.chain, f"{result.as_of:%Y-%m-%d}"))}
+    return {
+        day: list(day_results)
+        for day, day_results in groupby(ordered, lambda result: (result.chain, f"{result.as_of:%Y-%m-%d}"))
+    }

@@ -65,17 +65,17 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
     def daily(
         context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
-        chosen = workspace.settings.schedule
+        schedule_settings = workspace.settings.schedule
         chains = sorted(workspace.settings.watchlist)
         watch(context.instance, workspace.settings.watchlist, chains)
         tick = context.scheduled_execution_time.replace(tzinfo=None)
-        previous = previous_tick(chosen.cron, tick)
+        previous = previous_tick(schedule_settings.cron, tick)
         record_tick(workspace, previous, tick)
         if parked := waiting_schedule(workspace):
             yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
             return
-        for day in due_days(tick, previous, chosen.offsets):
-            if chosen.excludes(day):
+        for day in due_days(tick, previous, schedule_settings.offsets):
+            if schedule_settings.excludes(day):
                 continue
             for chain in chains:
                 key = partition_key(chain, day)

@@ -89,15 +89,17 @@ def _chain_sensor() -> SensorDefinition:
     )
     def new_chains(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SensorResult | SkipReason:
         watched = workspace.settings.watchlist
-        known = set(context.instance.get_dynamic_partitions(CHAIN))
-        if new := sorted(watched.keys() - known):
+        chains_of_dagster = set(context.instance.get_dynamic_partitions(CHAIN))
+        if new_chain_names := sorted(watched.keys() - chains_of_dagster):
             by_chain: Any = CHAIN_BY_DAY.get_partitions_def_for_dimension(CHAIN)
-            return SensorResult(dynamic_partitions_requests=[by_chain.build_add_request(new)])
+            return SensorResult(dynamic_partitions_requests=[by_chain.build_add_request(new_chain_names)])
         chains = _chains_of_provider(workspace)
         if chains is None:
             return SkipReason("no run has fetched the provider's chains today")
-        if others := [chain for chain in chains if chain not in watched]:
-            return SkipReason(f"not watched: {', '.join(others)}; name tokens of a chain in the watchlist to watch it")
+        if unwatched := [chain for chain in chains if chain not in watched]:
+            return SkipReason(
+                f"not watched: {', '.join(unwatched)}; name tokens of a chain in the watchlist to watch it"
+            )
         return SkipReason(f"every chain of the provider is watched ({len(chains)})")
 
     return new_chains
@@ -123,11 +125,11 @@ def paused_sensor(settings: Settings) -> SensorDefinition:
     )
     def resume(workspace: ResourceParam[Workspace]) -> Iterator[RunRequest | SkipReason]:
         paused = parked_backfills(workspace)
-        due = [one for one in paused if one.is_due(workspace) or one.has_credits_again(workspace)]
-        for one in due:
+        due = [backfill for backfill in paused if backfill.is_due(workspace) or backfill.has_credits_again(workspace)]
+        for backfill in due:
             yield RunRequest(
-                run_key=_key_of_attempt(one, workspace.settings),
-                run_config={"ops": {"fill_history": {"config": _options_of(one)}}},
+                run_key=_key_of_attempt(backfill, workspace.settings),
+                run_config={"ops": {"fill_history": {"config": _options_of(backfill)}}},
             )
         if not due:
             yield SkipReason(_reason_to_wait(paused))
@@ -171,8 +173,10 @@ def _alerts_sensor(settings: Settings) -> SensorDefinition:
         now, version = utc_now(), workspace.warehouse.version
         if version is None:
             return SkipReason("there is no warehouse yet")
-        last = json.loads(context.cursor or "{}")
-        evaluate = last.get("loaded") != version or now - parse_when(last["at"]) >= _EVALUATE_EVERY
+        last_evaluation = json.loads(context.cursor or "{}")
+        evaluate = (
+            last_evaluation.get("loaded") != version or now - parse_when(last_evaluation["at"]) >= _EVALUATE_EVERY
+        )
         if not evaluate and not has_unsent(workspace, now):
             return SkipReason("no new data, and no alert to send")
         if evaluate:

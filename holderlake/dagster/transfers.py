@@ -29,7 +29,7 @@ from holderlake.provider.node_imports import DayReport
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 
-_WHOLE: Final = "whole day"
+_WHOLE_DAY: Final = "whole day"
 _DESCRIPTION: Final = (
     "A chain's token transfers, from its nodes (JSON-RPC). A day's blocks go into the engine's store, each once; "
     "blocks that a reorganisation replaced are rolled back and read again. A day that has not ended, or whose last "
@@ -73,8 +73,8 @@ def transfers_asset(
 def is_imported(instance: DagsterInstance, chain: str, day: datetime) -> bool:
     """Return whether the newest import of a chain and day read all blocks of the day; False without an import."""
     filter_ = AssetRecordsFilter(asset_key("transfers"), asset_partitions=[partition_key(chain, day)])
-    events = [one.asset_materialization for one in instance.fetch_materializations(filter_, limit=1).records]
-    return any(event.metadata[_WHOLE].value for event in events if event)
+    events = [record.asset_materialization for record in instance.fetch_materializations(filter_, limit=1).records]
+    return any(event.metadata[_WHOLE_DAY].value for event in events if event)
 
 
 def _import_day(workspace: Workspace, chain: str, day: str) -> DayReport:
@@ -96,5 +96,5 @@ def _metadata(report: DayReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 2),
         "first block": report.first_block,
         "last block": report.last_block,
-        _WHOLE: report.is_whole,
+        _WHOLE_DAY: report.is_whole,
     }

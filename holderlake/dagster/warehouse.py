@@ -34,7 +34,7 @@ _DESCRIPTION: Final = (
     "transaction on a copy, which then replaces the file: readers never wait and never see half a load. "
     "Query it with `holderlake sql`."
 )
-_STORED: Final = """
+_STORED_ROWS: Final = """
 SELECT chain, strftime(timestamp, '%Y-%m-%d') AS day, sum(row_count)::BIGINT AS row_count,
     count(DISTINCT timestamp) AS instants
 FROM partitions
@@ -86,10 +86,10 @@ def warehouse_asset(
         publish_if_chosen(workspace, context.log.info)
         partitions = keys_of_run(context)
         days = days_of(partitions)
-        stored, plotted = stored_rows(workspace, days), newest_days(days)
+        row_metadata, plotted = stored_rows(workspace, days), newest_days(days)
         for partition, day in zip(partitions, days, strict=True):
             plots = history_plots(workspace, *day) if day in plotted else {}
-            context.add_asset_metadata(stored.get(day, _EMPTY) | plots, partition_key=partition)
+            context.add_asset_metadata(row_metadata.get(day, _EMPTY) | plots, partition_key=partition)
         return MaterializeResult()
 
     return warehouse
@@ -97,12 +97,15 @@ def warehouse_asset(
 
 def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
     """Publish the lake as Iceberg tables if the settings say so."""
-    chosen = workspace.settings.lake.iceberg
-    if chosen.publish:
+    iceberg = workspace.settings.lake.iceberg
+    if iceberg.publish:
         from holderlake.iceberg.publish import publish  # noqa: PLC0415 - an extra
 
-        found = publish(workspace.lake, workspace.settings.iceberg_folder, chosen.catalog)
-        say(f"iceberg: {counted(sum(found.added.values()), 'file')} added, {sum(found.removed.values()):,} removed")
+        publication = publish(workspace.lake, workspace.settings.iceberg_folder, iceberg.catalog)
+        say(
+            f"iceberg: {counted(sum(publication.added.values()), 'file')} added, "
+            f"{sum(publication.removed.values()):,} removed"
+        )
 
 
 def load_text(report: LoadReport) -> str:
@@ -116,10 +119,10 @@ def load_text(report: LoadReport) -> str:
 
 def stored_rows(workspace: Workspace, days: Collection[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the numbers of rows and instants in the warehouse, by chain and day (YYYY-MM-DD), as Dagster metadata."""
-    found = workspace.warehouse.query(_STORED, [[chain for chain, _ in days], [day for _, day in days]])
+    counts = workspace.warehouse.query(_STORED_ROWS, [[chain for chain, _ in days], [day for _, day in days]])
     return {
         (row["chain"], row["day"]): {"dagster/row_count": row["row_count"], "instants": row["instants"]}
-        for row in found.to_pylist()
+        for row in counts.to_pylist()
     }
 
 
@@ -133,6 +136,6 @@ def history_plots(workspace: Workspace, chain: str, day: str, tokens: int = _PLO
     from holderlake.export.history_plots import history_markdown  # noqa: PLC0415 - imports matplotlib: half a second
 
     until = datetime.fromisoformat(day) + timedelta(days=1) - timedelta(microseconds=1)
-    chosen = workspace.settings.watchlist.get(chain, [])[:tokens]
-    plots = history_markdown(workspace.warehouse, chain, chosen, until)
+    plotted_tokens = workspace.settings.watchlist.get(chain, [])[:tokens]
+    plots = history_markdown(workspace.warehouse, chain, plotted_tokens, until)
     return {name: MetadataValue.md(text) for name, text in plots.items()}

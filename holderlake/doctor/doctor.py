@@ -45,12 +45,12 @@ _MIN_FREE = 1 << 30
 def examine(quiet: bool, as_json: bool) -> bool:
     """Run all checks, print the findings, and return whether there is no problem."""
     findings = _each_cause_once([_versions(), *_checks_with_settings()])
-    shown = [finding for finding in findings if not (quiet and finding.fine)]
+    shown_findings = [finding for finding in findings if not (quiet and finding.fine)]
     if as_json:
-        console.as_json([asdict(finding) for finding in shown])
-    elif shown:
+        console.as_json([asdict(finding) for finding in shown_findings])
+    elif shown_findings:
         marks = {True: "ok", False: "!!"}
-        lines = ((marks[one.fine], one.what, one.found, one.advice) for one in shown)
+        lines = ((marks[finding.fine], finding.what, finding.found, finding.advice) for finding in shown_findings)
         console.rows("", ("", "what", "found", "what to do"), lines)
     return all(finding.fine for finding in findings)
 
@@ -58,19 +58,22 @@ def examine(quiet: bool, as_json: bool) -> bool:
 def _each_cause_once(findings: Sequence[Finding]) -> list[Finding]:
     """Leave out problems with the same cause as another one: the one with the most advice stays."""
     stays: dict[str, Finding] = {}
-    for one in findings:
-        cause = one.found.partition("; ")[0]
-        if not one.fine and len(one.advice) > len(stays.setdefault(cause, one).advice):
-            stays[cause] = one
-    return [one for one in dict.fromkeys(findings) if one.fine or one in stays.values()]
+    for finding in findings:
+        cause = finding.found.partition("; ")[0]
+        if not finding.fine and len(finding.advice) > len(stays.setdefault(cause, finding).advice):
+            stays[cause] = finding
+    return [finding for finding in dict.fromkeys(findings) if finding.fine or finding in stays.values()]
 
 
 def _versions() -> Finding:
     names = ("dagster", "duckdb", "pyarrow", "aiohttp", "pydantic")
-    found = ", ".join(f"{name} {version(name)}" for name in names)
-    fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    is_supported = (3, 11) <= sys.version_info[:2] <= (3, 13)
     return Finding(
-        "versions", fine, f"Python {sys.version.split()[0]}, {found}", "" if fine else "use Python 3.11 to 3.13"
+        "versions",
+        is_supported,
+        f"Python {sys.version.split()[0]}, {versions}",
+        "" if is_supported else "use Python 3.11 to 3.13",
     )
 
 
@@ -102,15 +105,15 @@ def _checks_with_settings() -> list[Finding]:
 
 def _settings(settings: Settings) -> Finding:
     watched, chains = sum(map(len, settings.watchlist.values())), len(settings.watchlist)
-    found = f"home {settings.home.resolve()}, {counted(watched, 'token')} on {counted(chains, 'chain')} watched"
+    text = f"home {settings.home.resolve()}, {counted(watched, 'token')} on {counted(chains, 'chain')} watched"
     return Finding(
-        "settings", bool(watched), found, "" if watched else "add tokens under [watchlist] in holderlake.toml"
+        "settings", bool(watched), text, "" if watched else "add tokens under [watchlist] in holderlake.toml"
     )
 
 
 def _unscheduled_set(sentence: str) -> Finding:
-    found, _, advice = sentence.partition(": ")
-    return Finding("address sets", False, found, advice)
+    problem, _, advice = sentence.partition(": ")
+    return Finding("address sets", False, problem, advice)
 
 
 def _formats(workspace: Workspace) -> Finding:
@@ -138,10 +141,10 @@ def _iceberg(workspace: Workspace) -> Finding:
     except ModuleNotFoundError:
         return Finding("iceberg", True, "not checked: pyiceberg is not installed")
     settings = workspace.settings
-    found = compare(workspace.lake, settings.iceberg_folder, settings.lake.iceberg.catalog)
-    if found.is_current:
-        return Finding("iceberg", True, f"commit {found.commit} has all partitions of the lake")
-    lacking, extra = sum(found.added.values()), sum(found.removed.values())
+    comparison = compare(workspace.lake, settings.iceberg_folder, settings.lake.iceberg.catalog)
+    if comparison.is_current:
+        return Finding("iceberg", True, f"commit {comparison.commit} has all partitions of the lake")
+    lacking, extra = sum(comparison.added.values()), sum(comparison.removed.values())
     text = f"{lacking:,} files of the lake are not published, {extra:,} published ones were replaced"
     return Finding("iceberg", False, text, "'holderlake lake publish' brings the tables up to date")
 
@@ -163,23 +166,23 @@ def _provider_checks(workspace: Workspace) -> list[Callable[[], Finding]]:
     """Return the checks of provider and rules. If the provider cannot be used, they are one finding with the reason."""
     try:
         workspace.check()
-        known, rules = asyncio.run(_fetch(workspace))
+        chains, rules = asyncio.run(_fetch(workspace))
     except Exception as error:  # also of a damaged file, which has its own line
         reason = str(error)
         advice = "check [provider] and the API key; 'holderlake serve' runs your own"
         is_of_provider = isinstance(error, ProviderError | SettingsError)
         return [lambda: Finding("provider", False, reason, advice if is_of_provider else "")]
-    return [lambda: _provider(workspace, known), lambda: _rules(workspace, rules)]
+    return [lambda: _provider(workspace, chains), lambda: _rules(workspace, rules)]
 
 
-def _provider(workspace: Workspace, known: list[str]) -> Finding:
-    found = f"{_name(workspace)} answers, {counted(len(known), 'chain')}{_direct(workspace)}"
-    unlisted = sorted(set(workspace.settings.watchlist) - set(known))
+def _provider(workspace: Workspace, chains: list[str]) -> Finding:
+    text = f"{_name(workspace)} answers, {counted(len(chains), 'chain')}{_direct(workspace)}"
+    unlisted = sorted(set(workspace.settings.watchlist) - set(chains))
     if unlisted:
-        near = difflib.get_close_matches(unlisted[0], known, 1, 0.5)
-        advice = f"did you mean {near[0]}?" if near else f"it lists {', '.join(sorted(known))}"
-        return Finding("provider", False, f"{found}, but not {', '.join(unlisted)} of the watchlist", advice)
-    return Finding("provider", True, found)
+        near = difflib.get_close_matches(unlisted[0], chains, 1, 0.5)
+        advice = f"did you mean {near[0]}?" if near else f"it lists {', '.join(sorted(chains))}"
+        return Finding("provider", False, f"{text}, but not {', '.join(unlisted)} of the watchlist", advice)
+    return Finding("provider", True, text)
 
 
 def _name(workspace: Workspace) -> str:
@@ -204,8 +207,8 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
     settings = workspace.settings
     if settings.provider.url:
         if published is None:
-            found = "the provider does not publish its rules (only Holderlake's own service does)"
-            return Finding("rules", True, found)
+            text = "the provider does not publish its rules (only Holderlake's own service does)"
+            return Finding("rules", True, text)
         rules = MapRules.model_validate_json(published).model_dump(include=set(MapRules.model_fields))
         return Finding("rules", True, listed_rules(rules))
     from holderlake.engine.catalog.rules import rules_in_force
@@ -213,7 +216,7 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
 
     if settings.provider.local == "store":
         return Finding("rules", True, listed_rules(rules_in_force(engine_rules(settings))))
-    ignored = settings.engine.thresholds.chosen()
+    ignored = settings.engine.thresholds.chosen_values()
     advice = "the sample world has its own rules; [engine.thresholds] apply to your own store" if ignored else ""
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 
@@ -222,24 +225,24 @@ def _parked_schedule(workspace: Workspace) -> Finding:
     parked = parked_schedule(workspace)
     if parked is None:
         return Finding("parked schedule", True, "scheduled runs do not wait")
-    found = f"scheduled runs wait since {parked.since:%Y-%m-%d %H:%M} UTC until {parked.resume_on}: {parked.reason}"
+    text = f"scheduled runs wait since {parked.since:%Y-%m-%d %H:%M} UTC until {parked.resume_on}: {parked.reason}"
     advice = (
         "buy credits: the running daemon asks the provider every five minutes"
         if parked.refused is not None
         else "raise the ceiling in [budget]: the next tick of the schedule resumes"
     )
-    return Finding("parked schedule", False, found, advice)
+    return Finding("parked schedule", False, text, advice)
 
 
 def _parked_backfills(workspace: Workspace) -> Finding:
     parked = parked_backfills(workspace)
-    since = min((one.since for one in parked if one.since), default=None)
+    since = min((backfill.since for backfill in parked if backfill.since), default=None)
     when = f"since {since:%Y-%m-%d %H:%M} UTC" if since else "for credits"
-    found = (
+    text = (
         f"{counted(len(parked), 'backfill')} parked {when}; the first of "
         f"{counted(len(parked[0].of.instants), 'instant')}: {parked[0].reason}"
     )
-    return Finding("parked backfills", False, found, f"'{COMMAND}' asks for credits and resumes them")
+    return Finding("parked backfills", False, text, f"'{COMMAND}' asks for credits and resumes them")
 
 
 def _store(settings: Settings) -> Finding:
@@ -251,16 +254,18 @@ def _store(settings: Settings) -> Finding:
     from holderlake.engine.store.verify import verify
 
     root = settings.engine_store
-    found = verify(root, reads=False)
-    if found.damaged:
-        first = found.damaged[0]
-        problem = first.problem if str(root) in first.problem else f"{first.path} {first.problem}"
-        more = f" and {len(found.damaged) - 1} more" if len(found.damaged) > 1 else ""
-        return Finding("store", False, f"{problem}{more}", first.remedy)
+    result = verify(root, reads=False)
+    if result.damaged:
+        first_damage = result.damaged[0]
+        problem = (
+            first_damage.problem if str(root) in first_damage.problem else f"{first_damage.path} {first_damage.problem}"
+        )
+        ellipsis = f" and {len(result.damaged) - 1} more" if len(result.damaged) > 1 else ""
+        return Finding("store", False, f"{problem}{ellipsis}", first_damage.remedy)
     advice = "'holderlake store verify' compares the files with their checksums"
-    if found.quarantined:
-        advice += f"; {found.quarantined} files are in {root / QUARANTINE}, which 'holderlake store clean' empties"
-    return Finding("store", True, f"{counted(found.files, 'file')}, {found.bytes / 1e6:,.1f} MB in {root}", advice)
+    if result.quarantined:
+        advice += f"; {result.quarantined} files are in {root / QUARANTINE}, which 'holderlake store clean' empties"
+    return Finding("store", True, f"{counted(result.files, 'file')}, {result.bytes / 1e6:,.1f} MB in {root}", advice)
 
 
 def _negative_balances(settings: Settings) -> Finding:
@@ -274,9 +279,9 @@ def _negative_balances(settings: Settings) -> Finding:
     except UnusableStore as error:
         return Finding("negative balances", False, str(error))
     tokens = len(counts)
-    shown = f"{counted(sum(counts.values()), 'address')} of {counted(tokens, 'token')} below zero" if tokens else "none"
+    text = f"{counted(sum(counts.values()), 'address')} of {counted(tokens, 'token')} below zero" if tokens else "none"
     advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
-    return Finding("negative balances", True, shown, advice)
+    return Finding("negative balances", True, text, advice)
 
 
 def _inexact_balances(settings: Settings) -> Finding:
@@ -291,8 +296,8 @@ def _inexact_balances(settings: Settings) -> Finding:
         "their contracts change balances without transfers, as rebasing tokens and tokens with a fee do: the balances "
         "here are not exact; 'holderlake verify' names the causes"
     )
-    shown = f"of {len(checked):,} tokens compared, {count:,} have other balances than their contracts"
-    return Finding("balances", True, shown, advice if count else "")
+    text = f"of {len(checked):,} tokens compared, {count:,} have other balances than their contracts"
+    return Finding("balances", True, text, advice if count else "")
 
 
 def listed_rules(rules: Mapping[str, Any]) -> str:
@@ -311,31 +316,31 @@ def _alerts(settings: Settings) -> Finding:
         webhook = webhook_of(settings)
     except SettingsError as error:
         return Finding("alerts", False, str(error), "correct [alerts] in holderlake.toml or the environment")
-    where = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
+    destinations = "log" if webhook is None else "log and webhook" + ("" if webhook.secret else ", not signed")
     try:
         book = Outbox(state_of(settings, settings.alerts_book)).deliveries()
     except DatabaseError as error:
-        what, _, advice = str(error).partition("; ")
-        return Finding("alerts", False, what, advice)
-    deliveries = [one for each in book.values() for one in each]
-    late = [one for one in deliveries if one.state not in ("sent", "given_up") and one.error]
-    found = f"{counted(len(settings.alerts.in_force), 'rule')}, delivered to {where}"
+        problem, _, advice = str(error).partition("; ")
+        return Finding("alerts", False, problem, advice)
+    deliveries = [delivery for alert_deliveries in book.values() for delivery in alert_deliveries]
+    late = [delivery for delivery in deliveries if delivery.state not in ("sent", "given_up") and delivery.error]
+    text = f"{counted(len(settings.alerts.in_force), 'rule')}, delivered to {destinations}"
     if late:
         return Finding(
             "alerts",
             False,
-            f"{found}; {len(late)} could not be delivered: {late[-1].error}",
+            f"{text}; {len(late)} could not be delivered: {late[-1].error}",
             "test it with 'holderlake alerts --test-webhook'; waiting alerts are sent when it answers again",
         )
-    return Finding("alerts", True, found)
+    return Finding("alerts", True, text)
 
 
 def _followers(settings: Settings) -> Finding:
     states = {state.chain: state for state in followers(settings.engine_store)}
     idle = [chain for chain in settings.followed_chains if chain not in states or not states[chain].is_running]
-    found = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in settings.followed_chains)
+    text = "; ".join(str(states.get(chain, f"{chain}: never followed")) for chain in settings.followed_chains)
     advice = "'holderlake ui' runs Dagster, whose sensor 'followers' starts them" if idle else ""
-    return Finding("followers", not idle, found, advice)
+    return Finding("followers", not idle, text, advice)
 
 
 def _node(settings: Settings, chain: str) -> Finding:

@@ -29,7 +29,7 @@ from holderlake.workspace import Workspace
 
 _EVERY_BYTE: Final = 2 << 30
 """Bytes (2 GiB) up to which the checks read a lake or an archive completely, which takes some seconds."""
-_SHOWN: Final = 10
+_FINDINGS_SHOWN: Final = 10
 _REPAIR: Final = "'holderlake rebuild --damaged' repairs it from the archive, at no cost"
 _AWAY: Final = "'holderlake rebuild --damaged' moves it away"
 _HISTORY: Final = f"{_AWAY} with the folder dagster, which has the history of runs, and no data"
@@ -56,11 +56,11 @@ def check_files(workspace: Workspace) -> Iterator[Finding]:
 
 def _lake(lake: Lake) -> Iterator[Finding]:
     manifests = list(lake.manifests())
-    stored = sum(file.bytes for manifest in manifests for file in manifest.tables.values())
-    every_byte = stored <= _EVERY_BYTE and lake.is_local
-    found = [str(one) for one in (*damages(lake, every_byte=every_byte), *unlisted(lake))]
-    yield from _each("lake", found, _REPAIR)
-    if not found:
+    stored_bytes = sum(file.bytes for manifest in manifests for file in manifest.tables.values())
+    every_byte = stored_bytes <= _EVERY_BYTE and lake.is_local
+    problems = [str(problem) for problem in (*damages(lake, every_byte=every_byte), *unlisted(lake))]
+    yield from _findings("lake", problems, _REPAIR)
+    if not problems:
         how = "every file matches its manifest" if every_byte else "the sizes of all files match their manifests"
         advice = "" if every_byte else "'holderlake rebuild --damaged --dry-run' reads every byte"
         yield Finding("lake", True, f"{counted(len(manifests), 'partition')} in {lake.store.name}, {how}", advice)
@@ -70,39 +70,41 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
     if archive.is_local and not archive.root.exists():
         return
     try:
-        stored = archive.size().stored_bytes
+        stored_bytes = archive.size().stored_bytes
     except DatabaseError as error:
         yield Finding("archive", False, str(error).partition("; ")[0], _DATABASES["archive/index.sqlite"])
         return
-    found = list(archive.damage(every_byte=stored <= _EVERY_BYTE and archive.is_local))
-    yield from _each("archive", found, "'holderlake rebuild --damaged' moves it away and keeps its other answers")
-    yield from _each("archive", _lost(archive), "ingest fetches them again where the lake lacks their rows")
+    problems = list(archive.damage(every_byte=stored_bytes <= _EVERY_BYTE and archive.is_local))
+    yield from _findings(
+        "archive", problems, "'holderlake rebuild --damaged' moves it away and keeps its other answers"
+    )
+    yield from _findings("archive", _lost_answers(archive), "ingest fetches them again where the lake lacks their rows")
     records = [str(path) for path in provenance.records(archive) if provenance.read(path) is None]
-    yield from _each(
+    yield from _findings(
         "journal", [f"{path} is damaged" for path in records], f"{_AWAY}; the lake keeps the rows of its partition"
     )
-    if not found and not records:
+    if not problems and not records:
         yield Finding("archive", True, f"{counted(archive.size().answers, 'answer')} in {archive.name}")
 
 
-def _lost(archive: AnswerArchive) -> list[str]:
+def _lost_answers(archive: AnswerArchive) -> list[str]:
     """Return a line for each answer that was in a damaged archive segment: the answer's hash and its request."""
-    lost = set(archive.lost())
-    if not lost:
+    digests = set(archive.lost())
+    if not digests:
         return []
-    asked = {
-        one.digest: f"the {_request(one)} of {commit.family} of {commit.chain} at {commit.timestamp}"
+    descriptions = {
+        request.digest: f"the {_request(request)} of {commit.family} of {commit.chain} at {commit.timestamp}"
         for commit in provenance.commits(archive)
         for group in commit.groups
-        for one in group.asked
-        if one.digest in lost
+        for request in group.asked
+        if request.digest in digests
     }
-    return [f"lost answer {digest}: {asked.get(digest, 'no commit uses it')}" for digest in sorted(lost)]
+    return [f"lost answer {digest}: {descriptions.get(digest, 'no commit uses it')}" for digest in sorted(digests)]
 
 
-def _request(asked: Asked) -> str:
-    fields = ", ".join(f"{name} {value}" for name, value in sorted(asked.fields.items()) if isinstance(value, str))
-    return f"{asked.endpoint} request ({fields})"
+def _request(request: Asked) -> str:
+    fields = ", ".join(f"{name} {value}" for name, value in sorted(request.fields.items()) if isinstance(value, str))
+    return f"{request.endpoint} request ({fields})"
 
 
 def _databases(settings: Settings) -> Iterator[Finding]:
@@ -121,8 +123,8 @@ def set_databases_aside(workspace: Workspace) -> list[str]:
         path = home / name
         problem = _damage_of(path, advice) if path.exists() else None
         if problem:
-            moved = home / "dagster" if name.startswith("dagster/") else path
-            aside = [set_aside(one, home, "damaged") for one in _with_sides(moved) if one.exists()]
+            damaged_path = home / "dagster" if name.startswith("dagster/") else path
+            aside = [set_aside(file, home, "damaged") for file in _with_sides(damaged_path) if file.exists()]
             messages.append(f"{problem}; it is now {aside[0]}")
             if path == workspace.settings.ledger:
                 _ = workspace.ledger
@@ -139,8 +141,8 @@ def _shared_state(workspace: Workspace) -> Iterator[Finding]:
     try:
         damage, text = workspace.ledger.damage(), str(workspace.ledger)
     except DatabaseError as error:
-        what, _, advice = str(error).partition("; ")
-        yield Finding("state", False, what, advice)
+        problem, _, advice = str(error).partition("; ")
+        yield Finding("state", False, problem, advice)
         return
     yield Finding("state", damage is None, damage or text, "restore the database from its backup" if damage else "")
 
@@ -154,20 +156,20 @@ def _damage_of(path: Path, remedy: str) -> str | None:
         return f"{path} is empty"
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
-            ((found,),) = db.execute("PRAGMA integrity_check(1)").fetchall()
-            if found == "ok" and path.name == "ledger.sqlite" and db.execute(WRONG_SUM).fetchone():
-                found = "the costs of its calls do not add up to its stored sums of days and runs"
+            ((check_result,),) = db.execute("PRAGMA integrity_check(1)").fetchall()
+            if check_result == "ok" and path.name == "ledger.sqlite" and db.execute(WRONG_SUM).fetchone():
+                check_result = "the costs of its calls do not add up to its stored sums of days and runs"
     except sqlite3.DatabaseError as error:
         return str(explained(path, error, remedy)).partition(";")[0]
     except UnicodeDecodeError:  # sqlite3 quotes a damaged name in its error
         return f"{path} is damaged (a name in it is not UTF-8)"
-    return None if found == "ok" else f"{path} is damaged ({found})"
+    return None if check_result == "ok" else f"{path} is damaged ({check_result})"
 
 
 def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
     path = warehouse.path
     files = derived_files(path)
-    every_byte = sum(one.stat().st_size for one in files) <= _EVERY_BYTE
+    every_byte = sum(file.stat().st_size for file in files) <= _EVERY_BYTE
     for file, reason in damaged(path, every_byte=every_byte).items():
         yield Finding("warehouse", False, f"{file} is damaged ({reason})", remedy(path, file))
     if not path.exists():
@@ -176,14 +178,14 @@ def _warehouse(warehouse: Warehouse) -> Iterator[Finding]:
     try:
         rows = warehouse.check()
     except WarehouseError as error:
-        what, _, advice = str(error).partition("; ")
-        yield Finding("warehouse", False, what, advice)
+        problem, _, advice = str(error).partition("; ")
+        yield Finding("warehouse", False, problem, advice)
         return
     yield Finding("warehouse", True, f"{path}, {counted(rows, 'row')} of holders")
 
 
-def _each(what: str, found: Sequence[str], advice: str) -> Iterator[Finding]:
-    for text in found[:_SHOWN]:
-        yield Finding(what, False, text, advice)
-    if len(found) > _SHOWN:
-        yield Finding(what, False, f"and {len(found) - _SHOWN:,} more", advice)
+def _findings(subject: str, problems: Sequence[str], advice: str) -> Iterator[Finding]:
+    for text in problems[:_FINDINGS_SHOWN]:
+        yield Finding(subject, False, text, advice)
+    if len(problems) > _FINDINGS_SHOWN:
+        yield Finding(subject, False, f"and {len(problems) - _FINDINGS_SHOWN:,} more", advice)

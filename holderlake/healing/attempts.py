@@ -72,19 +72,22 @@ def choose(
     room = AT_ONCE - sum(attempt.is_repetition and attempt.ended is None for attempt in attempts)
     successes = [attempt for attempt in attempts if attempt.ended and not attempt.error]
     by_day = {day.key: [attempt for attempt in attempts if attempt.day == day.key] for day in missing}
-    by_chain = {chain: [one for one in attempts if one.chain == chain] for chain, _ in by_day}
-    rooms = {chain: _room(own, now) for chain, own in by_chain.items()}
-    for day in sorted(missing, key=lambda one: len(by_day[one.key]) if rooms[one.chain] < AT_ONCE else 0):
-        own = by_day[day.key]
-        counted = sum(_is_counted(attempt, successes) for attempt in own)
-        if counted >= limits.attempts or sum(one.is_repetition for one in own) >= _OF_ALL * limits.attempts:
+    by_chain = {chain: [attempt for attempt in attempts if attempt.chain == chain] for chain, _ in by_day}
+    rooms = {chain: _room(chain_attempts, now) for chain, chain_attempts in by_chain.items()}
+    for day in sorted(missing, key=lambda day: len(by_day[day.key]) if rooms[day.chain] < AT_ONCE else 0):
+        day_attempts = by_day[day.key]
+        attempt_count = sum(_is_counted(attempt, successes) for attempt in day_attempts)
+        if (
+            attempt_count >= limits.attempts
+            or sum(attempt.is_repetition for attempt in day_attempts) >= _OF_ALL * limits.attempts
+        ):
             choice.given_up.append((day, f"{limits.attempts} repetitions did not complete it"))
         elif limits.credits_per_day is not None and day.credits > limits.credits_per_day:
             choice.given_up.append((day, "it costs more than healing.credits_per_day"))
         elif (
             min(room, rooms[day.chain]) > 0
             and (credits is None or day.credits <= credits)
-            and _may_start(own, counted, now)
+            and _may_start(day_attempts, attempt_count, now)
         ):
             choice.now.append(day)
             room -= 1
@@ -103,23 +106,27 @@ def _is_counted(attempt: Attempt, successes: Sequence[Attempt]) -> bool:
     if not attempt.is_repetition or attempt.ended is None:
         return False
     return attempt.error not in OUTAGES or any(
-        one.chain != attempt.chain and one.ended is not None and abs(one.ended - attempt.ended) <= _NEAR
-        for one in successes
+        success.chain != attempt.chain and success.ended is not None and abs(success.ended - attempt.ended) <= _NEAR
+        for success in successes
     )
 
 
-def _may_start(own: Sequence[Attempt], counted: int, now: datetime) -> bool:
-    """Return whether a day, whose runs are ``own``, has no active run and waited long enough after the last one."""
-    wait = WAITS[min(counted, len(WAITS) - 1)]
-    return all(attempt.ended is not None and now >= attempt.ended + wait for attempt in own)
+def _may_start(day_attempts: Sequence[Attempt], attempt_count: int, now: datetime) -> bool:
+    """Return whether a day has no active run and waited long enough after the last one."""
+    wait = WAITS[min(attempt_count, len(WAITS) - 1)]
+    return all(attempt.ended is not None and now >= attempt.ended + wait for attempt in day_attempts)
 
 
-def _room(own: Sequence[Attempt], now: datetime) -> int:
-    """Return how many days of a chain, whose runs are ``own``, may start now; after an outage at most one."""
-    ended = sorted(((one.ended, one) for one in own if one.ended), key=lambda pair: pair[0], reverse=True)
+def _room(chain_attempts: Sequence[Attempt], now: datetime) -> int:
+    """Return how many days of a chain with these runs may start now; after an outage at most one."""
+    ended = sorted(
+        ((attempt.ended, attempt) for attempt in chain_attempts if attempt.ended),
+        key=lambda pair: pair[0],
+        reverse=True,
+    )
     failed = list(takewhile(lambda pair: pair[1].error in OUTAGES, ended))
     if not failed:
         return AT_ONCE
-    wait = _OUTAGE_WAITS[min(sum(one.is_repetition for _, one in failed), len(_OUTAGE_WAITS) - 1)]
-    is_running = any(one.is_repetition and one.ended is None for one in own)
+    wait = _OUTAGE_WAITS[min(sum(attempt.is_repetition for _, attempt in failed), len(_OUTAGE_WAITS) - 1)]
+    is_running = any(attempt.is_repetition and attempt.ended is None for attempt in chain_attempts)
     return 1 if now >= failed[0][0] + wait and not is_running else 0

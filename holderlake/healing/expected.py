@@ -61,14 +61,16 @@ def _record(
     ``folder`` is the place of the record, ``offsets`` are the instants of a day as durations since midnight. An instant
     is due once ``lag`` has passed after it.
     """
-    known, oldest = expected(workspace, folder), tick - timedelta(days=workspace.settings.healing.days)
+    stored_record, oldest = expected(workspace, folder), tick - timedelta(days=workspace.settings.healing.days)
     instants = {}
     for chain in chains:
-        held = known.instants.get(chain) if known else None
-        since = previous if known is None or held is None else min(previous, known.until)
+        chain_instants = stored_record.instants.get(chain) if stored_record else None
+        since = previous if stored_record is None or chain_instants is None else min(previous, stored_record.until)
         due = instants_between(max(since, oldest) - lag, tick - lag, offsets)
-        instants[chain] = [when for when in sorted({*(held or ()), *from_first_day(chain, due)}) if when > oldest]
-    until = tick if known is None else max(tick, known.until)
+        instants[chain] = [
+            when for when in sorted({*(chain_instants or ()), *from_first_day(chain, due)}) if when > oldest
+        ]
+    until = tick if stored_record is None else max(tick, stored_record.until)
     _documents(workspace, folder).put(_NAME, msgspec.json.encode(Expected(until, instants)))
 
 

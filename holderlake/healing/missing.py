@@ -69,7 +69,7 @@ def missing_days(
     subjects whose request failed are missing, since others were added to the watchlist later. ``complete``: chains and
     instants that need no check; the function adds those that it finds complete. Without ``with_credits``, costs are 0.
     """
-    found = []
+    days = []
     streams: Sequence[Stream] | None = None
     for chain, instants in expected.items():
         open_ones = [when for when in instants if (chain, when) not in complete]
@@ -78,11 +78,11 @@ def missing_days(
         streams = streams or _streams(workspace)
         gaps = list(_gaps(workspace, streams, chain, open_ones, succeeded))
         complete |= {(chain, when) for when in open_ones} - {(chain, gap.partition.as_of) for gap in gaps}
-        for day, own in groupby(sorted(gaps, key=_as_of), lambda gap: _as_of(gap).date()):
-            of_day, own_gaps = tuple(when for when in instants if when.date() == day), tuple(own)
+        for day, day_gaps in groupby(sorted(gaps, key=_as_of), lambda gap: _as_of(gap).date()):
+            of_day, own_gaps = tuple(when for when in instants if when.date() == day), tuple(day_gaps)
             credits = _credits(workspace, own_gaps) if with_credits else 0
-            found.append(MissingDay(chain, day, of_day, own_gaps, credits))
-    return sorted(found, key=lambda one: (one.day, one.chain), reverse=True)
+            days.append(MissingDay(chain, day, of_day, own_gaps, credits))
+    return sorted(days, key=lambda missing_day: (missing_day.day, missing_day.chain), reverse=True)
 
 
 def _credits(workspace: Workspace, gaps: Sequence[Gap]) -> int:
@@ -94,7 +94,7 @@ def _streams(workspace: Workspace) -> Sequence[Stream]:
     """Return the streams that the settings and the API key's plan include."""
     if workspace.settings.provider.url is not None:
         return within_plan(workspace, STREAMS)[0]
-    return [one for one in STREAMS if left_out_by_settings(workspace.settings, one.name) is None]
+    return [stream for stream in STREAMS if left_out_by_settings(workspace.settings, stream.name) is None]
 
 
 def _gaps(
@@ -122,10 +122,10 @@ def _is_missing(workspace: Workspace, gap: Gap, succeeded: Mapping[Day, bool]) -
     if manifest.failures:
         rows = workspace.lake.rows(manifest, FAILURES)
         failed = dict(zip(rows["subject"].to_pylist(), rows["code"].to_pylist(), strict=True))
-    left = [subject for subject in gap.missing if failed.get(subject) not in SETTLED]
-    if any(subject in failed for subject in left):
+    open_subjects = [subject for subject in gap.missing if failed.get(subject) not in SETTLED]
+    if any(subject in failed for subject in open_subjects):
         return True
-    return bool(left or gap.unnamed) and not succeeded.get((partition.chain, partition.as_of.date()), True)
+    return bool(open_subjects or gap.unnamed) and not succeeded.get((partition.chain, partition.as_of.date()), True)
 
 
 def _as_of(gap: Gap) -> datetime:

@@ -72,8 +72,8 @@ def parking(workspace: Workspace) -> Callable[[Exception], str]:
                 _account(workspace.settings),
                 stopped.refused,
             )
-            before = parked_schedule(workspace)
-            if before is None or before.is_due(workspace):
+            parked_before = parked_schedule(workspace)
+            if parked_before is None or parked_before.is_due(workspace):
                 _documents(workspace).put(_NAME, msgspec.json.encode(parked))
         return str(error)
 

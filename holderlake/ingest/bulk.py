@@ -23,7 +23,7 @@ from holderlake.ingest.spill import spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 
-_FIRST: Final = 512
+_FIRST_PASS: Final = 512
 """Number of answers in the first pass, before the size of an answer is known."""
 _BYTES: Final = 64 << 20
 """Most bytes of rows that are computed at once. Two passes are in memory at a time."""
@@ -51,21 +51,21 @@ async def ingest_bulk(
     passes = _passes(context, stream, partitions, only, size)
 
     def start() -> tuple[Sequence[Partition], Missing, asyncio.Task[dict[Partition, Batch]]] | None:
-        some, missing = next(passes, ((), _NONE_MISSING))
-        if not some:
+        pass_partitions, missing = next(passes, ((), _NONE_MISSING))
+        if not pass_partitions:
             return None
-        work = asyncio.to_thread(_compute, context, engine, stream, missing, size, some)
-        return some, missing, asyncio.create_task(work)
+        work = asyncio.to_thread(_compute, context, engine, stream, missing, size, pass_partitions)
+        return pass_partitions, missing, asyncio.create_task(work)
 
     results: list[PartitionResult] = []
     running = start()
     try:
         while running is not None:
-            some, missing, task = running
+            pass_partitions, missing, task = running
             batches = await task
             context.provider.check_running()
             running = start()
-            for partition in some:
+            for partition in pass_partitions:
                 results.append(await commit(context, stream, partition, missing, batches.pop(partition)))
                 on_result(results[-1])
     finally:
@@ -82,11 +82,11 @@ def _passes(
     Partitions are in one pass if they are consecutive and lack the same subjects.
     """
     for missing, alike in groupby(partitions, lambda partition: context.missing(stream, partition, only)):
-        left = list(alike)
-        while left:
+        partitions_left = list(alike)
+        while partitions_left:
             count = size.partitions(len(missing.subjects))
-            yield left[:count], missing
-            left = left[count:]
+            yield partitions_left[:count], missing
+            partitions_left = partitions_left[count:]
 
 
 def _compute(
@@ -107,17 +107,17 @@ def _compute(
     instants = sorted(partition.as_of for partition in partitions)
     settings = with_options(stream.name, context.workspace.settings, missing.options)
     batches = {partition: Batch() for partition in partitions}
-    left = subjects
-    while left:
-        some, left = left[: size.answers], left[size.answers :]
-        result = stream.compute(engine, settings, partitions[0].chain, some, instants)
-        size.update(result, len(some) * len(instants))
+    subjects_left = subjects
+    while subjects_left:
+        step_subjects, subjects_left = subjects_left[: size.answers], subjects_left[size.answers :]
+        result = stream.compute(engine, settings, partitions[0].chain, step_subjects, instants)
+        size.update(result, len(step_subjects) * len(instants))
         by_instant = _by_instant(result, instants)
         for partition, batch in batches.items():
             tables, refused = by_instant[partition.as_of]
-            if len(some) < len(subjects):
+            if len(step_subjects) < len(subjects):
                 tables = spilled(context.workspace.settings.home, tables)
-            batch.merge(_batch(result, some, tables, refused))
+            batch.merge(_batch(result, step_subjects, tables, refused))
     return batches
 
 
@@ -128,9 +128,11 @@ def _batch(result: BulkResult, subjects: Sequence[str], tables: Tables, refused:
     answer, with the error.
     """
     batch = Batch({name: [rows] for name, rows in tables.items()}, computed=len(subjects))
-    for one in refused:
-        batch.fail(result.endpoint, one.token_address, one.error.code, one.error)
-    batch.covered |= dict.fromkeys(set(subjects) - {one.token_address for one in refused}, result.computed_at)
+    for missing_answer in refused:
+        batch.fail(result.endpoint, missing_answer.token_address, missing_answer.error.code, missing_answer.error)
+    batch.covered |= dict.fromkeys(
+        set(subjects) - {missing_answer.token_address for missing_answer in refused}, result.computed_at
+    )
     batch.groups.append(provenance.group_of(subjects, (), (), batch.failures))
     return batch
 
@@ -139,7 +141,7 @@ class _PassSize:
     """The number of answers in the next pass, estimated from the bytes of the answers in earlier passes."""
 
     def __init__(self) -> None:
-        self.answers = _FIRST
+        self.answers = _FIRST_PASS
 
     def partitions(self, subjects: int) -> int:
         """Return the number of partitions in the next pass, at least one.
@@ -155,7 +157,7 @@ class _PassSize:
         answers may be larger.
         """
         size = sum(rows.nbytes for rows in result.tables.values())
-        self.answers = max(1, min(max(2 * answers, _FIRST), _BYTES * answers // max(size, 1)))
+        self.answers = max(1, min(max(2 * answers, _FIRST_PASS), _BYTES * answers // max(size, 1)))
 
 
 def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[datetime, tuple[Tables, list[MissingAnswer]]]:
@@ -163,13 +165,13 @@ def _by_instant(result: BulkResult, instants: Sequence[datetime]) -> dict[dateti
 
     The tables have the column ``fetched_at``.
     """
-    found: dict[datetime, tuple[Tables, list[MissingAnswer]]] = {as_of: ({}, []) for as_of in instants}
-    for one in result.refused:
-        found[one.as_of][1].append(one)
+    by_instant: dict[datetime, tuple[Tables, list[MissingAnswer]]] = {as_of: ({}, []) for as_of in instants}
+    for missing_answer in result.refused:
+        by_instant[missing_answer.as_of][1].append(missing_answer)
     for name, rows in result.tables.items():
-        for as_of, own in _split(with_fetched_at(TABLES[name], rows, result.computed_at), instants).items():
-            found[as_of][0][name] = own
-    return found
+        for as_of, instant_rows in _split(with_fetched_at(TABLES[name], rows, result.computed_at), instants).items():
+            by_instant[as_of][0][name] = instant_rows
+    return by_instant
 
 
 def _split(rows: pa.Table, instants: Sequence[datetime]) -> Mapping[datetime, pa.Table]:
@@ -178,8 +180,8 @@ def _split(rows: pa.Table, instants: Sequence[datetime]) -> Mapping[datetime, pa
     at = rows["as_of"].cast(pa.int64()).to_numpy()
     order = np.argsort(at, kind="stable")
     ordered, at = rows.take(pa.array(order)), at[order]
-    first, last = (np.searchsorted(at, keys, side) for side in ("left", "right"))
+    starts, ends = (np.searchsorted(at, keys, side) for side in ("left", "right"))
     return {
         as_of: ordered.slice(start, end - start)
-        for as_of, start, end in zip(instants, first.tolist(), last.tolist(), strict=True)
+        for as_of, start, end in zip(instants, starts.tolist(), ends.tolist(), strict=True)
     }

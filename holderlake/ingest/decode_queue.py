@@ -153,14 +153,17 @@ def _decode(items: Sequence[PendingDecode]) -> list[Decoded | Exception]:
     except Exception as error:
         if len(items) > 1:
             return [result for item in items for result in _decode([item])]
-        return [named(items[0].answers[error.answer], error) if isinstance(error, MalformedAnswer) else error]
+        return [provider_error(items[0].answers[error.answer], error) if isinstance(error, MalformedAnswer) else error]
     if len(items) == 1:
         return [Decoded(tables, decoded.unreadable)]
-    own = [[replace(one, answer=0) for one in decoded.unreadable if one.answer == place] for place in range(len(items))]
-    return [Decoded(tables, own[0]), *(Decoded({}, notes) for notes in own[1:])]
+    unreadable = [
+        [replace(value, answer=0) for value in decoded.unreadable if value.answer == place]
+        for place in range(len(items))
+    ]
+    return [Decoded(tables, unreadable[0]), *(Decoded({}, notes) for notes in unreadable[1:])]
 
 
-def named(fetched: Response, error: MalformedAnswer) -> errors.MalformedAnswer:
+def provider_error(fetched: Response, error: MalformedAnswer) -> errors.MalformedAnswer:
     """Return a decoding error as ``provider.errors.MalformedAnswer``, with the hash of the answer ``fetched``.
 
     The API key is removed from the message.

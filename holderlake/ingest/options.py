@@ -38,19 +38,19 @@ def with_options(stream: str, settings: Settings, options: Options) -> Settings:
     return settings.model_copy(update={stream: section})
 
 
-def chosen_options(stream: str, settings: Settings, held: Manifest | None, refresh: bool) -> Options:
-    """Return the options for a partition's requests: those in its manifest ``held``, else those in the settings.
+def chosen_options(stream: str, settings: Settings, manifest: Manifest | None, refresh: bool) -> Options:
+    """Return the options for a partition's requests: those in its ``manifest``, else those in the settings.
 
     A ``refresh`` always uses the settings.
     """
-    if held is None or held.options is None or refresh:
+    if manifest is None or manifest.options is None or refresh:
         return options_of(stream, settings)
-    return held.options
+    return manifest.options
 
 
-def has_other_options(stream: str, settings: Settings, held: Manifest) -> bool:
+def has_other_options(stream: str, settings: Settings, manifest: Manifest) -> bool:
     """Return whether the options in a partition's manifest differ from those in the settings."""
-    recorded = FIRST_OPTIONS.get(stream, {}) if held.options is None else held.options
+    recorded = FIRST_OPTIONS.get(stream, {}) if manifest.options is None else manifest.options
     return recorded != options_of(stream, settings)
 
 

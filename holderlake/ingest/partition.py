@@ -104,25 +104,25 @@ class Batch:
         if code in FINAL_FAILURES:
             self.covered[subject] = None
 
-    def merge(self, other: Batch) -> None:
+    def merge(self, batch: Batch) -> None:
         """Add the content of another batch of the same partition."""
-        for name, tables in other.tables.items():
+        for name, tables in batch.tables.items():
             self.tables.setdefault(name, []).extend(tables)
-        self.covered |= other.covered
-        self.failures += other.failures
-        self.unreadable += other.unreadable
-        self.groups += other.groups
-        self.credits += other.credits
-        self.calls += other.calls
-        self.computed += other.computed
-        self.skipped = self.skipped or other.skipped
-        self.outage = worst([one for one in (self.outage, other.outage) if one])
-        self.refused = self.refused or other.refused
+        self.covered |= batch.covered
+        self.failures += batch.failures
+        self.unreadable += batch.unreadable
+        self.groups += batch.groups
+        self.credits += batch.credits
+        self.calls += batch.calls
+        self.computed += batch.computed
+        self.skipped = self.skipped or batch.skipped
+        self.outage = worst([outage for outage in (self.outage, batch.outage) if outage])
+        self.refused = self.refused or batch.refused
 
 
 def worst(outages: Sequence[TransientError]) -> TransientError | None:
     """Return the first error after which the call may be charged, else the first error; None without errors."""
-    return next((one for one in outages if one.maybe_charged), next(iter(outages), None))
+    return next((outage for outage in outages if outage.maybe_charged), next(iter(outages), None))
 
 
 async def gather_until_stopped(
@@ -152,10 +152,10 @@ async def _wait_until_idle(tasks: Collection[asyncio.Task[Any]], context: Ingest
     """Wait until all tasks are done, or until no call, decode or commit has been under way for a second."""
     pending = set(tasks)
     while pending:
-        _, left = await asyncio.wait(pending, timeout=_IDLE_SECONDS)
-        if len(left) == len(pending) and not (context.provider.is_busy or context.decoder.is_busy):
+        _, unfinished = await asyncio.wait(pending, timeout=_IDLE_SECONDS)
+        if len(unfinished) == len(pending) and not (context.provider.is_busy or context.decoder.is_busy):
             return
-        pending = left
+        pending = unfinished
 
 
 async def fetch_partition(
@@ -178,11 +178,11 @@ async def fetch_partition(
             if not invalid.issuperset(group)  # a replay repeats the group of the invalid addresses too
         ]
         outcomes = await gather_until_stopped(groups, context)
-        for one in outcomes:
-            if isinstance(one, Batch):
-                batch.merge(one)
-        stop = next((one for one in outcomes if isinstance(one, Exception)), None)
-        if stop is None and not all(isinstance(one, Batch) for one in outcomes):
+        for outcome in outcomes:
+            if isinstance(outcome, Batch):
+                batch.merge(outcome)
+        stop = next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
+        if stop is None and not all(isinstance(outcome, Batch) for outcome in outcomes):
             stop = context.provider.stopped
         if stop is not None:
             await _commit_paid(context, stream, partition, missing, batch)
@@ -287,25 +287,25 @@ def _add_rows(
     ``subjects`` were requested together, and ``answers`` are all answers about them.
     """
     batch.tables = {name: [rows] for name, rows in decoded.tables.items()}
-    covered = {one for one in subjects if stream.together or stream.contains(decoded.tables, one)}
+    covered = {subject for subject in subjects if stream.together or stream.contains(decoded.tables, subject)}
     batch.covered |= dict.fromkeys(covered, max((answer.fetched_at for answer in answers), default=None))
     left_out = [subject for subject in subjects if subject not in covered]
-    for one in decoded.unreadable:
-        fetched = answers[one.answer]
+    for value in decoded.unreadable:
+        fetched = answers[value.answer]
         batch.unreadable.append(
             {
                 "endpoint": fetched.request.endpoint,
-                "subject": one.subject if one.subject in subjects else [*left_out, *subjects][0],
-                "code": one.code,
-                "reason": fetched.reader.redacted(one.reason),
+                "subject": value.subject if value.subject in subjects else [*left_out, *subjects][0],
+                "code": value.code,
+                "reason": fetched.reader.redacted(value.reason),
                 "answer_hash": fetched.sha256,
-                "place": one.path,
+                "place": value.path,
             }
         )
-    rows = sum(one.code == UNREADABLE_ROW for one in decoded.unreadable)
+    rows = sum(value.code == UNREADABLE_ROW for value in decoded.unreadable)
     for subject in left_out:
-        more = f"; {rows:,} rows of the answer cannot be read" if rows else ""
-        reason = f"the provider's answer leaves out {subject}{more}"
+        addition = f"; {rows:,} rows of the answer cannot be read" if rows else ""
+        reason = f"the provider's answer leaves out {subject}{addition}"
         batch.fail(answers[-1].request.endpoint, subject, "left_out", reason, answers[-1].sha256 if rows else None)
 
 

@@ -42,8 +42,8 @@ def prepare_run(
         _warn_once(sentence)
     check_free_space(workspace, streams * sum(map(len, instants.values())))
     if workspace.repair is not None:
-        for chain, own in instants.items():
-            workspace.repair([chain], {partition_text(when) for when in own}, every_byte=every_byte)
+        for chain, chain_instants in instants.items():
+            workspace.repair([chain], {partition_text(when) for when in chain_instants}, every_byte=every_byte)
     workspace.prepared_run = run_id
 
 

@@ -47,7 +47,7 @@ async def ingest(
     limit = asyncio.Semaphore(_partitions_at_once(context, stream, chain, only))
     outages: list[TransientError] = []  # since the last partition that got an answer
 
-    async def one(as_of: datetime) -> PartitionResult | None:
+    async def ingest_instant(as_of: datetime) -> PartitionResult | None:
         async with limit:
             try:
                 result = await ingest_partition(context, stream, partition_of(context.workspace, chain, as_of), only)
@@ -61,12 +61,12 @@ async def ingest(
             return result
 
     try:
-        outcomes = await gather_until_stopped((one(as_of) for as_of in instants), context)
+        outcomes = await gather_until_stopped((ingest_instant(as_of) for as_of in instants), context)
     finally:
         await context.decoder.finish()
     _raise_first(outcomes)
     context.provider.check_running()
-    results = [one for one in outcomes if isinstance(one, PartitionResult)]
+    results = [outcome for outcome in outcomes if isinstance(outcome, PartitionResult)]
     if not results and (outage := worst(outages)):
         raise outage
     return results
@@ -100,6 +100,6 @@ def _partitions_at_once(context: IngestContext, stream: Stream, chain: str, only
 
 def _raise_first(outcomes: Sequence[object]) -> None:
     """Raise the first permanent error among the results, else the first error; return if there is none."""
-    errors = [one for one in outcomes if isinstance(one, Exception)]
+    errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if errors:
-        raise next((one for one in errors if isinstance(one, PermanentError)), errors[0])
+        raise next((error for error in errors if isinstance(error, PermanentError)), errors[0])

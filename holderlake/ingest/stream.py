@@ -128,7 +128,7 @@ class IngestContext:
 
         The options ``refresh`` and ``again`` of this context can make covered subjects count as lacking too.
         """
-        found = missing(
+        missing_subjects = missing(
             self.workspace,
             stream,
             partition,
@@ -138,7 +138,9 @@ class IngestContext:
             again=self.again,
         )
         return (
-            found if self.replay is None or self.replay.options is None else replace(found, options=self.replay.options)
+            missing_subjects
+            if self.replay is None or self.replay.options is None
+            else replace(missing_subjects, options=self.replay.options)
         )
 
 
@@ -210,11 +212,11 @@ def missing(
     partition's options, its covered subjects that are not in ``only`` or the watchlist are returned too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
-    held = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))
-    refresh = refresh and not (held and refresh_since and held.written_at >= refresh_since)
-    options = chosen_options(stream.name, workspace.settings, held, refresh)
-    if refresh and held and held.options is not None and held.options != options:
-        subjects = list(dict.fromkeys([*subjects, *sorted(held.covered)]))
-    elif held and not refresh and not again:
-        subjects = [subject for subject in subjects if subject not in held.answered]
+    manifest = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))
+    refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
+    options = chosen_options(stream.name, workspace.settings, manifest, refresh)
+    if refresh and manifest and manifest.options is not None and manifest.options != options:
+        subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
+    elif manifest and not refresh and not again:
+        subjects = [subject for subject in subjects if subject not in manifest.answered]
     return Missing(subjects, options)

@@ -62,8 +62,8 @@ def make_workspace(settings: Settings) -> Workspace:
     if settings.provider.url:
         workspace = Workspace(settings, lambda: _remote(settings))
     else:
-        chosen = with_sample_watchlist(settings) if settings.provider.local == "sample" else settings
-        workspace = Workspace(chosen, lambda: _served(_local(settings)))
+        local_settings = with_sample_watchlist(settings) if settings.provider.local == "sample" else settings
+        workspace = Workspace(local_settings, lambda: _served(_local(settings)))
         workspace.engine = _engine(settings)
     workspace.import_day = lambda chain, day: _import_day(settings, chain, day)
     workspace.transfers = lambda: _transfers(settings)

@@ -59,11 +59,11 @@ class LocalEngine:
         from holderlake.engine.maps.batch import map_batches
         from holderlake.engine.maps.maps import MAP_TABLES
 
-        known, refused = self._known(chain, tokens, instants)
+        token_infos, refused = self._supported_tokens(chain, tokens, instants)
         at = utc_now()
-        batches = list(map_batches(self._store(), [(chain, address) for address in known], instants, options, at))
-        tables = {name: _joined(name, (batch[name] for batch in batches)) for name in MAP_TABLES}
-        missing = _without_holders(tables["maps"], known, instants)
+        batches = list(map_batches(self._store(), [(chain, address) for address in token_infos], instants, options, at))
+        tables = {name: _concat_pieces(name, (batch[name] for batch in batches)) for name in MAP_TABLES}
+        missing = _without_holders(tables["maps"], token_infos, instants)
         return BulkResult(MapRequest.endpoint, tables, [*refused, *missing], at)
 
     def holders(
@@ -73,46 +73,46 @@ class LocalEngine:
         ``EngineError`` if the store can't be read."""
         from holderlake.engine.maps.batch import holder_batches
 
-        known, refused = self._known(chain, tokens, instants)
+        token_infos, refused = self._supported_tokens(chain, tokens, instants)
         at = utc_now()
-        keys = [(chain, address) for address in known]
+        keys = [(chain, address) for address in token_infos]
         batches = holder_batches(self._store(), keys, instants, options.limit, options.return_metadata)
-        rows = _joined("holders", batches)
-        missing = _without_holders(rows.filter(pc.equal(rows["rank"], 1)), known, instants)
+        rows = _concat_pieces("holders", batches)
+        missing = _without_holders(rows.filter(pc.equal(rows["rank"], 1)), token_infos, instants)
         return BulkResult(HoldersRequest.endpoint, {"holders": rows}, [*refused, *missing], at)
 
-    def _known(
+    def _supported_tokens(
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime]
     ) -> tuple[dict[str, TokenInfo], list[MissingAnswer]]:
         """Return the supported tokens by address, and a ``MissingAnswer`` with the reason for each instant of each
         other token."""
         from holderlake.engine.queries.balances import supported_token
 
-        known, refused = {}, []
+        token_infos, refused = {}, []
         store = self._store().cached_snapshot()
         for address in tokens:
             try:
-                known[address] = supported_token(store, chain, address)
+                token_infos[address] = supported_token(store, chain, address)
             except (NotKnown, NotSupported) as error:
                 refused += [MissingAnswer(address, as_of, _provider_error(error)) for as_of in instants]
-        return known, refused
+        return token_infos, refused
 
 
-def _joined(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
+def _concat_pieces(name: str, pieces: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables([TABLES[name].engine_schema.empty_table(), *pieces])
 
 
 def _without_holders(
-    answered: pa.Table, known: Mapping[str, TokenInfo], instants: Sequence[datetime]
+    answered_rows: pa.Table, token_infos: Mapping[str, TokenInfo], instants: Sequence[datetime]
 ) -> list[MissingAnswer]:
-    """Return a ``MissingAnswer`` for each token and instant without a row in ``answered``: the token then has no
+    """Return a ``MissingAnswer`` for each token and instant without a row in ``answered_rows``: the token then has no
     holders."""
     from holderlake.engine.queries.balances import no_holders
 
-    keys = set(zip(answered["token_address"].to_pylist(), answered["as_of"].to_pylist(), strict=True))
+    keys = set(zip(answered_rows["token_address"].to_pylist(), answered_rows["as_of"].to_pylist(), strict=True))
     return [
         MissingAnswer(address, as_of, _provider_error(no_holders(token, as_of)))
-        for address, token in known.items()
+        for address, token in token_infos.items()
         for as_of in instants
         if (token.address, as_of) not in keys
     ]

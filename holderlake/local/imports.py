@@ -72,17 +72,17 @@ def import_paths(  # noqa: PLR0915 - a report in one place
     negative: list[dict[str, Any]] = []
     tokens: set[tuple[str, str]] = set()
     indexed: list[IndexedToken] = []
-    said: list[str] = []
+    messages: list[str] = []
     left_out: list[str] = []
 
     def read(path: Path) -> FileTransfers:
-        found = read_file(path, options)
-        if found.rejected is not None:
+        file_transfers = read_file(path, options)
+        if file_transfers.rejected is not None:
             if reading.rejected is None:
-                raise found.rejected.error()
-            rejected.append(found.rejected)
+                raise file_transfers.rejected.error()
+            rejected.append(file_transfers.rejected)
             _write_rejected(reading.rejected, rejected)
-        return found
+        return file_transfers
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
         if not reading.is_chosen and is_token_list(path):
@@ -90,20 +90,24 @@ def import_paths(  # noqa: PLR0915 - a report in one place
             left_out.extend(listed.left_out)
             line = {"file": path.name, "tokens": store.add_tokens(listed.tokens)}
             return line | ({"left out": listed.left_out} if listed.left_out else {})
-        found = read(path)
-        report = store.add_transfers(found.transfers, path.name)
+        file_transfers = read(path)
+        report = store.add_transfers(file_transfers.transfers, path.name)
         if "token_address" in options.column_map.constants:
             store.index_tokens(report.keys, IMPORT)  # the user named the token
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
-        notices = [*notices_of(found.transfers), *report.undecided, *partly_indexed(found.partly_indexed)]
-        said.extend(notice for notice in notices if notice not in said)
+        notices = [
+            *notices_of(file_transfers.transfers),
+            *report.undecided,
+            *partly_indexed(file_transfers.partly_indexed),
+        ]
+        messages.extend(notice for notice in notices if notice not in messages)
         negative[:] = [row for row in negative if (row["chain"], row["token_address"]) not in report.keys] + below
         counts = {
-            "passed over": found.passed_over,
-            "rejected": len(found.rejected.rows) if found.rejected else 0,
-            "wrong checksums": found.wrong_checksums,
+            "passed over": file_transfers.passed_over,
+            "rejected": len(file_transfers.rejected.rows) if file_transfers.rejected else 0,
+            "wrong checksums": file_transfers.wrong_checksums,
             "notices": notices,
             "keys": set(report.keys),
         }
@@ -111,9 +115,9 @@ def import_paths(  # noqa: PLR0915 - a report in one place
 
     lines, errors = _each_file(settings, paths, imported)
     passing, assumed = _add_facts_of_tokens(settings, lines, sorted(tokens))
-    said.extend(assumed)
+    messages.extend(assumed)
     _report(lines, (*_COLUMNS, "negative balances"), as_json)
-    for notice in (*said, *left_out):
+    for notice in (*messages, *left_out):
         console.err.print(notice, soft_wrap=True)
     if not as_json:
         print_some(negative)
@@ -125,12 +129,12 @@ def import_paths(  # noqa: PLR0915 - a report in one place
             "Addresses with a wrong checksum (EIP-55) were imported in lower case. Check those that were typed by hand."
         )
     _raise_failed(errors, len(paths))
-    count = sum(len(one.rows) for one in rejected)
+    count = sum(len(rejection.rows) for rejection in rejected)
     if all(line.get("rows") == 0 for line in lines):
         passed_over = sum(line["passed over"] for line in lines)
-        others = f"; {passed_over:,} rows are not transfers" if passed_over else ""
-        others += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
-        raise BadSource(f"{lines[0]['file']}: there is no transfer to import{others}; check that it is the right file")
+        reasons = f"; {passed_over:,} rows are not transfers" if passed_over else ""
+        reasons += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
+        raise BadSource(f"{lines[0]['file']}: there is no transfer to import{reasons}; check that it is the right file")
     parts = [f"tokens of lists left out: {len(left_out):,}, for example {left_out[0]}"] if left_out else []
     if count:
         parts.append(f"invalid rows: {count:,}; {reading.rejected} has them with their reasons")
@@ -167,8 +171,8 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
     """
 
     def imported(store: Store, path: Path) -> dict[str, Any]:
-        found = read_labels(path)
-        return {"file": path.name, "labels": store.add_labels(found.labels), "passed over": found.skipped}
+        label_file = read_labels(path)
+        return {"file": path.name, "labels": store.add_labels(label_file.labels), "passed over": label_file.skipped}
 
     lines, errors = _each_file(settings, paths, imported)
     _report(lines, ("file", "labels", "passed over"), as_json)
@@ -200,16 +204,16 @@ def _report(lines: list[dict[str, Any]], columns: Sequence[str], as_json: bool) 
         console.as_json(lines)
     elif any("error" not in line for line in lines):
         present = {name for line in lines for name, value in line.items() if value}
-        shown = [*columns, *(name for name in _OPTIONAL_COLUMNS if name not in columns and name in present)]
-        console.rows("Imported", shown, ([line.get(column) for column in shown] for line in lines))
+        shown_columns = [*columns, *(name for name in _OPTIONAL_COLUMNS if name not in columns and name in present)]
+        console.rows("Imported", shown_columns, ([line.get(column) for column in shown_columns] for line in lines))
 
 
 def _raise_failed(errors: list[BadSource], files: int) -> None:
     if not errors:
         return
     if len(errors) == files:
-        more = f"; none of the {counted(files, 'file')} could be imported" if files > 1 else ""
-        raise BadSource(f"{errors[0]}{more}") from errors[0]
+        suffix = f"; none of the {counted(files, 'file')} could be imported" if files > 1 else ""
+        raise BadSource(f"{errors[0]}{suffix}") from errors[0]
     raise SomeFailed(
         f"{len(errors):,} of {files:,} files were not imported, for example {errors[0]}; correct them and import them "
         "again"
@@ -221,8 +225,8 @@ def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
     building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with building.open("w", encoding="utf-8") as file:
-            for one in rejected:
-                file.writelines(one.lines())
+            for rejection in rejected:
+                file.writelines(rejection.lines())
             file.flush()
             os.fsync(file.fileno())
         building.replace(path)

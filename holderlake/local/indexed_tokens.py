@@ -21,10 +21,11 @@ def change_index(settings: Settings, chain: str, tokens: Sequence[str], remove: 
     the settings.
     """
     keys = [(chain, typed_token(chain, token)) for token in tokens]
-    named = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
-    if named:
+    indexed_keys = sorted(set(keys) & set(settings.engine.index_keys)) if remove else []
+    if indexed_keys:
         raise SettingsError(
-            f"the settings mark {named[0][1]} on {chain} as indexed; remove it from their section [engine.indexed]"
+            f"the settings mark {indexed_keys[0][1]} on {chain} as indexed; remove it from their section "
+            f"[engine.indexed]"
         )
     with open_own_store(settings) as store:
         store.index_tokens(keys, COMMAND, not remove)

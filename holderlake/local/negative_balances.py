@@ -27,7 +27,7 @@ _PASSING_MEANING: Final = (
     "Maps of these times are wrong: the token changes balances without transfers (rebasing, fees), or its history "
     "lacks transfers."
 )
-_SHOWN: Final = 10
+_ROWS_SHOWN: Final = 10
 _MEANING: Final = (
     "Negative balances mean that a history lacks transfers, or that its source rounds amounts. Such addresses are "
     "never holders."
@@ -42,10 +42,10 @@ def report_negative_balances(
     Raises ``ValueError`` if only one of ``chain`` and ``token`` is given.
     """
     if (chain is None) != (token is None):
-        given, missing = ("--chain", "--token") if token is None else ("--token", "--chain")
-        raise ValueError(f"{given} needs {missing}; add it, or leave both out for all tokens")
+        given_option, missing = ("--chain", "--token") if token is None else ("--token", "--chain")
+        raise ValueError(f"{given_option} needs {missing}; add it, or leave both out for all tokens")
     with open_own_store(settings) as store:
-        found = (
+        balances = (
             negative_balances(store, chain, typed_token(chain, token), as_of)
             if chain and token
             else all_negative_balances(store, as_of)
@@ -53,13 +53,13 @@ def report_negative_balances(
         keys = (
             [(chain, typed_token(chain, token))]
             if chain and token
-            else [(one.chain, one.token_address) for one in store.histories()]
+            else [(history.chain, history.token_address) for history in store.histories()]
         )
         passing = passing_of_tokens(store, keys, as_of).to_pylist()
     if as_json:
-        console.as_json([*found.to_pylist(), *passing])
+        console.as_json([*balances.to_pylist(), *passing])
     else:
-        console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in found.to_pylist()))
+        console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in balances.to_pylist()))
         print_passing(passing)
 
 
@@ -75,17 +75,17 @@ def of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) ->
 def passing_of_tokens(store: Store, keys: Sequence[tuple[str, str]], as_of: datetime) -> pa.Table:
     """Return the times below zero that are over of several tokens (chain, address), in the schema
     ``PASSING_BALANCES``."""
-    found = (passing_balances(store, *key, as_of) for key in keys)
-    return pa.concat_tables([PASSING_BALANCES.empty_table(), *found])
+    tables = (passing_balances(store, *key, as_of) for key in keys)
+    return pa.concat_tables([PASSING_BALANCES.empty_table(), *tables])
 
 
 def print_passing(rows: Sequence[dict[str, Any]]) -> None:
     """Print the first ten of the times in which addresses were below zero, and an explanation."""
     if not rows:
         return
-    console.rows("Addresses below zero for a time", _PASSING, (list(row.values()) for row in rows[:_SHOWN]))
-    if len(rows) > _SHOWN:
-        console.out.print(f"and {len(rows) - _SHOWN:,} more; --json lists them all", soft_wrap=True)
+    console.rows("Addresses below zero for a time", _PASSING, (list(row.values()) for row in rows[:_ROWS_SHOWN]))
+    if len(rows) > _ROWS_SHOWN:
+        console.out.print(f"and {len(rows) - _ROWS_SHOWN:,} more; --json lists them all", soft_wrap=True)
     console.err.print(_PASSING_MEANING, soft_wrap=True)
 
 
@@ -93,8 +93,8 @@ def print_some(rows: Sequence[dict[str, Any]]) -> None:
     """Print the first ten of the addresses with negative balances, an explanation, and the command that lists all."""
     if not rows:
         return
-    console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_SHOWN]))
-    if len(rows) > _SHOWN:
-        left = len(rows) - _SHOWN
-        console.out.print(f"and {left:,} more; 'holderlake negative-balances' lists them all", soft_wrap=True)
+    console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_ROWS_SHOWN]))
+    if len(rows) > _ROWS_SHOWN:
+        rows_left = len(rows) - _ROWS_SHOWN
+        console.out.print(f"and {rows_left:,} more; 'holderlake negative-balances' lists them all", soft_wrap=True)
     console.err.print(_MEANING, soft_wrap=True)

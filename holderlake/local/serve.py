@@ -63,9 +63,9 @@ def app() -> ASGIApp:
     follow_supervisor()
     settings = load_settings()
     sample = os.environ.get(SAMPLE_VARIABLE)
-    held = ExitStack()
-    store, keys = held.enter_context(_opened(settings, Path(sample) if sample else None))
-    return _closing(create_app(store, keys, settings.service), held)
+    exit_stack = ExitStack()
+    store, keys = exit_stack.enter_context(_opened(settings, Path(sample) if sample else None))
+    return _closing(create_app(store, keys, settings.service), exit_stack)
 
 
 @contextmanager
@@ -121,18 +121,18 @@ def _export_options(settings: Settings, sample: Path | None) -> None:
         os.environ[SAMPLE_VARIABLE] = str(sample.resolve())
 
 
-def _closing(app: ASGIApp, held: ExitStack) -> ASGIApp:
-    """Return the app with a wrapper that closes ``held`` as soon as the app has shut down.
+def _closing(app: ASGIApp, exit_stack: ExitStack) -> ASGIApp:
+    """Return the app with a wrapper that closes ``exit_stack`` as soon as the app has shut down.
 
     Later code would not run, because a signal then ends the process.
     """
 
     async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        async def last(message: Message) -> None:
+        async def send_and_close(message: Message) -> None:
             if message["type"] == "lifespan.shutdown.complete":
-                held.close()
+                exit_stack.close()
             await send(message)
 
-        await app(scope, receive, last if scope["type"] == "lifespan" else send)
+        await app(scope, receive, send_and_close if scope["type"] == "lifespan" else send)
 
     return closing

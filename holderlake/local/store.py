@@ -30,10 +30,10 @@ def engine_rules(settings: Settings) -> Rules:
     """Return the engine's rules: the thresholds of the settings, and defaults for the others."""
     from holderlake.engine.records import Rules
 
-    chosen = settings.engine.thresholds.chosen()
-    if "time_allowed" in chosen:
-        chosen["time_allowed"] = frozenset(chosen["time_allowed"])
-    return Rules(**chosen)
+    thresholds = settings.engine.thresholds.chosen_values()
+    if "time_allowed" in thresholds:
+        thresholds["time_allowed"] = frozenset(thresholds["time_allowed"])
+    return Rules(**thresholds)
 
 
 def own_store_id(settings: Settings) -> str:
@@ -72,7 +72,9 @@ def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
 
     ``changed`` has (old value, new value) by rule.
     """
-    listed = ", ".join(f"{name} from {_text(old)} to {_text(new)}" for name, (old, new) in changed.items())
+    listed = ", ".join(
+        f"{name} from {_text(old_value)} to {_text(new_value)}" for name, (old_value, new_value) in changed.items()
+    )
     return (
         f"The engine's rules changed ({listed}) and apply to new maps; maps in the lake keep their old figures until "
         "they are fetched again with --refresh."
@@ -102,8 +104,8 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     }
     present = {key: paths for key, paths in files.items() if paths}
     names = sorted(path.name for paths in present.values() for path in paths)
-    found = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
-    findings = sorted(path for path in found if path.exists())
+    candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
+    findings = sorted(path for path in candidates if path.exists())
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
     version = hashlib.sha256(repr((str(root.resolve()), generation, names)).encode()).hexdigest()[:16]
     return StoredTransfers(version, present, lambda: _tables(root), findings)
@@ -117,17 +119,26 @@ def _tables(root: Path) -> dict[str, pa.Table]:
     from holderlake.warehouse.transfers import LABELS, TOKENS
 
     with Store(root) as store:
-        histories = {(one.chain, one.token_address): one for one in store.histories()}
+        histories = {(history.chain, history.token_address): history for history in store.histories()}
         infos = store.tokens(list(histories))
         kinds = store.marked_addresses()
-        merged = store.labels(list(kinds))
+        labels_by_address = store.labels(list(kinds))
     tokens = [
-        (*key, info.symbol, info.name, info.decimals, info.has_assumed_decimals, info.standard, one.transfers, *times)
-        for key, one in sorted(histories.items())
-        if (info := infos.get(key)) and (times := (from_unix(one.first_time), from_unix(one.last_time)))
+        (
+            *key,
+            info.symbol,
+            info.name,
+            info.decimals,
+            info.has_assumed_decimals,
+            info.standard,
+            history.transfers,
+            *times,
+        )
+        for key, history in sorted(histories.items())
+        if (info := infos.get(key)) and (times := (from_unix(history.first_time), from_unix(history.last_time)))
     ]
     labels = [
-        (address, _kind(address, label), merged[address].name if address in merged else None)
+        (address, _kind(address, label), labels_by_address[address].name if address in labels_by_address else None)
         for address, label in sorted(kinds.items())
     ]
     return {

@@ -20,17 +20,17 @@ def verify_store(settings: Settings, as_json: bool) -> None:
     root = _existing(settings)
     with console.progress("verifying", None) as bar:
         task = bar.task_ids[0]
-        found = verify(root, lambda size: bar.update(task, total=size), lambda size: bar.advance(task, size))
+        result = verify(root, lambda size: bar.update(task, total=size), lambda size: bar.advance(task, size))
     if as_json:
-        console.as_json(asdict(found))
+        console.as_json(asdict(result))
     else:
-        console.out.print(_summary(root, found), markup=False, soft_wrap=True)
-        if found.damaged:
-            lines = ((one.path, one.problem, one.remedy) for one in found.damaged)
+        console.out.print(_summary(root, result), markup=False, soft_wrap=True)
+        if result.damaged:
+            lines = ((damage.path, damage.problem, damage.remedy) for damage in result.damaged)
             console.rows("Damaged", ("file", "problem", "what to do"), lines)
-    if found.damaged:
+    if result.damaged:
         raise SomeFailed(
-            f"damaged files in {root}: {len(found.damaged)}; run 'holderlake store rebuild' to repair them"
+            f"damaged files in {root}: {len(result.damaged)}; run 'holderlake store rebuild' to repair them"
         )
 
 
@@ -55,8 +55,8 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
                 "Labels, token lists and indexed tokens were only in the catalogue: import them again.", markup=False
             )
     if done.lost:
-        named = ", ".join(f"{address} on {chain}" for chain, address in done.lost)
-        raise SomeFailed(f"damaged transfers were moved to quarantine; import these tokens again: {named}")
+        token_texts = ", ".join(f"{address} on {chain}" for chain, address in done.lost)
+        raise SomeFailed(f"damaged transfers were moved to quarantine; import these tokens again: {token_texts}")
 
 
 def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
@@ -68,8 +68,8 @@ def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
     if as_json:
         console.as_json({"files": files, "bytes": size, "deleted": yes})
         return
-    what = f"{counted(files, 'file')} ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
-    text = f"Deleted {what}." if yes else f"{what}; add --yes to delete them."
+    quarantine_text = f"{counted(files, 'file')} ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
+    text = f"Deleted {quarantine_text}." if yes else f"{quarantine_text}; add --yes to delete them."
     console.out.print(text, markup=False, soft_wrap=True)
 
 
@@ -80,12 +80,13 @@ def _existing(settings: Settings) -> Path:
     return root
 
 
-def _summary(root: Path, found: Verified) -> str:
+def _summary(root: Path, result: Verified) -> str:
     parts = [
-        f"Checked {counted(found.files, 'file')} ({found.bytes / 1e6:,.1f} MB) of {root}: {len(found.damaged)} damaged"
+        f"Checked {counted(result.files, 'file')} ({result.bytes / 1e6:,.1f} MB) of {root}: "
+        f"{len(result.damaged)} damaged"
     ]
-    if found.unlisted:
-        parts.append(f"{len(found.unlisted)} not listed in the catalogue")
-    if found.quarantined:
-        parts.append(f"{found.quarantined} in quarantine ('holderlake store clean')")
+    if result.unlisted:
+        parts.append(f"{len(result.unlisted)} not listed in the catalogue")
+    if result.quarantined:
+        parts.append(f"{result.quarantined} in quarantine ('holderlake store clean')")
     return ", ".join(parts) + "."

@@ -46,14 +46,14 @@ class Backoff:
         self._count += 1
         return seconds + random.uniform(0, self._first_wait)  # noqa: S311 - spreads load, guards nothing
 
-    def _failure(self, error: RateLimited, refused_for: float, others_answered: bool) -> ProviderError | None:
+    def _failure(self, error: RateLimited, refused_for: float, has_other_answers: bool) -> ProviderError | None:
         is_clear = error.code == RateLimited.code
         if is_clear and error.retry_after is not None and error.retry_after > LONGEST_WAIT:
             return self._persisting(error, f"it asks to wait {error.retry_after:,.0f} s")
         if refused_for < 2 * self._window:
             return None
         refused = f"refused for two rate windows ({2 * self._window:g} s)"
-        if others_answered:
+        if has_other_answers:
             return RateLimited(f"{error.detail}; {refused} while other calls were answered", None, error.status)
         if is_clear:
             return self._persisting(error, f"every call was {refused}")

@@ -9,11 +9,12 @@ from holderlake.provider.errors import AnswersBreak, Broken
 
 IN_A_ROW: Final = 5
 """Number of broken answers in a row that stops a run."""
-_LESS: Final = "ask for less at a time (maps.limit, holders.limit)"
+_ASK_LESS: Final = "ask for less at a time (maps.limit, holders.limit)"
 _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     "timeout": (
         "did not arrive in time",
-        f"The provider is slow, or provider.timeout_seconds is too short. Raise provider.timeout_seconds, or {_LESS}.",
+        "The provider is slow, or provider.timeout_seconds is too short. "
+        f"Raise provider.timeout_seconds, or {_ASK_LESS}.",
     ),
     "reset": (
         "did not begin: the connection was closed",
@@ -23,11 +24,11 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     "closed": (
         "broke off",
         "A proxy or firewall between here and the provider may limit the size or duration of answers, or the provider "
-        f"may fail. Raise that limit or bypass the proxy, or {_LESS}.",
+        f"may fail. Raise that limit or bypass the proxy, or {_ASK_LESS}.",
     ),
     "too_large": (
         "were larger than provider.answer_megabytes",
-        f"Raise provider.answer_megabytes, or {_LESS}. Far larger answers than usual mean a fault at the provider.",
+        f"Raise provider.answer_megabytes, or {_ASK_LESS}. Far larger answers than usual mean a fault at the provider.",
     ),
     "encoding": (
         "had a content encoding that was not asked for",
@@ -39,7 +40,7 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     ),
     "gateway": (
         "were given up by a gateway (HTTP 504)",
-        f"The gateway's time limit is shorter than the provider needs. Raise it, or {_LESS}.",
+        f"The gateway's time limit is shorter than the provider needs. Raise it, or {_ASK_LESS}.",
     ),
     "page": (
         "were web pages, not answers of the API",
@@ -50,7 +51,7 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
     "cut": (
         "were cut short, or were not JSON",
         "A proxy may cut or change answers, or another server may answer in the provider's place. Check provider.url, "
-        f"bypass the proxy, or {_LESS}.",
+        f"bypass the proxy, or {_ASK_LESS}.",
     ),
     "error": (
         "were error messages with a status of success",
@@ -60,7 +61,7 @@ _CAUSES: Final[dict[Broken, tuple[str, str]]] = {
 }
 
 
-BREAKAGES: Final[dict[str, str]] = {how: what for how, (what, _) in _CAUSES.items()}
+BREAKAGES: Final[dict[str, str]] = {how: description for how, (description, _) in _CAUSES.items()}
 """Descriptions of unusable answers by their kind (``errors.Broken``), such as "did not arrive in time"."""
 
 
@@ -88,8 +89,8 @@ class BrokenStreak:
         self._credits += credits
         if self._count < IN_A_ROW:
             return None
-        what, remedy = _CAUSES[how]
+        description, remedy = _CAUSES[how]
         return AnswersBreak(
-            f"{self._count} answers in a row {what}, and up to {credits_text(self._credits)} credits may have been "
-            f"charged for them; the run stops before more is lost. {remedy} 'holderlake credits' shows the calls."
+            f"{self._count} answers in a row {description}, and up to {credits_text(self._credits)} credits may have "
+            f"been charged for them; the run stops before more is lost. {remedy} 'holderlake credits' shows the calls."
         )

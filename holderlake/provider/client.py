@@ -257,17 +257,17 @@ class ProviderClient:
 
         The third value is a text with the headers that have implausible credits; None if all are plausible.
         """
-        found: list[int | None] = []
+        amounts: list[int | None] = []
         wrong = []
-        most = {"x-credits-cost": _DEAREST * max(request.cost, CREDIT), "x-credits-remaining": MOST_CREDITS}
-        for name, limit in most.items():
+        limits = {"x-credits-cost": _DEAREST * max(request.cost, CREDIT), "x-credits-remaining": MOST_CREDITS}
+        for name, limit in limits.items():
             text = headers.get(name, "").strip()
             credits = _credits(text)
             if text and (credits is None or credits > limit):
                 wrong.append(f"{name}: {plain(self.redacted(text))[:40]}")
                 credits = None
-            found.append(credits)
-        return found[0], found[1], ", ".join(wrong) or None
+            amounts.append(credits)
+        return amounts[0], amounts[1], ", ".join(wrong) or None
 
     def read(self, request: Request, raw: bytes, digest: str | None = None) -> Any:
         """Decode an answer's bytes as the type ``request.answer``; ``digest`` is the answer's name in the archive.
@@ -330,8 +330,8 @@ class ProviderClient:
         error.broken, error.cost_billed, error.credits_remaining = kind, cost, remaining
         return error
 
-    def _described(self, what: str, reason: str) -> str:
-        return plain(self.redacted(f"{self.base_url} {what}: {reason}"))[:_LONGEST_REASON]
+    def _described(self, subject: str, reason: str) -> str:
+        return plain(self.redacted(f"{self.base_url} {subject}: {reason}"))[:_LONGEST_REASON]
 
     def _headers(self, request: Request) -> dict[str, str]:
         """Return the headers of one request, with the API key. The client's default headers never hold the key."""

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
-_FIRST: Final = 40
+_FIRST_LIMIT: Final = 40
 """First limit of open calls: enough for 12,000 calls a minute if an answer takes a fifth of a second."""
 _FEWEST: Final = 4
 """Lowest limit. Four calls cannot make a provider slow, so their latency counts as its usual latency."""
@@ -69,13 +69,13 @@ class Slots:
 
 
 class AdaptiveLimit:
-    """Limit of calls that may be open at a time (``value``), at most ``most``; for one event loop."""
+    """Limit of calls that may be open at a time (``value``), at most ``upper_limit``; for one event loop."""
 
-    def __init__(self, most: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.value = min(most, _FIRST)
-        self._most = most
+    def __init__(self, upper_limit: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.value = min(upper_limit, _FIRST_LIMIT)
+        self._upper_limit = upper_limit
         self._clock = clock
-        self._fewest = min(most, _FEWEST)
+        self._fewest = min(upper_limit, _FEWEST)
         self._open = self._most_open = 0
         self._usual: float | None = None
         self._start_round()
@@ -104,7 +104,7 @@ class AdaptiveLimit:
         if latency > max(_TOO_SLOW * self._usual, _QUICK):
             self.value = max(self._fewest, int(self.value / _GROWTH))
         elif latency <= _STILL_USUAL * self._usual and self._most_open > _NEARLY_FULL * self.value:
-            self.value = min(self._most, max(self.value + 1, int(self.value * _GROWTH)))
+            self.value = min(self._upper_limit, max(self.value + 1, int(self.value * _GROWTH)))
         self._start_round()
 
     def failed(self) -> None:

@@ -156,22 +156,22 @@ class AnswersBreak(PermanentError):
 class BudgetExceeded(PermanentError):
     """The call was not made, because it would exceed a ceiling of the user's settings.
 
-    ``limit``, ``spent`` and ``asked`` (the call's cost) are in hundredths of a credit.
+    ``limit``, ``spent`` and ``call_cost`` are in hundredths of a credit.
     """
 
     code = "budget_exceeded"
     stops = "provider"
 
-    def __init__(self, ceiling: str, limit: int, spent: int, asked: int, way_out: str) -> None:
+    def __init__(self, ceiling: str, limit: int, spent: int, call_cost: int, way_out: str) -> None:
         super().__init__(
-            f"a call of {credits_text(asked)} credits would exceed the ceiling budget.{ceiling} of "
+            f"a call of {credits_text(call_cost)} credits would exceed the ceiling budget.{ceiling} of "
             f"{credits_text(limit)} credits: {credits_text(spent)} are spent or reserved; {way_out}"
         )
-        self.args = (ceiling, limit, spent, asked, way_out)
+        self.args = (ceiling, limit, spent, call_cost, way_out)
         self.ceiling = ceiling
         self.limit = limit
         self.spent = spent
-        self.asked = asked
+        self.call_cost = call_cost
         self.way_out = way_out
 
 
@@ -257,8 +257,8 @@ class MalformedAnswer(ProviderError):
     code = "malformed_answer"
 
     def __init__(self, reason: str, answer_hash: str, digest: str | None = None) -> None:
-        kept = "; the archive keeps it, and only --refresh pays for a new one" if digest else ""
-        super().__init__(f"the answer with SHA-256 {answer_hash} cannot be read: {reason}{kept}")
+        archive_hint = "; the archive keeps it, and only --refresh pays for a new one" if digest else ""
+        super().__init__(f"the answer with SHA-256 {answer_hash} cannot be read: {reason}{archive_hint}")
         self.args = (reason, answer_hash, digest)
         self.answer_hash = answer_hash
         self.digest = digest
@@ -314,9 +314,9 @@ def plain(text: str) -> str:
 
 def _code(status: int, body: Any, text: str, headers: Mapping[str, str], endpoint: str) -> str:
     """Return the contract's error code of an answer: the code in its body if the contract has it, else its status's."""
-    own = error_code(status, body)
-    if own in ERROR_KINDS and isinstance(body, dict) and body.get("code") == own:
-        return own
+    body_code = error_code(status, body)
+    if body_code in ERROR_KINDS and isinstance(body, dict) and body.get("code") == body_code:
+        return body_code
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return limit_of(_page_words(text) if _is_page(text) else text, headers)
     if status == HTTPStatus.FORBIDDEN and endpoint in CUSTOM_PLAN_ENDPOINTS:
@@ -343,13 +343,13 @@ def _detail(status: int, body: Any, text: str, headers: Mapping[str, str], code:
         words = error_detail(body, _page_words(text) if _is_page(text) else text)
     except RecursionError:
         words = text[:_LONGEST_DETAIL]
-    said = plain(words[: 4 * _LONGEST_DETAIL])[:_LONGEST_DETAIL] or _phrase(status)
+    detail = plain(words[: 4 * _LONGEST_DETAIL])[:_LONGEST_DETAIL] or _phrase(status)
     if code == "redirected":
         target = plain(headers.get("location", ""))[:_LONGEST_DETAIL] or "no address"
         return f"the provider redirects to {target}; redirects are not followed, so set provider.url to the new address"
     if code == "forbidden":
-        return f"the provider refuses access: {said}; check the API key, and whether a firewall answers in its place"
-    return said
+        return f"the provider refuses access: {detail}; check the API key, and whether a firewall answers in its place"
+    return detail
 
 
 def _page_words(page: str) -> str:

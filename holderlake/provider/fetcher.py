@@ -117,7 +117,7 @@ class _Paid:
     settle: Settle
 
 
-_Written: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
+_WriteResult: TypeAlias = Reservation | Claimed | ArchivedAnswer | None
 """Result of an operation on the ledger, or the archived answer that was paid."""
 
 
@@ -161,7 +161,7 @@ class Provider:
         self._ledger = ledger
         self._archive = archive
         self._plan_limits = plan_limits
-        self._writes: Batches[Operation | _Paid, _Written] = Batches(self._write, ThreadPoolExecutor(1, "ledger"))
+        self._writes: Batches[Operation | _Paid, _WriteResult] = Batches(self._write, ThreadPoolExecutor(1, "ledger"))
         self._streak = BrokenStreak()
         self._has_warned = False
         self._stopped: dict[str, ProviderError] = {}
@@ -211,13 +211,20 @@ class Provider:
                 del self._flights[name]
 
     def _archived(self, fetch: _Fetch) -> Response | None:
-        kept = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
-        return self._response(fetch, kept) if kept else None
+        archived_answer = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
+        return self._response(fetch, archived_answer) if archived_answer else None
 
-    def _response(self, fetch: _Fetch, kept: ArchivedAnswer, paid: int | None = None) -> Response:
-        is_old = paid is None
+    def _response(self, fetch: _Fetch, archived_answer: ArchivedAnswer, cost: int | None = None) -> Response:
+        is_old = cost is None
         return Response(
-            fetch.request, kept.raw, kept.fetched_at, paid or 0, is_old, fetch.key, kept.sha256, self._client
+            fetch.request,
+            archived_answer.raw,
+            archived_answer.fetched_at,
+            cost or 0,
+            is_old,
+            fetch.key,
+            archived_answer.sha256,
+            self._client,
         )
 
     async def _with_retries(self, fetch: _Fetch) -> Response | ProviderError:
@@ -278,10 +285,12 @@ class Provider:
         self._note_answer(request, answer)
         cost = request.cost if answer.cost_billed is None else answer.cost_billed
         problem = IMPLAUSIBLE if answer.disbelieved else None
-        new = NewAnswer(fetch.key, request, answer.raw, answer.fetched_at, self.provider_id, fetch.as_of)
-        kept = await self._writes.submit(_Paid(new, Settle(entry, cost, answer.credits_remaining, problem)))
+        new_answer = NewAnswer(fetch.key, request, answer.raw, answer.fetched_at, self.provider_id, fetch.as_of)
+        archived_answer = await self._writes.submit(
+            _Paid(new_answer, Settle(entry, cost, answer.credits_remaining, problem))
+        )
         self.counters.credits += cost
-        return self._response(fetch, cast(ArchivedAnswer, kept), cost)
+        return self._response(fetch, cast(ArchivedAnswer, archived_answer), cost)
 
     async def _close_failed(self, request: Request, error: ProviderError, entry: int) -> None:
         """Release the ledger entry of a failed call. If the call may have been charged, settle or mark it instead."""
@@ -309,17 +318,17 @@ class Provider:
         if reserving.exception() is None and isinstance(reserving.result(), Reservation):
             await self._writes.submit(Release(reserving.result().entry))
 
-    def _write(self, items: Sequence[Operation | _Paid]) -> list[_Written | Exception]:
+    def _write(self, items: Sequence[Operation | _Paid]) -> list[_WriteResult | Exception]:
         """Archive the paid answers, then write the ledger. Return the result or error of each item, in order."""
-        results: list[_Written | Exception] = [None] * len(items)
-        paid = {place: item.answer for place, item in enumerate(items) if isinstance(item, _Paid)}
-        if paid:
-            for place, kept in zip(paid, self._put([*paid.values()]), strict=True):
-                results[place] = kept
+        results: list[_WriteResult | Exception] = [None] * len(items)
+        paid_answers = {place: item.answer for place, item in enumerate(items) if isinstance(item, _Paid)}
+        if paid_answers:
+            for place, archived_answer in zip(paid_answers, self._put([*paid_answers.values()]), strict=True):
+                results[place] = archived_answer
         places = [place for place, result in enumerate(results) if not isinstance(result, Exception)]
-        chosen = (items[place] for place in places)
-        written = self._ledger.apply([one.settle if isinstance(one, _Paid) else one for one in chosen])
-        for place, result in zip(places, written, strict=True):
+        operations = (items[place] for place in places)
+        outcomes = self._ledger.apply([item.settle if isinstance(item, _Paid) else item for item in operations])
+        for place, result in zip(places, outcomes, strict=True):
             results[place] = results[place] if result is None else result
         return results
 
@@ -327,7 +336,7 @@ class Provider:
         try:
             return self._archive.put_all(answers)
         except OSError as error:
-            failures = [AnswerNotKept(_not_kept(one, error)) for one in answers]
+            failures = [AnswerNotKept(_not_kept(answer, error)) for answer in answers]
             for failure in failures:
                 _log.error("%s", failure)
             return failures
@@ -338,7 +347,7 @@ class Provider:
         else:
             self._stop(self._streak.broke(answer.garbage, request.cost))
         if self._plan_limits is not None:
-            self._plan_limits.answered(request.endpoint)
+            self._plan_limits.remove(request.endpoint)
         if answer.disbelieved and not self._has_warned:
             self._has_warned = True
             _log.warning(

@@ -54,25 +54,29 @@ class PlanLimit:
 class PlanLimits:
     """The plan limits of one provider and API key, in a SQLite file or in PostgreSQL."""
 
-    def __init__(self, where: Where, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now) -> None:
-        self._db = open_state(where, _SCHEMA, "NORMAL", version=FORMAT)
+    def __init__(
+        self, location: Where, provider_id: str, key: str | None, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._db = open_state(location, _SCHEMA, "NORMAL", version=FORMAT)
         self._now = now
-        self._whose = (provider_id, _fingerprint(provider_id, key or ""))
-        rows = self._db.rows("SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._whose)
-        found = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
-        self.limits = {one.endpoint: one for one in found if self._now() < one.until}
+        self._account = (provider_id, _fingerprint(provider_id, key or ""))
+        rows = self._db.rows(
+            "SELECT endpoint, reason, at FROM plan_limits WHERE provider = ? AND key = ?", self._account
+        )
+        plan_limits = (PlanLimit(endpoint, reason, datetime.fromisoformat(at)) for endpoint, reason, at in rows)
+        self.limits = {limit.endpoint: limit for limit in plan_limits if self._now() < limit.until}
         """Plan limits that have not expired, by endpoint."""
 
     def refused(self, endpoint: str, reason: str) -> None:
         """Store that the plan does not include an endpoint, with the provider's reason."""
         self.limits[endpoint] = PlanLimit(endpoint, reason, self._now())
-        values = (*self._whose, endpoint, reason, self._now().isoformat())
+        values = (*self._account, endpoint, reason, self._now().isoformat())
         self._db.run(lambda db: db.execute(_ADD, values))
 
-    def answered(self, endpoint: str) -> None:
+    def remove(self, endpoint: str) -> None:
         """Remove the plan limit of an endpoint that answered, if there is one."""
         if self.limits.pop(endpoint, None):
-            self._db.run(lambda db: db.execute(_REMOVE, (*self._whose, endpoint)))
+            self._db.run(lambda db: db.execute(_REMOVE, (*self._account, endpoint)))
 
     def close(self) -> None:
         self._db.close()

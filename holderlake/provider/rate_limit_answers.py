@@ -72,13 +72,13 @@ def retry_after(text: str | None) -> float | None:
 
 
 def _waits(headers: Mapping[str, str]) -> Iterator[float]:
-    asked = retry_after(headers.get("retry-after"))
-    if asked is not None:
-        yield asked
+    wait_seconds = retry_after(headers.get("retry-after"))
+    if wait_seconds is not None:
+        yield wait_seconds
         return  # the standard header says it best; the others may be about longer windows
     for name, value in headers.items():
         if name == "ratelimit":
-            yield from (float(found) for found in _COMBINED.findall(value))
+            yield from (float(number) for number in _COMBINED.findall(value))
         elif _RESET_HEADER.fullmatch(name):
             seconds = _reset(value)
             if seconds is not None:

@@ -62,7 +62,7 @@ def _memory_limit(text: str) -> str:
 def _typed_tokens(tokens: dict[str, list[str]]) -> dict[str, list[str]]:
     for chain in tokens:
         chain_typed(chain)
-    return {chain: distinct([typed_token(chain, token) for token in some]) for chain, some in tokens.items()}
+    return {chain: distinct([typed_token(chain, token) for token in addresses]) for chain, addresses in tokens.items()}
 
 
 def _http_address(url: str) -> str:

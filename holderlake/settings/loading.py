@@ -94,14 +94,14 @@ def _unknown_variables() -> list[str]:
     return faults
 
 
-def _read_file(given: Path | None) -> tuple[Path, dict[str, Any]]:
-    named = given or os.environ.get(CONFIG_VARIABLE)
-    path = Path(named or CONFIG_NAME).expanduser()
+def _read_file(given_path: Path | None) -> tuple[Path, dict[str, Any]]:
+    named_path = given_path or os.environ.get(CONFIG_VARIABLE)
+    path = Path(named_path or CONFIG_NAME).expanduser()
     try:
         # decimals, because credits are exact
         values = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except FileNotFoundError as error:
-        if named:
+        if named_path:
             raise SettingsError(
                 f"there is no settings file {path}: create it, or set {CONFIG_VARIABLE} to the path of another one"
             ) from error
@@ -141,28 +141,30 @@ def _without_replaced(from_file: Mapping[str, Any], from_environment: Mapping[st
 
     ``HOLDERLAKE_WATCHLIST`` replaces the file's table; ``HOLDERLAKE_WATCHLIST__ETH`` replaces one of its lists.
     """
-    left = copy.deepcopy(dict(from_file))
+    file_values = copy.deepcopy(dict(from_file))
     prefix = str(Settings.model_config["env_prefix"])
     for variable, text in os.environ.items():
         if not variable.upper().startswith(prefix) or not text.lstrip().startswith("{"):
             continue
         *section, name = variable[len(prefix) :].lower().split(str(Settings.model_config["env_nested_delimiter"]))
         if _is_in(from_environment, (*section, name)):
-            inner: Any = left
+            inner: Any = file_values
             for part in section:
                 inner = inner.get(part) if isinstance(inner, dict) else None
             if isinstance(inner, dict):
                 inner.pop(name, None)
-    return left
+    return file_values
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two nested settings section by section. Values in ``above`` override those in ``below``."""
-    merged = dict(below)
+    values = dict(below)
     for name, value in above.items():
-        old = below.get(name)
-        merged[name] = _merge(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
-    return merged
+        value_below = below.get(name)
+        values[name] = (
+            _merge(value_below, value) if isinstance(value, Mapping) and isinstance(value_below, Mapping) else value
+        )
+    return values
 
 
 def _sentence(fault: ErrorDetails, path: Path, from_environment: Mapping[str, Any]) -> str:
@@ -186,9 +188,9 @@ def _variable(key: Sequence[int | str]) -> str:
 def _unknown_key(key: Sequence[int | str]) -> str:
     """Return an error sentence that proposes the most similar key, or lists all keys of the section."""
     *section, name = key
-    known = list(_fields_of(section))
-    near = difflib.get_close_matches(str(name), known, 1, 0.5)
-    advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    names = list(_fields_of(section))
+    near = difflib.get_close_matches(str(name), names, 1, 0.5)
+    advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
     return f"there is no such setting; {advice}"
 
 
@@ -210,7 +212,9 @@ def _fields_of(section: Sequence[int | str]) -> Mapping[str, FieldInfo]:
         if field is None:  # a name that the user chose, of an address set for example
             continue
         candidates = [field.annotation, *get_args(field.annotation)]
-        model = next(one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel))
+        model = next(
+            candidate for candidate in candidates if isinstance(candidate, type) and issubclass(candidate, BaseModel)
+        )
     return model.model_fields
 
 

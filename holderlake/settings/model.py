@@ -167,10 +167,10 @@ class Settings(BaseSettings):
     def unscheduled_sets(self) -> list[str]:
         """Return a sentence for each address set of a chain without watched tokens: no partition of it is scheduled."""
         return [
-            f"address_sets.{name} is of chain {one.chain}, of which no token is watched, so scheduled runs leave it "
-            f"out: add a token of {one.chain} under [watchlist], or remove the set"
-            for name, one in sorted(self.address_sets.items())
-            if one.chain is not None and one.chain not in self.watchlist
+            f"address_sets.{name} is of chain {address_set.chain}, of which no token is watched, so scheduled runs "
+            f"leave it out: add a token of {address_set.chain} under [watchlist], or remove the set"
+            for name, address_set in sorted(self.address_sets.items())
+            if address_set.chain is not None and address_set.chain not in self.watchlist
         ]
 
     def node(self, chain: str) -> NodeSettings:
@@ -208,10 +208,10 @@ class Settings(BaseSettings):
         lowest = hundredths if self.budget.per_run is None else min(hundredths, self.budget.per_run)
         return self.model_copy(update={"budget": self.budget.model_copy(update={"per_run": lowest})})
 
-    def with_service(self, **chosen: Any) -> Settings:
+    def with_service(self, **values: Any) -> Settings:
         """Return these settings with values of ``[service]`` replaced. None or an empty text keeps the old value."""
-        given = {name: value for name, value in chosen.items() if value not in (None, "")}
-        return self.model_copy(update={"service": self.service.model_copy(update=given)})
+        given_values = {name: value for name, value in values.items() if value not in (None, "")}
+        return self.model_copy(update={"service": self.service.model_copy(update=given_values)})
 
 
 def _one_word(text: str) -> SecretStr:
@@ -219,15 +219,15 @@ def _one_word(text: str) -> SecretStr:
     return SecretStr(word)
 
 
-def _read(file: Path, what: str, parse: Callable[[str], Value]) -> Value:
+def _read(file: Path, content: str, parse: Callable[[str], Value]) -> Value:
     """Read a file of secrets and return its parsed content.
 
-    ``what`` names the content in errors. Raises ``SettingsError``, which never contains the content.
+    ``content`` names the content in errors. Raises ``SettingsError``, which never contains the content.
     """
     try:
         return parse(file.read_text().strip())
     except (OSError, ValueError):
         raise SettingsError(
-            f"the file {file} must contain {what} and nothing else: create or correct it, or set the value in the "
+            f"the file {file} must contain {content} and nothing else: create or correct it, or set the value in the "
             "environment"
         ) from None

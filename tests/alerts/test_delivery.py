@@ -67,7 +67,7 @@ def load(workspace: Workspace, as_of: datetime, *addresses: str) -> None:
 def begin(workspace: Workspace) -> None:
     """Load a first list of holders and evaluate the rule for the first time."""
     load(workspace, DAYS[0], "0x1")
-    assert deliver_alerts(workspace, DAYS[0] + MINUTE).new == []
+    assert deliver_alerts(workspace, DAYS[0] + MINUTE).new_alerts == []
 
 
 def subjects(receiver: Receiver) -> list[str]:
@@ -83,7 +83,7 @@ def test_an_alert_is_sent_once_by_log_and_webhook(
     workspace = home(receiver)
     begin(workspace)
     load(workspace, DAYS[1], "0x1", "0x2")
-    sent = [deliver_alerts(workspace, DAYS[1] + minute * MINUTE).sent for minute in (1, 2, 90)]
+    sent = [deliver_alerts(workspace, DAYS[1] + minute * MINUTE).sent_counts for minute in (1, 2, 90)]
     assert sent == [{"log": 1, "webhook": 1}, {}, {}]
     assert subjects(receiver) == ["0x2"]
     (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
@@ -96,7 +96,7 @@ def test_backfilled_history_sends_no_alerts(home: Home, receiver: Receiver) -> N
     begin(workspace)
     for day in range(4):
         load(workspace, DAYS[0] - day * DAY, f"0x{day}")
-    assert deliver_alerts(workspace, DAYS[0] + DAY).new == []
+    assert deliver_alerts(workspace, DAYS[0] + DAY).new_alerts == []
     assert len(evaluate_rules(workspace, DAYS[0] - 9 * DAY, DAYS[1])) == 3
     assert receiver.posts == []
 
@@ -113,7 +113,7 @@ def test_alerts_older_than_max_age_are_not_sent(home: Home, receiver: Receiver) 
 def test_a_changed_rule_starts_again(home: Home, receiver: Receiver) -> None:
     begin(home(receiver, rules={"newcomers": {"rule": "new_top_holder", "top": 1}}))
     load(home(), DAYS[1], "0x1", "0x2")
-    assert deliver_alerts(home(receiver), DAYS[1] + MINUTE).new == []
+    assert deliver_alerts(home(receiver), DAYS[1] + MINUTE).new_alerts == []
 
 
 def test_an_alert_is_one_line_of_the_log(home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,9 +135,9 @@ def test_a_failed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
     load(workspace, DAYS[1], "0x1", "0x2", "0x3")
     receiver.statuses = [503, 204]
     first = deliver_alerts(workspace, DAYS[1] + MINUTE)
-    assert (first.sent, len(receiver.posts)) == ({"log": 2}, 1)
+    assert (first.sent_counts, len(receiver.posts)) == ({"log": 2}, 1)
     assert first.errors == ["the webhook answers HTTP 503 (Service Unavailable)"]
-    assert deliver_alerts(workspace, DAYS[1] + 3 * MINUTE).sent == {"webhook": 2}
+    assert deliver_alerts(workspace, DAYS[1] + 3 * MINUTE).sent_counts == {"webhook": 2}
     keys = [post.headers["idempotency-key"] for post in receiver.posts]
     assert (keys[0], len(set(keys))) == (keys[1], 2)
 
@@ -177,7 +177,7 @@ def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
     assert deliver_alerts(workspace, DAYS[1] + MINUTE).is_busy
     process.kill()
     process.wait()
-    assert deliver_alerts(workspace, DAYS[1] + 2 * MINUTE).sent == {"webhook": 1}
+    assert deliver_alerts(workspace, DAYS[1] + 2 * MINUTE).sent_counts == {"webhook": 1}
     first, second = receiver.posts
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
     assert first.body == second.body
@@ -186,8 +186,8 @@ def test_a_killed_delivery_is_repeated_under_the_same_key(home: Home, receiver: 
 def test_a_new_webhook_receives_no_earlier_alerts(home: Home, receiver: Receiver) -> None:
     begin(home())
     load(home(), DAYS[1], "0x1", "0x2")
-    assert deliver_alerts(home(), DAYS[1] + MINUTE).sent == {"log": 1}
-    assert deliver_alerts(home(receiver), DAYS[1] + 2 * MINUTE).sent == {}
+    assert deliver_alerts(home(), DAYS[1] + MINUTE).sent_counts == {"log": 1}
+    assert deliver_alerts(home(receiver), DAYS[1] + 2 * MINUTE).sent_counts == {}
 
 
 # Dagster

@@ -248,7 +248,7 @@ def test_each_surcharge_is_listed_with_its_saving(make_workspace: MakeWorkspace)
     dear = {"maps": MapSettings(limit=500), "holders": HolderSettings(limit=250, with_metadata=True)}
     planned = make_plan(make_workspace(**dear), "sample", ["eth"], [MAY])
     tokens = len(make_workspace().settings.watchlist["eth"])
-    saves = {one.what: one.saves for one in planned.advice}
+    saves = {one.text: one.saves for one in planned.advice}
     assert saves["set maps.limit = 80"] == tokens * 100_00
     assert saves["set holders.limit = 80"] == tokens * 10_00
     assert saves["set holders.with_metadata = false"] == tokens * 25_00
@@ -366,7 +366,7 @@ def _by_endpoint(planned: Plan) -> dict[str, Any]:
 
 
 def _advice(planned: Plan, start: str) -> Advice | None:
-    return next((one for one in planned.advice if one.what.startswith(start)), None)
+    return next((one for one in planned.advice if one.text.startswith(start)), None)
 
 
 def _command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str = "") -> Callable[..., str]:

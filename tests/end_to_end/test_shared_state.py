@@ -117,8 +117,8 @@ def test_a_lease_ends_with_its_process(hosts: Hosts) -> None:
 def test_an_alert_of_several_hosts_is_sent_once(hosts: Hosts) -> None:
     notice = run_failed("run", "ingest", "eth|2026-11-20", "timeout", utc_now())
     reports = [notify(hosts(name), [notice]) for name in ("one", "other", "one")]
-    assert [report.sent for report in reports] == [{"log": 1}, {}, {}]
-    assert [len(report.new) for report in reports] == [1, 0, 0]
+    assert [report.sent_counts for report in reports] == [{"log": 1}, {}, {}]
+    assert [len(report.new_alerts) for report in reports] == [1, 0, 0]
     other = Outbox(hosts("other").state(hosts("other").settings.alerts_book))
     ((delivery,),) = other.deliveries().values()
     assert (delivery.destination, delivery.state, delivery.attempts) == ("log", "sent", 1)
@@ -131,7 +131,7 @@ def test_plan_limits_are_shared(hosts: Hosts) -> None:
     for reason in ("custom plans only", "not in this plan"):
         one.refused("address_metadata", reason)
     assert [limit.reason for limit in hosts("other").plan_limits().limits.values()] == ["not in this plan"]
-    one.answered("address_metadata")
+    one.remove("address_metadata")
     assert not hosts("other").plan_limits().limits
 
 

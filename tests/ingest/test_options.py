@@ -82,7 +82,7 @@ def test_the_plan_names_partitions_of_other_options_and_their_price(make_workspa
     workspace = _workspace(make_workspace, 250)
     fill(workspace, MAPS, CHAIN, JULY)
     plan = make_plan(workspace, workspace.provider_id, [CHAIN], [MAY, JUNE, JULY], tables=["maps"])
-    (other,) = plan.other
+    (other,) = plan.other_options
     assert (plan.is_finished, other.family, other.partitions) == (True, "maps", 2)
     options = MapOptions(limit=250, return_nodes=True, return_relationships=True, refresh=True, timestamp=1)
     price = MapRequest(chain=CHAIN, token_address="native", options=options).cost
@@ -168,7 +168,7 @@ def test_partitions_without_recorded_options_count_as_the_first_defaults(make_wo
     counted = workspace.warehouse.query("SELECT count(*) AS n FROM concentration_history")
     assert counted["n"][0].as_py() == 2
     plan = make_plan(workspace, workspace.provider_id, [CHAIN], [MAY, JUNE], tables=["maps"])
-    assert (plan.is_finished, plan.other) == (True, [])
+    assert (plan.is_finished, plan.other_options) == (True, [])
 
 
 def test_a_rebuild_brings_the_options_back(make_workspace: MakeWorkspace) -> None:

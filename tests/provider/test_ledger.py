@@ -108,7 +108,7 @@ def test_a_refusal_names_the_ceiling_and_a_remedy(
         with pytest.raises(BudgetExceeded) as caught:
             ledger.reserve("run", "map", None, 201)
         refusal = caught.value
-        assert (refusal.ceiling, refusal.limit, refusal.spent, refusal.asked) == (ceiling, 1000, 800, 201)
+        assert (refusal.ceiling, refusal.limit, refusal.spent, refusal.call_cost) == (ceiling, 1000, 800, 201)
         assert refusal.way_out == way_out
         assert "a call of 2.01 credits would exceed the ceiling" in str(refusal)
         assert counted(ledger) == 800

@@ -51,21 +51,23 @@ def run_backfill(
 def resume_paused(workspace: Workspace, as_json: bool) -> None:
     """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it then stays paused."""
     parked = parked_backfills(workspace)
-    for one in parked:
-        if one.is_due(workspace) or one.has_credits_again(workspace):
-            instants = list(map(parse_when, one.of.instants))
+    for backfill in parked:
+        if backfill.is_due(workspace) or backfill.has_credits_again(workspace):
+            instants = list(map(parse_when, backfill.of.instants))
             run_backfill(
                 workspace,
-                one.of.chains,
+                backfill.of.chains,
                 instants,
-                one.of.tokens,
-                one.of.tables,
+                backfill.of.tokens,
+                backfill.of.tables,
                 as_json,
-                bool(one.of.refresh_since),
-                one.of.refresh_since,
+                bool(backfill.of.refresh_since),
+                backfill.of.refresh_since,
             )
-            unpark(workspace, one.of)  # the run did so already, unless it had nothing to do
+            unpark(workspace, backfill.of)  # the run did so already, unless it had nothing to do
         else:
-            console.err.print(f"{len(one.of.instants):,} instants wait until {one.resume_on}: {one.reason}")
+            console.err.print(
+                f"{len(backfill.of.instants):,} instants wait until {backfill.resume_on}: {backfill.reason}"
+            )
     if not parked and not as_json:
         console.out.print("No backfill is parked.")

@@ -47,9 +47,9 @@ def ingest(
         if len({instant.date() for instant in instants}) > 1:
             outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
         else:
-            for one, loading in loads_once(workspace, chains):
+            for chain_name, loading in loads_once(workspace, chains):
                 with loading:
-                    outcome.run(partial(ingest_day, workspace, instance, one, instants, token or (), refresh))
+                    outcome.run(partial(ingest_day, workspace, instance, chain_name, instants, token or (), refresh))
             workspace.warehouse.load(workspace.lake)
     outcome.conclude(json)
 
@@ -72,10 +72,10 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     from holderlake.backfill.report import plan_report
 
     workspace = shared.workspace()
-    chosen = chosen_instants(start, end, every, instants)
+    plan_instants = chosen_instants(start, end, every, instants)
     chains = shared.chains_of(workspace, chain, token)
     token = shared.tokens_of(chains, token)
-    planned = make_plan(workspace, workspace.provider_id, chains, chosen, token, tables=table, refresh=refresh)
+    planned = make_plan(workspace, workspace.provider_id, chains, plan_instants, token, tables=table, refresh=refresh)
     listed = instants.name if instants else None
     options = {"--from": [start], "--to": [end], "--every": [every], "--instants": [listed], "--chain": chain}
     plan_report(planned, json, _backfill_command({**options, "--token": token, "--table": table}, refresh), by)
@@ -83,8 +83,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
 
 def _backfill_command(options: Mapping[str, Sequence[str | None] | None], refresh: bool) -> str:
     """Return the command line that runs the planned backfill. ``options`` has the values by option, as in ``--to``."""
-    given = [(name, value) for name, values in options.items() for value in values or () if value is not None]
-    words = (f"{name} {shlex.quote('-' if value == '<stdin>' else value)}" for name, value in given)
+    given_options = [(name, value) for name, values in options.items() for value in values or () if value is not None]
+    words = (f"{name} {shlex.quote('-' if value == '<stdin>' else value)}" for name, value in given_options)
     return " ".join(["holderlake backfill", *words, *(["--refresh"] if refresh else [])])
 
 
@@ -114,14 +114,14 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     if parked:
         times = {"--from": start, "--to": end, "--every": every, "--instants": instants}
         subjects = {"--chain": chain, "--token": token, "--table": table, "--refresh": refresh}
-        given = [name for name, value in (times | subjects).items() if value]
-        if given:
-            raise ValueError(f"--parked cannot be combined with {', '.join(given)}: use --parked alone")
+        given_options = [name for name, value in (times | subjects).items() if value]
+        if given_options:
+            raise ValueError(f"--parked cannot be combined with {', '.join(given_options)}: use --parked alone")
         resume_paused(workspace, json)
         return
-    chosen = chosen_instants(start, end, every, instants)
+    fill_instants = chosen_instants(start, end, every, instants)
     chains = shared.chains_of(workspace, chain, token)
-    run_backfill(workspace, chains, chosen, shared.tokens_of(chains, token) or (), table or (), json, refresh)
+    run_backfill(workspace, chains, fill_instants, shared.tokens_of(chains, token) or (), table or (), json, refresh)
 
 
 def credits(

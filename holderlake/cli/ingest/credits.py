@@ -18,7 +18,7 @@ Grouping = Literal["endpoint", "day", "run", "token"]
 
 
 _PROBLEMS: Final = {IMPLAUSIBLE: "named credits that cannot be true (the price table's cost is booked)"}
-_SHOWN: Final = 10
+_LINES_SHOWN: Final = 10
 """Most lines of a long list that are printed."""
 
 
@@ -26,11 +26,11 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
     """Print the totals of the ledger, and one line for each value of the column ``by``."""
     totals, lines = workspace.ledger.totals(), workspace.ledger.report(by)
     problems = workspace.ledger.problems()
-    broken = [one for one in problems if one.name in BREAKAGES]
+    broken = [problem for problem in problems if problem.name in BREAKAGES]
     if as_json:
-        unknown = [asdict(one) for one in workspace.ledger.unsettled()]
+        unknown = [asdict(call) for call in workspace.ledger.unsettled()]
         plain = asdict(totals) | {"unexplained": totals.unexplained}
-        wasted = {name: sum(getattr(one, name) for one in broken) for name in ("calls", "spent", "reserved")}
+        wasted = {name: sum(getattr(problem, name) for problem in broken) for name in ("calls", "spent", "reserved")}
         report = {
             "unit": "hundredths of a credit",
             "totals": plain,
@@ -38,7 +38,7 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
             "by": by,
             "lines": [asdict(line) for line in lines],
         }
-        console.as_json({**report, "problems": [asdict(one) for one in problems], "possibly_wasted": wasted})
+        console.as_json({**report, "problems": [asdict(problem) for problem in problems], "possibly_wasted": wasted})
         return
     console.rows(
         f"Credits by {by}",
@@ -46,9 +46,9 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         ((line.name, line.calls, credits_text(line.spent), credits_text(line.reserved)) for line in lines),
     )
     ceilings = [
-        (one.name, credits_text(one.limit), credits_text(one.used), credits_text(one.left or 0))
-        for one in totals.ceilings
-        if one.limit is not None
+        (ceiling.name, credits_text(ceiling.limit), credits_text(ceiling.used), credits_text(ceiling.left or 0))
+        for ceiling in totals.ceilings
+        if ceiling.limit is not None
     ]
     if ceilings:
         console.rows("Ceilings", ("ceiling", "limit", "used", "left"), ceilings)
@@ -57,10 +57,13 @@ def credits_report(workspace: Workspace, by: Grouping, as_json: bool) -> None:
         console.rows(
             "Calls with an unknown outcome (they count as spent)",
             ("run", "endpoint", "subject", "day", "credits"),
-            ((one.run_id, one.endpoint, one.subject, one.day, credits_text(one.cost)) for one in unsettled[:_SHOWN]),
+            (
+                (call.run_id, call.endpoint, call.subject, call.day, credits_text(call.cost))
+                for call in unsettled[:_LINES_SHOWN]
+            ),
         )
-        if len(unsettled) > _SHOWN:
-            console.out.print(f"and {len(unsettled) - _SHOWN:,} more; --json lists all")
+        if len(unsettled) > _LINES_SHOWN:
+            console.out.print(f"and {len(unsettled) - _LINES_SHOWN:,} more; --json lists all")
     if problems:
         _problems(problems, broken)
     remaining = totals.credits_remaining
@@ -82,19 +85,19 @@ def _problems(problems: Sequence[Problem], broken: Sequence[Problem]) -> None:
         ("answers that", "calls", "charged", "possibly charged"),
         (
             (
-                BREAKAGES.get(one.name, _PROBLEMS.get(one.name, one.name)),
-                one.calls,
-                credits_text(one.spent),
-                credits_text(one.reserved),
+                BREAKAGES.get(problem.name, _PROBLEMS.get(problem.name, problem.name)),
+                problem.calls,
+                credits_text(problem.spent),
+                credits_text(problem.reserved),
             )
-            for one in problems
+            for problem in problems
         ),
     )
     if broken:
-        credits = sum(one.spent + one.reserved for one in broken)
+        credits = sum(problem.spent + problem.reserved for problem in broken)
         console.out.print(
             f"Possibly wasted: {credits_text(credits)} credits in "
-            f"{counted(sum(one.calls for one in broken), 'call')} whose "
+            f"{counted(sum(problem.calls for problem in broken), 'call')} whose "
             "answers did not arrive in full or were not answers of the API."
         )
 

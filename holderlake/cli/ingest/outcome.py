@@ -26,13 +26,13 @@ from holderlake.workspace import Workspace
 class Stored:
     """Contents of some partitions in the lake.
 
-    ``partitions`` is the number of partitions with answers, and ``new`` is how many of them this command wrote.
-    ``rows`` are row counts by table. ``failures`` has one dictionary for each error code: ``code``, number of
-    ``requests``, and the ``reason`` of the first failure.
+    ``partitions`` is the number of partitions with answers, and ``new_partitions`` is how many of them
+    this command wrote. ``rows`` are row counts by table. ``failures`` has one dictionary for each error code: ``code``,
+    number of ``requests``, and the ``reason`` of the first failure.
     """
 
     partitions: int
-    new: int
+    new_partitions: int
     rows: dict[str, int]
     failures: list[dict[str, Any]]
 
@@ -48,22 +48,24 @@ def stored_rows(
 
     Partitions that were written at or after ``since`` count as new.
     """
-    wanted = {(stream.name, chain, instant) for stream in streams for chain in chains for instant in instants}
-    held = [one for one in workspace.lake.manifests() if (one.family, one.chain, one.as_of) in wanted]
+    keys = {(stream.name, chain, instant) for stream in streams for chain in chains for instant in instants}
+    manifests = [
+        manifest for manifest in workspace.lake.manifests() if (manifest.family, manifest.chain, manifest.as_of) in keys
+    ]
     rows = dict.fromkeys((table for stream in streams for table in stream.tables), 0)
     kinds: dict[str, dict[str, Any]] = {}
-    for manifest in held:
+    for manifest in manifests:
         for name in rows.keys() & manifest.tables.keys():
             rows[name] += manifest.tables[name].rows
         for row in workspace.lake.rows(manifest, FAILURES).to_pylist() if manifest.failures else ():
             kind = kinds.setdefault(row["code"], {"code": row["code"], "requests": 0, "reason": row["reason"]})
             kind["requests"] += 1
-    new = sum(one.written_at >= since and bool(one.covered) for one in held)
-    return Stored(sum(bool(one.covered) for one in held), new, rows, list(kinds.values()))
+    new_count = sum(manifest.written_at >= since and bool(manifest.covered) for manifest in manifests)
+    return Stored(sum(bool(manifest.covered) for manifest in manifests), new_count, rows, list(kinds.values()))
 
 
 def report_stored(
-    found: Stored,
+    contents: Stored,
     chains: Sequence[str],
     instants: Sequence[datetime],
     spent: int,
@@ -77,21 +79,26 @@ def report_stored(
     tables = {stream.name: stream.tables for stream in STREAMS}
     skipped = {table: reason for name, reason in skipped_families.items() for table in tables[name]}
     if as_json:
-        plain = {"partitions": found.partitions, "rows": found.rows, "skipped": skipped, "failures": found.failures}
+        plain = {
+            "partitions": contents.partitions,
+            "rows": contents.rows,
+            "skipped": skipped,
+            "failures": contents.failures,
+        }
         console.as_json(plain | {"credits_spent_hundredths": spent})
         return
     console.rows(
         f"In the lake: {counted(len(chains), 'chain')}, {counted(len(instants), 'instant')}",
         ("table", "rows", "a row is"),
-        ((name, count, TABLES[name].row) for name, count in found.rows.items()),
+        ((name, count, TABLES[name].row) for name, count in contents.rows.items()),
     )
     if skipped:
         console.rows("Skipped", ("table", "the reason"), skipped.items())
-    if found.failures:
+    if contents.failures:
         console.rows(
             "Failed requests and unreadable answers",
             ("code", "requests", "first reason"),
-            (list(kind.values()) for kind in found.failures),
+            (list(kind.values()) for kind in contents.failures),
         )
     console.out.print(f"Credits spent this month: {credits_text(spent)}")
 
@@ -122,34 +129,36 @@ class Outcome:
             self.errors.append(str(error))
             self.is_cancelled = isinstance(error, RunCancelled)
 
-    def add(self, one: PartitionResult) -> None:
+    def add(self, result: PartitionResult) -> None:
         """Record a finished partition."""
-        if one.skipped:
-            self.skipped[one.family] = one.skipped
+        if result.skipped:
+            self.skipped[result.family] = result.skipped
 
     def conclude(self, as_json: bool) -> None:
         """Print the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""
         streams = streams_of(self.tables, self.workspace.settings)
-        found = stored_rows(self.workspace, self.chains, self.instants, streams, self.began)
+        contents = stored_rows(self.workspace, self.chains, self.instants, streams, self.began)
         skipped = self.skipped | self.workspace.skipped
-        report_stored(found, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
+        report_stored(contents, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
         partitions = sum(len(from_first_day(chain, self.instants)) for chain in self.chains)
-        self._raise_failures(found, partitions * len(streams))
+        self._raise_failures(contents, partitions * len(streams))
 
-    def _raise_failures(self, found: Stored, wanted: int) -> None:
-        failed = sum(one["requests"] for one in found.failures if one["code"] not in FINAL_FAILURES)
-        where = "holderlake sql \"FROM failures\" lists them, 'holderlake retry-failures' requests them again"
+    def _raise_failures(self, contents: Stored, partition_count: int) -> None:
+        failed = sum(failure["requests"] for failure in contents.failures if failure["code"] not in FINAL_FAILURES)
+        hint = "holderlake sql \"FROM failures\" lists them, 'holderlake retry-failures' requests them again"
         if self.errors:
             errors = " ".join(dict.fromkeys(self.errors))
-            if not found.new:
+            if not contents.new_partitions:
                 raise RunFailed(errors)
-            raise SomeFailed(f"{found.partitions:,} of {wanted:,} partitions are in the lake. {errors}")
-        if not sum(found.rows.values()):
-            raise RunFailed(f"no rows were committed: {_reasons(found, self.skipped) or 'no answer has rows'}")
+            raise SomeFailed(f"{contents.partitions:,} of {partition_count:,} partitions are in the lake. {errors}")
+        if not sum(contents.rows.values()):
+            raise RunFailed(f"no rows were committed: {_reasons(contents, self.skipped) or 'no answer has rows'}")
         if failed:
-            raise SomeFailed(f"{counted(failed, 'request')} failed; {where}")
+            raise SomeFailed(f"{counted(failed, 'request')} failed; {hint}")
 
 
-def _reasons(found: Stored, skipped: dict[str, str]) -> str:
-    failures: list[Any] = [f"{one['requests']:,} times {one['code']}: {one['reason']}" for one in found.failures]
+def _reasons(contents: Stored, skipped: dict[str, str]) -> str:
+    failures: list[Any] = [
+        f"{failure['requests']:,} times {failure['code']}: {failure['reason']}" for failure in contents.failures
+    ]
     return "; ".join([*failures, *skipped.values()])

@@ -37,10 +37,12 @@ def alerts(
 
     settings = shared.settings()
     if test_webhook or deliver:
-        given = [name for name, value in {"--from": start, "--to": end, "--rule": rule}.items() if value]
-        if given or (test_webhook and deliver):
+        given_options = [name for name, value in {"--from": start, "--to": end, "--rule": rule}.items() if value]
+        if given_options or (test_webhook and deliver):
             option = "--test-webhook" if test_webhook else "--deliver"
-            raise ValueError(f"{option} cannot be combined with {', '.join(given or ['--deliver'])}: leave one out")
+            raise ValueError(
+                f"{option} cannot be combined with {', '.join(given_options or ['--deliver'])}: leave one out"
+            )
     if test_webhook:
         _try_webhook(settings, json)
         return
@@ -53,8 +55,8 @@ def alerts(
     until = now if end is None else parse_when(end)
     if since > until:
         raise ValueError(f"--from ({since:%Y-%m-%d %H:%M}) is after --to ({until:%Y-%m-%d %H:%M}): exchange them")
-    found = evaluate_rules(workspace, since, until, rule or ())
-    _report_found(settings, found, since, json)
+    found_alerts = evaluate_rules(workspace, since, until, rule or ())
+    _report_found(settings, found_alerts, since, json)
 
 
 def _try_webhook(settings: Settings, as_json: bool) -> None:
@@ -81,8 +83,10 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
 
 def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
     if as_json:
-        new = [_plain(alert, []) for alert in report.new]
-        console.as_json({"new": new, "sent": report.sent, "errors": report.errors, "busy": report.is_busy})
+        new_alerts = [_plain(alert, []) for alert in report.new_alerts]
+        console.as_json(
+            {"new": new_alerts, "sent": report.sent_counts, "errors": report.errors, "busy": report.is_busy}
+        )
     else:
         text = str(report)
         console.out.print(f"{text[0].upper()}{text[1:]}.")
@@ -90,7 +94,7 @@ def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
         raise typer.Exit(ExitCode.SOME_FAILED)
 
 
-def _report_found(settings: Settings, found: list[Alert], since: datetime, as_json: bool) -> None:
+def _report_found(settings: Settings, found_alerts: list[Alert], since: datetime, as_json: bool) -> None:
     from holderlake.alerts.outbox import Outbox
     from holderlake.workspace import state_of
 
@@ -98,11 +102,13 @@ def _report_found(settings: Settings, found: list[Alert], since: datetime, as_js
     deliveries = outbox.deliveries()
     notices = outbox.notices(since)
     if as_json:
-        console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in [*found, *notices]])
+        console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in [*found_alerts, *notices]])
         return
     if notices:
-        console.rows("Notices about the pipeline", ("at", "notice"), [(one.timestamp, one.sentence) for one in notices])
-    if not found:
+        console.rows(
+            "Notices about the pipeline", ("at", "notice"), [(notice.timestamp, notice.sentence) for notice in notices]
+        )
+    if not found_alerts:
         console.out.print(f"No alerts since {since:%Y-%m-%d %H:%M} UTC; --from looks further back.")
         return
     console.rows(
@@ -117,12 +123,15 @@ def _report_found(settings: Settings, found: list[Alert], since: datetime, as_js
                 alert.subject if alert.subject != alert.token_address else "the token",
                 alert.measured,
                 alert.threshold,
-                ", ".join(f"{one.destination} {one.state}" for one in deliveries.get(alert.fingerprint, [])) or "-",
+                ", ".join(
+                    f"{delivery.destination} {delivery.state}" for delivery in deliveries.get(alert.fingerprint, [])
+                )
+                or "-",
             )
-            for alert in found
+            for alert in found_alerts
         ],
     )
-    console.out.print(f"{counted(len(found), 'alert')}; --json adds their evidence.")
+    console.out.print(f"{counted(len(found_alerts), 'alert')}; --json adds their evidence.")
 
 
 def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:
@@ -138,5 +147,5 @@ def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:
         "text": alert.sentence,
         "evidence": alert.evidence,
         "fingerprint": alert.fingerprint,
-        "deliveries": [vars(one) for one in deliveries],
+        "deliveries": [vars(delivery) for delivery in deliveries],
     }

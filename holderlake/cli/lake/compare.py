@@ -57,21 +57,23 @@ def compare(
         if not file.parent.is_dir():
             raise ValueError(f"there is no folder {file.parent} for {file.name}: make it first")
     with console.progress("comparing", None):
-        found, equal = compared(*paths)
+        differences, equal = compared(*paths)
     if out:
         with whole_file(out) as part:
-            (pq.write_table if out.suffix == ".parquet" else csv.write_csv)(found, part)
+            (pq.write_table if out.suffix == ".parquet" else csv.write_csv)(differences, part)
     if report:
-        write_page(found, (str(a), str(b)), report, utc_now())
+        write_page(differences, (str(a), str(b)), report, utc_now())
     if keep:
         homes = (paths[0].resolve().parent, paths[1].resolve().parent)
-        kept(comparisons_folder(shared.settings().warehouse), homes, pa.concat_tables([found, equal]), utc_now())
+        kept(comparisons_folder(shared.settings().warehouse), homes, pa.concat_tables([differences, equal]), utc_now())
         shared.load()
-    written = [str(path) for path in (out, report) if path]
-    where = f", written to {' and '.join(written)}" if written else ""
+    written_files = [str(path) for path in (out, report) if path]
+    destination = f", written to {' and '.join(written_files)}" if written_files else ""
     if json:
-        console.as_json({"differences": found.num_rows, "counts": counts(found).to_pylist(), "files": written})
+        console.as_json(
+            {"differences": differences.num_rows, "counts": counts(differences).to_pylist(), "files": written_files}
+        )
         return
-    if found.num_rows:
-        console.arrow("Differences", counts(found))
-    console.out.print(f"{found.num_rows:,} differences{where}.", soft_wrap=True)
+    if differences.num_rows:
+        console.arrow("Differences", counts(differences))
+    console.out.print(f"{differences.num_rows:,} differences{destination}.", soft_wrap=True)

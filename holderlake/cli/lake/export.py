@@ -28,8 +28,8 @@ def export(
     from holderlake.export.export import export as export_to
     from holderlake.export.export import exported_report, format_of
 
-    chosen = format_of(file, format)
-    if raw and chosen != "csv":
-        raise ValueError(f"--raw applies to CSV only, not to {chosen}: leave it out")
-    done = export_to(shared.reading().warehouse, what, file.expanduser(), chosen, replace=force, raw=raw)
+    file_format = format_of(file, format)
+    if raw and file_format != "csv":
+        raise ValueError(f"--raw applies to CSV only, not to {file_format}: leave it out")
+    done = export_to(shared.reading().warehouse, what, file.expanduser(), file_format, replace=force, raw=raw)
     exported_report(done, json)

@@ -16,21 +16,23 @@ def publish_lake(workspace: Workspace, clean: bool, as_json: bool) -> bool:
     """
     from holderlake.iceberg.publish import clean_up, publish
 
-    chosen, folder = workspace.settings.lake.iceberg, workspace.settings.iceberg_folder
+    iceberg, folder = workspace.settings.lake.iceberg, workspace.settings.iceberg_folder
     with console.progress("publishing", len(TABLES)) as bar:
-        found = publish(workspace.lake, folder, chosen.catalog, lambda _: bar.advance(bar.task_ids[0]))
-    dropped = clean_up(folder, chosen.catalog) if clean else 0
+        publication = publish(workspace.lake, folder, iceberg.catalog, lambda _: bar.advance(bar.task_ids[0]))
+    dropped = clean_up(folder, iceberg.catalog) if clean else 0
     if as_json:
-        console.as_json(asdict(found) | {"is_current": found.is_current, "dropped": dropped, "folder": str(folder)})
+        console.as_json(
+            asdict(publication) | {"is_current": publication.is_current, "dropped": dropped, "folder": str(folder)}
+        )
     else:
-        changed = [name for name in TABLES if found.added[name] or found.removed[name]]
-        lines = [(name, found.added[name], found.removed[name]) for name in changed]
+        changed = [name for name in TABLES if publication.added[name] or publication.removed[name]]
+        lines = [(name, publication.added[name], publication.removed[name]) for name in changed]
         if lines:
             console.rows("Published", ("table", "files added", "files removed"), lines)
-        console.out.print(f"The Iceberg tables in {folder} have commit {found.commit}.", soft_wrap=True)
+        console.out.print(f"The Iceberg tables in {folder} have commit {publication.commit}.", soft_wrap=True)
         if dropped:
             console.out.print(f"{dropped:,} links to replaced files were dropped.")
-        for path in found.unreadable:
+        for path in publication.unreadable:
             text = f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it"
             console.err.print(text, soft_wrap=True)
-    return not found.unreadable
+    return not publication.unreadable

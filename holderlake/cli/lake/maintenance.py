@@ -37,8 +37,8 @@ def rebuild_command(
     if partition or damaged:
         if provider is not None or (partition and damaged):
             raise ValueError("--partition, --damaged and --provider cannot be combined: give one of them")
-        for moved in set_databases_aside(workspace) if damaged and not dry_run else ():
-            console.err.print(moved, soft_wrap=True)
+        for message in set_databases_aside(workspace) if damaged and not dry_run else ():
+            console.err.print(message, soft_wrap=True)
         repaired = repair_command(workspace, partition or (), dry_run, json)
         if not repaired.is_complete:
             raise typer.Exit(ExitCode.SOME_FAILED if repaired.repaired else ExitCode.NOTHING_DONE)
@@ -87,10 +87,10 @@ def archive(
     if prune_older_than is None:
         archive_report(workspace.archive, json)
         return
-    found = prunable(workspace, parse_duration(prune_older_than), keep_failed)
+    old_answers = prunable(workspace, parse_duration(prune_older_than), keep_failed)
     removing = yes and not dry_run
     if removing:
-        prune(workspace.archive, found)
-    prune_report(found, removing, json)
-    if found.answers and not removing and not dry_run:
-        raise ValueError(f"{len(found.answers):,} answers were not removed; add --yes to remove them")
+        prune(workspace.archive, old_answers)
+    prune_report(old_answers, removing, json)
+    if old_answers.answers and not removing and not dry_run:
+        raise ValueError(f"{len(old_answers.answers):,} answers were not removed; add --yes to remove them")

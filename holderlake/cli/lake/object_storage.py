@@ -31,15 +31,15 @@ def chosen_side(ours: bool, theirs: bool, newest: bool) -> Keep | None:
 
 def push_lake(workspace: Workspace, keep: Keep | None, as_json: bool) -> bool:
     """Copy partitions to the bucket and print the result. Return False if there were conflicts."""
-    moved = _copied(workspace, push, "pushing partitions", keep)
-    return _report("Pushed", "the bucket", moved, as_json)
+    result = _copied(workspace, push, "pushing partitions", keep)
+    return _report("Pushed", "the bucket", result, as_json)
 
 
 def pull_lake(workspace: Workspace, keep: Keep | None, as_json: bool) -> bool:
     """Copy partitions from the bucket, load the warehouse, print the result. Return False if there were conflicts."""
-    moved = _copied(workspace, pull, "pulling partitions", keep)
+    result = _copied(workspace, pull, "pulling partitions", keep)
     workspace.warehouse.load(workspace.lake)
-    return _report("Pulled", "the lake", moved, as_json)
+    return _report("Pulled", "the lake", result, as_json)
 
 
 def _copied(
@@ -71,29 +71,29 @@ def clean_lake(workspace: Workspace, age: timedelta, as_json: bool) -> None:
 
 
 def _bucket(settings: Settings) -> Lake:
-    chosen = settings.bucket
-    if chosen.url is None:
+    bucket = settings.bucket
+    if bucket.url is None:
         raise SettingsError("no bucket is set; set url under [bucket] in holderlake.toml, for example s3://bucket/lake")
-    folder = settings.bucket_folder(chosen.url)
-    return open_bucket(chosen.url, chosen.endpoint, chosen.region, folder=folder, cache_bytes=_CACHE_BYTES)
+    folder = settings.bucket_folder(bucket.url)
+    return open_bucket(bucket.url, bucket.endpoint, bucket.region, folder=folder, cache_bytes=_CACHE_BYTES)
 
 
-def _report(did: str, where: str, moved: Moved, as_json: bool) -> bool:
+def _report(did: str, destination: str, result: Moved, as_json: bool) -> bool:
     if as_json:
-        console.as_json(vars(moved))
-        return moved.is_complete
-    for name in moved.conflicts:
+        console.as_json(vars(result))
+        return result.is_complete
+    for name in result.conflicts:
         console.err.print(f"Skipped, because it changed on both sides: {name}")
-    if moved.conflicts:
+    if result.conflicts:
         console.err.print(
             "Repeat the command with --ours (keep this lake's partition), --theirs (keep the bucket's) or --newest "
             "(keep the one that was fetched last). The other one is kept in the folder _quarantine."
         )
-    for reason in moved.refused:
+    for reason in result.refused:
         console.err.print(f"Skipped: {reason}", soft_wrap=True)
-    resolved = f"{len(moved.resolved):,} conflicts were resolved; " if moved.resolved else ""
+    resolved = f"{len(result.resolved):,} conflicts were resolved; " if result.resolved else ""
     console.out.print(
-        f"{did} {counted(moved.partitions, 'partition')}, {moved.bytes / 1e6:,.1f} MB; {resolved}"
-        f"{moved.alike:,} were in {where} already."
+        f"{did} {counted(result.partitions, 'partition')}, {result.bytes / 1e6:,.1f} MB; {resolved}"
+        f"{result.alike:,} were in {destination} already."
     )
-    return moved.is_complete
+    return result.is_complete

@@ -51,12 +51,12 @@ def report(
     if path.exists() and not force:
         raise ValueError(f"{path} exists already: use --force to replace it")
     with console.progress("writing the report", None):
-        written = write_report(shared.reading().warehouse, period, path, utc_now())
+        page = write_report(shared.reading().warehouse, period, path, utc_now())
     if json:
-        console.as_json(vars(written))
+        console.as_json(vars(page))
     else:
         console.out.print(
-            f"{written.path}: {counted(written.instants, 'instant')} from {written.first:%Y-%m-%d} to "
-            f"{written.last:%Y-%m-%d}, "
-            f"{written.bytes / 1e6:.1f} MB. Open it in a browser.",
+            f"{page.path}: {counted(page.instants, 'instant')} from {page.first:%Y-%m-%d} to "
+            f"{page.last:%Y-%m-%d}, "
+            f"{page.bytes / 1e6:.1f} MB. Open it in a browser.",
         )

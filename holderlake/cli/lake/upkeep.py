@@ -33,17 +33,17 @@ def upgrade_command(
     if not home.is_dir():
         raise ValueError(f"the folder {home} (HOLDERLAKE_HOME) does not exist: set HOLDERLAKE_HOME to your home")
 
-    def others() -> Iterator[Step]:
+    def dagster_steps() -> Iterator[Step]:
         return history_steps(workspace.settings.dagster_home)
 
-    steps = plan(workspace, others)
+    steps = plan(workspace, dagster_steps)
     if dry_run or not steps or not (json and yes):
         plan_report(steps, home, json, done=False)
     if dry_run or not steps:
         return
     if not yes and (json or not sys.stdin.isatty() or not typer.confirm("Upgrade now?")):
         raise ValueError("nothing was upgraded; add --yes to upgrade")
-    plan_report(upgrade(workspace, others), home, json, done=True)
+    plan_report(upgrade(workspace, dagster_steps), home, json, done=True)
 
 
 def backup_command(
@@ -110,15 +110,15 @@ def prune_command(
         )
         age = None
     with dagster_instance(folder) as instance:
-        found = expired(workspace)
-        found += expired_runs(instance, folder, age)
-        if not (yes and json) or not found:
-            retention_report(found, None, json)
-        if dry_run or not found:
+        expired_data = expired(workspace)
+        expired_data += expired_runs(instance, folder, age)
+        if not (yes and json) or not expired_data:
+            retention_report(expired_data, None, json)
+        if dry_run or not expired_data:
             return
         if not yes:
             raise ValueError("nothing was deleted; add --yes to delete")
-        result = delete_expired(found, without_rebuild=without_rebuild)
-    retention_report(found, result, json)
+        result = delete_expired(expired_data, without_rebuild=without_rebuild)
+    retention_report(expired_data, result, json)
     if result.kept:
         raise typer.Exit(ExitCode.SOME_FAILED)

@@ -23,18 +23,18 @@ def sql(
     json: Json = False,
 ) -> None:
     """Query the warehouse, read-only: no files, no other databases, no extensions."""
-    most = None if json or not limit else limit
+    row_limit = None if json or not limit else limit
     workspace = shared.reading()
     if workspace.warehouse.version is None and workspace.settings.engine_store.exists():
         workspace.warehouse.load(workspace.lake)  # nothing was ingested yet, but transfers were imported
-    answer = workspace.warehouse.read(query or sys.stdin.read(), files=files, most=most and most + 1)
+    answer = workspace.warehouse.read(query or sys.stdin.read(), files=files, most=row_limit and row_limit + 1)
     if json:
         console.as_json(answer.to_pylist())
         return
-    console.arrow("", answer.slice(0, most))
-    if most and answer.num_rows > most:
+    console.arrow("", answer.slice(0, row_limit))
+    if row_limit and answer.num_rows > row_limit:
         hint = (
-            f"These are the first {counted(most, 'row')}. --limit 0 prints all; 'holderlake export' "
+            f"These are the first {counted(row_limit, 'row')}. --limit 0 prints all; 'holderlake export' "
             f"writes them to a file."
         )
         console.err.print(hint, soft_wrap=True)
@@ -46,7 +46,7 @@ def tables(json: Json = False) -> None:
 
 
 def _report_tables(workspace: Workspace, as_json: bool) -> None:
-    found = workspace.warehouse.query(
+    objects = workspace.warehouse.query(
         """
         SELECT table_name AS name, 'table' AS kind, estimated_size AS rows, comment FROM duckdb_tables()
         WHERE schema_name = 'main' AND NOT internal
@@ -59,9 +59,9 @@ def _report_tables(workspace: Workspace, as_json: bool) -> None:
         """
     )
     if as_json:
-        console.as_json(found.to_pylist())
+        console.as_json(objects.to_pylist())
     else:
-        lines = [list(row.values()) for row in found.to_pylist()]
+        lines = [list(row.values()) for row in objects.to_pylist()]
         first_sentences = [[*line[:-1], (line[-1] or "").partition(". ")[0].partition("\n")[0]] for line in lines]
         console.rows("The warehouse", ("name", "kind", "rows", "purpose"), first_sentences)
         console.out.print("docs/sql.md explains each view and macro; docs/tables.md each column.")
@@ -78,9 +78,9 @@ def lake_views() -> None:
 
     workspace = shared.reading()
     lake = local_lake(workspace.settings)
-    damaged = [one for one in damages(lake, every_byte=True) if one.place]
-    for one in damaged:
-        console.err.print(f"Left out as damaged: {one}", soft_wrap=True)
+    damaged = [damage for damage in damages(lake, every_byte=True) if damage.place]
+    for damage in damaged:
+        console.err.print(f"Left out as damaged: {damage}", soft_wrap=True)
     if damaged:
         console.err.print("'holderlake rebuild --damaged' repairs damaged partitions at no cost.", soft_wrap=True)
     sys.stdout.write(script(lake, damaged, workspace.warehouse.transfers))

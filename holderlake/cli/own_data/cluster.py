@@ -46,9 +46,9 @@ def cluster_fill(
     from holderlake.cli.own_data.cluster_jobs import fill_on_cluster
 
     workspace = shared.reading()
-    chosen = chosen_instants(start, end, every, instants)
+    fill_instants = chosen_instants(start, end, every, instants)
     watched = workspace.settings.watchlist
     chains = shared.chains_of(workspace, chain, token)
-    named = shared.tokens_of(chains, token)
-    tokens = [(one, address) for one in chains for address in named or watched[one]]
-    fill_on_cluster(workspace, tokens, chosen, json)
+    given_tokens = shared.tokens_of(chains, token)
+    tokens = [(chain_name, address) for chain_name in chains for address in given_tokens or watched[chain_name]]
+    fill_on_cluster(workspace, tokens, fill_instants, json)

@@ -144,10 +144,10 @@ def fill_on_cluster(
 
             for request in _requests(settings, by_chain, incomplete):
                 missing = {(chain, as_of) for chain, as_of in incomplete if as_of in request.instants}
-                for one in answers(engine, store, location, request, on_statement=note):
-                    if (one.chain, one.as_of) in missing:
-                        _commit(workspace, one, by_chain[one.chain], rules)
-                        missing.discard((one.chain, one.as_of))
+                for partition in answers(engine, store, location, request, on_statement=note):
+                    if (partition.chain, partition.as_of) in missing:
+                        _commit(workspace, partition, by_chain[partition.chain], rules)
+                        missing.discard((partition.chain, partition.as_of))
                         done.partitions += 1
                         bar.advance(bar.task_ids[0])
                 for chain, as_of in sorted(missing):  # none of the tokens has holders
@@ -173,15 +173,15 @@ def _requests(
     maps, holders = settings.maps, settings.holders
     options = MapOptions(limit=maps.limit, use_magic_nodes=maps.use_magic_nodes, use_time_nodes=maps.use_time_nodes)
     for start in range(0, len(instants), settings.cluster.instants):
-        some = instants[start : start + settings.cluster.instants]
-        chains = sorted({chain for chain, as_of in incomplete if as_of in some})
+        request_instants = instants[start : start + settings.cluster.instants]
+        chains = sorted({chain for chain, as_of in incomplete if as_of in request_instants})
         tokens = [(chain, address) for chain in chains for address in by_chain[chain]]
-        yield BulkRequest(tokens, some, options, holders.limit, holders.with_metadata)
+        yield BulkRequest(tokens, request_instants, options, holders.limit, holders.with_metadata)
 
 
 def _is_filled(workspace: Workspace, chain: str, as_of: datetime, tokens: Sequence[str]) -> bool:
-    held = [workspace.lake.manifest(family, chain, as_of) for family in _FAMILIES]
-    return all(manifest is not None and manifest.answered >= set(tokens) for manifest in held)
+    manifests = [workspace.lake.manifest(family, chain, as_of) for family in _FAMILIES]
+    return all(manifest is not None and manifest.answered >= set(tokens) for manifest in manifests)
 
 
 def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
@@ -195,7 +195,7 @@ def _checked_build(engine: Engine, store: Store, settings: Settings) -> str:
     return built.location
 
 
-def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: str) -> None:
+def _commit(workspace: Workspace, partition: Partition, tokens: Sequence[str], rules: str) -> None:
     """Write the tables of a partition into the lake.
 
     ``tokens`` are the requested token addresses, ``rules`` the engine's rules as text. A token without holders becomes
@@ -204,24 +204,24 @@ def _commit(workspace: Workspace, one: Partition, tokens: Sequence[str], rules: 
     at = utc_now()
     for family, names in _FAMILIES.items():
         options = options_of(family, workspace.settings)
-        rows = {name: _with_fetched_at(name, one.tables.get(name), at) for name in names}
-        held = set(rows[names[0]]["token_address"].to_pylist())
+        rows = {name: _with_fetched_at(name, partition.tables.get(name), at) for name in names}
+        token_addresses = set(rows[names[0]]["token_address"].to_pylist())
         failures: list[dict[str, Any]] = [
             {
-                "chain": one.chain,
-                "as_of": one.as_of,
+                "chain": partition.chain,
+                "as_of": partition.as_of,
                 "endpoint": _ENDPOINTS[family],
                 "subject": token,
                 "code": _NO_HOLDERS,
-                "reason": f"{token} on {one.chain} has no holders at {one.as_of.isoformat()}Z",
+                "reason": f"{token} on {partition.chain} has no holders at {partition.as_of.isoformat()}Z",
             }
             for token in tokens
-            if token not in held
+            if token not in token_addresses
         ]
         workspace.lake.write(
             family,
-            one.chain,
-            one.as_of,
+            partition.chain,
+            partition.as_of,
             with_option_columns(rows, options, rules),
             provider=own_store_id(workspace.settings),
             by="token",

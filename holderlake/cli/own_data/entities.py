@@ -50,12 +50,12 @@ def entities(
     from holderlake.entities.sources import file_marks, store_files, store_marks
     from holderlake.local.store import open_own_store
 
-    chosen, instants = PRESETS[preset], {to_unix(parse_when(one)) for one in at or ()}
+    rule, instants = PRESETS[preset], {to_unix(parse_when(instant)) for instant in at or ()}
     if labels and not files:
         raise typer.BadParameter("your store has its own labels: 'holderlake labels' adds some", param_hint="--labels")
     if cluster:
         from holderlake.cli.own_data.cluster_jobs import opened_engine as cluster_engine
-    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(chosen.kinds) + 1)) as bar:
+    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(rule.kinds) + 1)) as bar:
 
         def advance(note: str) -> None:
             bar.advance(bar.task_ids[0])
@@ -71,18 +71,18 @@ def entities(
                 paths, marks = store_files(store), store_marks(store)
             if cluster:
                 engine = stack.enter_context(cluster_engine(settings))
-                found = find_on(engine, paths, marks, chosen, folder, instants, advance)
+                result = find_on(engine, paths, marks, rule, folder, instants, advance)
             else:
-                found = find_entities(paths, marks, chosen, folder, instants, advance=advance)
+                result = find_entities(paths, marks, rule, folder, instants, advance=advance)
     if not files and out is None:
         shared.load()
     if json:
-        console.as_json({**vars(found), "preset": preset, "folder": str(folder), "instants": max(1, len(instants))})
+        console.as_json({**vars(result), "preset": preset, "folder": str(folder), "instants": max(1, len(instants))})
         return
-    console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in found.links.items()])
+    console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in result.links.items()])
     console.out.print(
-        f"Entities: {found.entities:,}, with {counted(found.joined, 'wallet')} (preset {preset}), "
-        f"from {found.transfers:,} "
-        f"transfers between {counted(found.wallets, 'address')}. The results are in {folder}.",
+        f"Entities: {result.entities:,}, with {counted(result.joined, 'wallet')} (preset {preset}), "
+        f"from {result.transfers:,} "
+        f"transfers between {counted(result.wallets, 'address')}. The results are in {folder}.",
         soft_wrap=True,
     )

@@ -60,8 +60,8 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
     from holderlake.engine.sources.files.transfers import FileOptions
     from holderlake.local.imports import Reading, import_paths
 
-    written = read_map(map_file) if map_file else ColumnMap()
-    column_map = parse_map(mapped or (), constants or ()).over(written)
+    file_map = read_map(map_file) if map_file else ColumnMap()
+    column_map = parse_map(mapped or (), constants or ()).over(file_map)
     options = FileOptions(
         format,
         chain=chain_typed(chain),

@@ -83,12 +83,12 @@ def keys_rotate(
     span = parse_duration(grace)
     with _key_store(shared.settings()) as keys:
         secret = keys.rotate(prefix_of(prefix), span)
-        old = next(key for key in keys.keys() if key.prefix == prefix_of(prefix))  # noqa: SIM118 - not a mapping's method
+        old_key = next(key for key in keys.keys() if key.prefix == prefix_of(prefix))  # noqa: SIM118 - not a mapping's method
     if json:
-        console.as_json({"name": old.name, "key": secret, "old_key_ends_at": old.ends_at})
+        console.as_json({"name": old_key.name, "key": secret, "old_key_ends_at": old_key.ends_at})
     else:
         console.err.print(
-            f"The old key ends at {old.ends_at:%Y-%m-%d %H:%M} UTC. The new one, which is not shown again:"
+            f"The old key ends at {old_key.ends_at:%Y-%m-%d %H:%M} UTC. The new one, which is not shown again:"
         )
         console.out.print(secret)
 

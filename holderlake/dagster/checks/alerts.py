@@ -68,11 +68,11 @@ def evaluate_alerts(
     chains = None if days is None else {chain for chain, _ in days}
     watched, rules = workspace.settings.watchlist, workspace.settings.alerts.in_force
     with workspace.warehouse.connect() as warehouse:
-        found = {
+        alerts_by_rule = {
             name: evaluate(warehouse, name, rule, tokens_of(rule, watched, chains), span)
             for name, rule in rules.items()
         }
-    for name, alerts in found.items():
+    for name, alerts in alerts_by_rule.items():
         rule = rules[name]
         metadata: dict[str, Any] = {"alerts": len(alerts), "threshold": rule.limit}
         if alerts:
@@ -92,8 +92,8 @@ def _span(workspace: Workspace, days: list[str] | None) -> Span:
     now = utc_now()
     if not days:
         return Span(now - settings.alerts.max_age, now, interval)
-    last = datetime.combine(datetime.fromisoformat(max(days)), _END_OF_DAY)
-    return Span(datetime.fromisoformat(min(days)), min(now, last), interval)
+    last_instant = datetime.combine(datetime.fromisoformat(max(days)), _END_OF_DAY)
+    return Span(datetime.fromisoformat(min(days)), min(now, last_instant), interval)
 
 
 def _spec(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckSpec:

@@ -88,7 +88,7 @@ def newest_instants(workspace: Workspace, stream: Stream) -> dict[str, datetime 
 def _freshness(workspace: Workspace, stream: Stream, oldest: datetime, key_prefix: Sequence[str]) -> AssetCheckResult:
     if (reason := left_out_by_settings(workspace.settings, stream.name)) is not None:
         return _result(FRESH, stream, key_prefix, passed=True, metadata={"schedule": reason})
-    found = {
+    newest_by_chain = {
         chain: when
         for chain, when in newest_instants(workspace, stream).items()
         if from_first_day(chain, [oldest])  # a chain without a block then cannot be late
@@ -97,8 +97,8 @@ def _freshness(workspace: Workspace, stream: Stream, oldest: datetime, key_prefi
         FRESH,
         stream,
         key_prefix,
-        passed=all(when is not None and when >= oldest for when in found.values()),
-        metadata={chain: f"{when.isoformat()}Z" if when else "no answer" for chain, when in found.items()},
+        passed=all(when is not None and when >= oldest for when in newest_by_chain.values()),
+        metadata={chain: f"{when.isoformat()}Z" if when else "no answer" for chain, when in newest_by_chain.items()},
     )
 
 
@@ -113,8 +113,8 @@ def _completeness(
         return _result(COMPLETE, stream, key_prefix, passed=True, metadata={"schedule": "it has not run yet"})
     by_chain: dict[str, list[datetime]] = {chain: [] for chain in sorted(workspace.settings.watchlist)}
     for day in missing:
-        own = [gap.partition.as_of for gap in day.gaps if gap.stream.name == stream.name]
-        by_chain.setdefault(day.chain, []).extend(own)
+        gap_instants = [gap.partition.as_of for gap in day.gaps if gap.stream.name == stream.name]
+        by_chain.setdefault(day.chain, []).extend(gap_instants)
     return _result(
         COMPLETE,
         stream,
@@ -131,12 +131,12 @@ def _missing(
 
     ``of_run`` are the pairs of chain and day (YYYY-MM-DD) that the run has just fetched.
     """
-    asked, until = expected(workspace), workspace.now() - _TIME_TO_FETCH
-    if asked is None:
+    schedule, until = expected(workspace), workspace.now() - _TIME_TO_FETCH
+    if schedule is None:
         return None
     due = {
         chain: [when for when in instants if when <= until or (chain, f"{when:%Y-%m-%d}") in of_run]
-        for chain, instants in asked.instants.items()
+        for chain, instants in schedule.instants.items()
     }
     days = {(chain, when.date()) for chain, instants in due.items() for when in instants}
     return missing_days(workspace, due, last_results(attempts_of(instance, job, days)), set(), with_credits=False)
@@ -146,8 +146,8 @@ def _listed(instants: Sequence[datetime]) -> str:
     if not instants:
         return "complete"
     newest = [f"{when.isoformat()}Z" for when in sorted(instants, reverse=True)]
-    more = f" and {len(newest) - _LISTED} more" if len(newest) > _LISTED else ""
-    return f"{len(newest)} missing: {', '.join(newest[:_LISTED])}{more}"
+    ellipsis = f" and {len(newest) - _LISTED} more" if len(newest) > _LISTED else ""
+    return f"{len(newest)} missing: {', '.join(newest[:_LISTED])}{ellipsis}"
 
 
 def _result(

@@ -111,21 +111,21 @@ def days_of_run(context: AssetCheckExecutionContext) -> list[tuple[str, str]] | 
 
 def selected(context: AssetCheckExecutionContext, results: Iterable[AssetCheckResult]) -> Iterator[AssetCheckResult]:
     """Yield the results of those checks that the run selects; a user may run a single check in Dagster's UI."""
-    chosen = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
-    for one in results:
-        if (one.asset_key, one.check_name) in chosen:
-            yield one
+    selected_keys = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
+    for result in results:
+        if (result.asset_key, result.check_name) in selected_keys:
+            yield result
 
 
 def as_results(evaluations: Iterable[AssetCheckEvaluation]) -> Iterator[AssetCheckResult]:
     """Convert ``AssetCheckEvaluation`` objects to ``AssetCheckResult`` objects, which a Dagster step can yield."""
-    for one in evaluations:
+    for evaluation in evaluations:
         yield AssetCheckResult(
-            passed=one.passed,
-            check_name=one.check_name,
-            asset_key=one.asset_key,
-            severity=one.severity,
-            metadata=one.metadata,
+            passed=evaluation.passed,
+            check_name=evaluation.check_name,
+            asset_key=evaluation.asset_key,
+            severity=evaluation.severity,
+            metadata=evaluation.metadata,
         )
 
 
@@ -140,7 +140,9 @@ def evaluate(
     lake = workspace.lake
     manifests = _manifests(lake, stream, days)
     wrong_counts = {table: files_with_wrong_counts(lake, manifests, table) for table in stream.tables}
-    intact = [one for one in manifests if not any(one.commit in wrong for wrong in wrong_counts.values())]
+    intact = [
+        manifest for manifest in manifests if not any(manifest.commit in wrong for wrong in wrong_counts.values())
+    ]
     tables = {name: _files(lake, intact, name) for name in stream.tables}
 
     def outcome(
@@ -152,8 +154,11 @@ def evaluate(
     ) -> AssetCheckEvaluation:
         metadata: dict[str, Any] = {"partitions": len(looked_at), "faults": len(faults)}
         if looked_at:
-            first, last = min(one.as_of for one in looked_at), max(one.as_of for one in looked_at)
-            metadata["instants"] = f"{first.isoformat()}Z to {last.isoformat()}Z"
+            first_instant, last_instant = (
+                min(manifest.as_of for manifest in looked_at),
+                max(manifest.as_of for manifest in looked_at),
+            )
+            metadata["instants"] = f"{first_instant.isoformat()}Z to {last_instant.isoformat()}Z"
         if faults:
             metadata["first faults"] = MetadataValue.json(list(faults[:_LISTED]))
         return AssetCheckEvaluation(
@@ -172,8 +177,8 @@ def evaluate(
     yield outcome(_FIELDS, stream.tables[0], manifests, fields, AssetCheckSeverity.WARN)
     for table, wrong in wrong_counts.items():
         yield outcome(_COUNTS, table, manifests, list(wrong.values()))
-        lost = lost_rows(lake, stream, manifests, table)
-        yield outcome(_VOLUME, table, manifests, lost, AssetCheckSeverity.WARN)
+        volume_faults = lost_rows(lake, stream, manifests, table)
+        yield outcome(_VOLUME, table, manifests, volume_faults, AssetCheckSeverity.WARN)
 
 
 def rows_that_break(
@@ -198,7 +203,7 @@ def rows_that_break(
 
 def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
     """Return, by commit, a sentence about each Parquet file whose number of rows differs from its manifest."""
-    found = {}
+    faults = {}
     for manifest in manifests:
         expected = manifest.tables[table].rows
         path = lake.store.path(manifest, table)
@@ -206,8 +211,8 @@ def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: st
         if rows != expected:
             place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
             actual = "the file is missing" if rows is None else f"the file has {rows}"
-            found[manifest.commit] = f"{place}: the manifest says {expected} rows, {actual}"
-    return found
+            faults[manifest.commit] = f"{place}: the manifest says {expected} rows, {actual}"
+    return faults
 
 
 def lost_rows(lake: Lake, stream: Stream, manifests: Collection[Manifest], table: str) -> list[str]:
@@ -215,16 +220,18 @@ def lost_rows(lake: Lake, stream: Stream, manifests: Collection[Manifest], table
 
     The view ``data_quality`` names the tokens (issue content_lost).
     """
-    of_run = {one.commit for one in manifests}
-    found = []
-    in_order = sorted(lake.manifests(stream.name), key=lambda one: (one.chain, one.as_of)) if of_run else []
-    for before, after in pairwise(in_order):
-        rows, earlier = after.tables[table].rows, before.tables[table].rows
-        is_compared = after.commit in of_run and before.chain == after.chain and earlier >= _FEW_ROWS
-        if is_compared and 2 * rows * len(before.covered) < earlier * len(after.covered):
-            place = f"{after.chain} {after.as_of.isoformat()}Z"
-            found.append(f"{place}: {counted(rows, 'row')}, and {earlier:,} at {before.as_of.isoformat()}Z")
-    return found
+    of_run = {manifest.commit for manifest in manifests}
+    faults = []
+    in_order = (
+        sorted(lake.manifests(stream.name), key=lambda manifest: (manifest.chain, manifest.as_of)) if of_run else []
+    )
+    for previous, manifest in pairwise(in_order):
+        rows, earlier = manifest.tables[table].rows, previous.tables[table].rows
+        is_compared = manifest.commit in of_run and previous.chain == manifest.chain and earlier >= _FEW_ROWS
+        if is_compared and 2 * rows * len(previous.covered) < earlier * len(manifest.covered):
+            place = f"{manifest.chain} {manifest.as_of.isoformat()}Z"
+            faults.append(f"{place}: {counted(rows, 'row')}, and {earlier:,} at {previous.as_of.isoformat()}Z")
+    return faults
 
 
 def new_fields(archive: AnswerArchive, manifests: Iterable[Manifest]) -> list[str]:
@@ -232,14 +239,14 @@ def new_fields(archive: AnswerArchive, manifests: Iterable[Manifest]) -> list[st
 
     Such fields are in the archive and in no table. An answer that is no JSON is left out: it is in ``failures``.
     """
-    newest = {one.chain: one for one in sorted(manifests, key=lambda one: one.as_of)}
-    found: dict[str, str] = {}
+    newest = {manifest.chain: manifest for manifest in sorted(manifests, key=lambda manifest: manifest.as_of)}
+    sentences: dict[str, str] = {}
     for manifest in newest.values():
         request, raw = newest_answer(archive, manifest.place) or (None, b"")
         with suppress(msgspec.DecodeError):
             fields = unknown_fields(request.answer, msgspec.json.decode(raw)) if request else ()
-            found |= {field: f"{field} of {request.endpoint}, {manifest.chain}" for field in fields if request}
-    return sorted(found.values())
+            sentences |= {field: f"{field} of {request.endpoint}, {manifest.chain}" for field in fields if request}
+    return sorted(sentences.values())
 
 
 def failed_requests(lake: Lake, manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
@@ -262,9 +269,11 @@ def tag_failed_requests(
 
 
 def _manifests(lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | None) -> list[Manifest]:
-    chosen = set(days) if days is not None else None
+    chosen_days = set(days) if days is not None else None
     return [
-        one for one in lake.manifests(stream.name) if chosen is None or (one.chain, f"{one.as_of:%Y-%m-%d}") in chosen
+        manifest
+        for manifest in lake.manifests(stream.name)
+        if chosen_days is None or (manifest.chain, f"{manifest.as_of:%Y-%m-%d}") in chosen_days
     ]
 
 
@@ -312,5 +321,7 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
 
 
 def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[tuple[str, Path]]:
-    files = [(one.chain, lake.store.path(one, table)) for one in manifests if one.tables[table].rows]
+    files = [
+        (manifest.chain, lake.store.path(manifest, table)) for manifest in manifests if manifest.tables[table].rows
+    ]
     return files or TABLES[table].schema.empty_table()

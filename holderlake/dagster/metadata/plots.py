@@ -35,9 +35,9 @@ _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bun
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
     """Return the plot of a table at one as-of instant as asset metadata; empty if the table has no plot or no rows."""
-    if table not in _DRAWN:
+    if table not in _PLOTS:
         return {}
-    title, draw = _DRAWN[table]
+    title, draw = _PLOTS[table]
     try:
         rows = lake.read(table, chain, as_of)
         if not rows.num_rows:
@@ -128,7 +128,7 @@ def _draw_clusters(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> No
     axes.set_ylabel("")
 
 
-_DRAWN: Mapping[str, tuple[str, _Draw]] = {
+_PLOTS: Mapping[str, tuple[str, _Draw]] = {
     "holders": ("Share of supply held by the first N holders", _draw_holders),
     "maps": ("Share of supply by kind of holder", _draw_maps),
     "clusters": ("Share of supply of each cluster", _draw_clusters),

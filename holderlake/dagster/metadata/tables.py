@@ -53,14 +53,14 @@ def table_metadata(
         "dagster/row_count": sum(result.rows.get(table, 0) for result in results),
         "credits": credits_text(sum(result.credits for result in results)),
     }
-    others = {
+    counts = {
         "instants": len(results) if len(results) > 1 else 0,
         "failures": sum(result.failures for result in results),
         "revisions": sum(result.revisions for result in results),
         "answers from the engine": sum(result.computed for result in results),
         "skipped": "; ".join(sorted({result.skipped for result in results if result.skipped})),
     }
-    metadata |= {name: value for name, value in others.items() if value}
+    metadata |= {name: value for name, value in counts.items() if value}
     if results:
         newest = max(results, key=lambda result: result.as_of)
         if len(results) > 1 or newest.as_of.time().isoformat() != "00:00:00":
@@ -98,10 +98,13 @@ def empty_metadata(chain: str, day: str) -> dict[str, Any]:
 
     For a day (YYYY-MM-DD) before the chain's first block, a sentence says so.
     """
-    known = KNOWN_CHAINS.get(chain)
-    if known is None or known.first_day is None or date.fromisoformat(day) >= known.first_day:
+    known_chain = KNOWN_CHAINS.get(chain)
+    if known_chain is None or known_chain.first_day is None or date.fromisoformat(day) >= known_chain.first_day:
         return {"dagster/row_count": 0}
-    return {"dagster/row_count": 0, "no data": f"the first block of {chain} is of {known.first_day}; nothing to fetch"}
+    return {
+        "dagster/row_count": 0,
+        "no data": f"the first block of {chain} is of {known_chain.first_day}; nothing to fetch",
+    }
 
 
 def newest_days(days: Collection[tuple[str, str]]) -> set[tuple[str, str]]:

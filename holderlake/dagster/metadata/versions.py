@@ -44,8 +44,8 @@ def watchlist_asset() -> AssetSpec:
 
 def code_version(stream: str, options: Options | None) -> str:
     """Return the code version, a text, of a stream's tables that were fetched with ``options`` (None: unknown ones)."""
-    chosen = FIRST_OPTIONS.get(stream, {}) if options is None else options
-    return ", ".join(f"{name} {value}" for name, value in sorted(chosen.items())) or "1"
+    known_options = FIRST_OPTIONS.get(stream, {}) if options is None else options
+    return ", ".join(f"{name} {value}" for name, value in sorted(known_options.items())) or "1"
 
 
 def chosen_version(stream: str, settings: Settings) -> str:
@@ -59,13 +59,13 @@ def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], cha
     ``watchlist`` has the token addresses by chain; the asset ``watchlist`` is observed. Returns the chains whose tokens
     changed. Call it before a run, so that the run's events refer to the current tokens.
     """
-    chosen = sorted(chains)
-    instance.add_dynamic_partitions(CHAIN, chosen)
+    run_chains = sorted(chains)
+    instance.add_dynamic_partitions(CHAIN, run_chains)
     changed = []
-    for chain in chosen:
+    for chain in run_chains:
         version, key = _version(watchlist.get(chain, ())), AssetKey(WATCHLIST)
-        last = instance.fetch_observations(AssetRecordsFilter(key, asset_partitions=[chain]), limit=1).records
-        if not last or _tags(last[0]).get(_DATA_VERSION) != version:
+        observations = instance.fetch_observations(AssetRecordsFilter(key, asset_partitions=[chain]), limit=1).records
+        if not observations or _tags(observations[0]).get(_DATA_VERSION) != version:
             tags = {_DATA_VERSION: version}
             instance.report_runless_asset_event(AssetObservation(key, partition=chain, tags=tags))
             changed.append(chain)

@@ -21,13 +21,14 @@ from holderlake.workspace import Workspace
 
 
 def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
-    chosen = workspace.settings.addresses
-    if not chosen.enabled:
+    address_settings = workspace.settings.addresses
+    if not address_settings.enabled:
         return []
     holders = workspace.lake.read("holders", partition.chain, partition.as_of)
     ranked = zip(holders["address"].to_pylist(), holders["rank"].to_pylist(), strict=True)
     return sorted(
-        {address for address, rank in ranked if rank is not None and rank <= chosen.top} | _named(workspace, partition)
+        {address for address, rank in ranked if rank is not None and rank <= address_settings.top}
+        | _set_addresses(workspace, partition)
     )
 
 
@@ -36,22 +37,22 @@ def most_subjects(workspace: Workspace, partition: Partition) -> int:
 
     Plans use it, because the holders are not known before the run.
     """
-    chosen = workspace.settings.addresses
+    address_settings = workspace.settings.addresses
     watched = len(watched_tokens(workspace, partition))
-    return chosen.top * watched + len(_named(workspace, partition)) if chosen.enabled else 0
+    return address_settings.top * watched + len(_set_addresses(workspace, partition)) if address_settings.enabled else 0
 
 
-def _named(workspace: Workspace, partition: Partition) -> set[str]:
+def _set_addresses(workspace: Workspace, partition: Partition) -> set[str]:
     sets = workspace.settings.address_sets.values()
-    own = [members.addresses for members in sets if members.chain in (None, partition.chain)]
-    return {normalise_address(address) for addresses in own for address in addresses}
+    address_lists = [members.addresses for members in sets if members.chain in (None, partition.chain)]
+    return {normalise_address(address) for addresses in address_lists for address in addresses}
 
 
 def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
     return [AddressesMetadataRequest(addresses=tuple(subjects))]
 
 
-def _answered(tables: dict[str, pa.Table], address: str) -> bool:
+def _has_answer(tables: dict[str, pa.Table], address: str) -> bool:
     return address in tables["addresses"]["address"].to_pylist()
 
 
@@ -65,5 +66,5 @@ ADDRESSES = Stream(
     requests=_requests,
     decode=address_rows,
     endpoint=AddressesMetadataRequest.endpoint,
-    contains=_answered,
+    contains=_has_answer,
 )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from holderlake.contract.requests import ChainsRequest, Request
 from holderlake.decoding import MalformedAnswer, chain_rows
-from holderlake.ingest.decode_queue import named
+from holderlake.ingest.decode_queue import provider_error
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
@@ -33,7 +33,7 @@ def listed(fetched: Response) -> list[str]:
     try:
         return chain_ids(fetched.raw, fetched.fetched_at)
     except MalformedAnswer as error:
-        raise named(fetched, error) from error
+        raise provider_error(fetched, error) from error
 
 
 def chain_ids(raw: bytes, fetched_at: datetime) -> list[str]:

@@ -24,13 +24,13 @@ Design = list[tuple[int, ...]]
 _FIVE_IN_FOUR: Design = [(0, 1, 2), (0, 3, 4), (1, 2, 3), (1, 2, 4)]
 
 
-def covering_blocks(addresses: Sequence[str], most: int = MAX_SUBGRAPH_ADDRESSES) -> list[list[str]]:
-    """Return lists of at most ``most`` addresses. Every pair of the distinct addresses is in at least one list."""
+def covering_blocks(addresses: Sequence[str], block_size: int = MAX_SUBGRAPH_ADDRESSES) -> list[list[str]]:
+    """Return lists of at most ``block_size`` addresses. Every pair of distinct addresses is in at least one list."""
     distinct = list(dict.fromkeys(addresses))
-    if len(distinct) <= most:
+    if len(distinct) <= block_size:
         return [distinct]
-    options = [_deal(distinct, design) for design in _designs(len(distinct), most)]
-    fitting = [blocks for blocks in options if all(len(block) <= most for block in blocks)]
+    options = [_deal(distinct, design) for design in _designs(len(distinct), block_size)]
+    fitting = [blocks for blocks in options if all(len(block) <= block_size for block in blocks)]
     return [block for block in min(fitting, key=blocks_cost) if len(block) > 1]
 
 
@@ -39,19 +39,19 @@ def blocks_cost(blocks: Sequence[Sequence[str]]) -> int:
     return sum(SUBGRAPH_BASE + SUBGRAPH_ADDRESS * len(block) for block in blocks)
 
 
-def _designs(count: int, most: int) -> Iterator[Design]:
-    """Yield the designs to compare, for ``count`` addresses and at most ``most`` addresses in a block.
+def _designs(count: int, block_size: int) -> Iterator[Design]:
+    """Yield the designs to compare, for ``count`` addresses and at most ``block_size`` addresses in a block.
 
     A design is a list of blocks, and a block a tuple of group numbers (from 0).
     Of the projective planes only the smallest that fits is yielded: a larger one puts each address in more blocks.
     """
-    groups = max(3, -(-count // (most // 2)))
+    groups = max(3, -(-count // (block_size // 2)))
     yield list(combinations(range(groups), 2))
     yield list(combinations(range(groups + 1), 2))
     yield _FIVE_IN_FOUR
     for order in (2, 3, 5, 7, 11, 13, 17, 19, 23):
         points = order * order + order + 1
-        if -(-count // points) * (order + 1) <= most:
+        if -(-count // points) * (order + 1) <= block_size:
             yield _projective_plane(order)
             return
 

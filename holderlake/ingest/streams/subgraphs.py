@@ -24,10 +24,10 @@ def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
 
 def _requests(settings: Settings, partition: Partition, subjects: Sequence[str], refresh: bool) -> list[Request]:
     (name,) = subjects
-    chosen = settings.address_sets[name]
+    address_set = settings.address_sets[name]
     return [
-        SubgraphRequest(addresses=tuple(block), context_token_key=chosen.context)
-        for block in covering_blocks(chosen.addresses)
+        SubgraphRequest(addresses=tuple(block), context_token_key=address_set.context)
+        for block in covering_blocks(address_set.addresses)
     ]
 
 

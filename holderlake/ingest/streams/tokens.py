@@ -26,7 +26,7 @@ def _requests(settings: Settings, partition: Partition, subjects: Sequence[str],
     return [TokensMetadataRequest(tokens=keys, return_token_stats=True)]
 
 
-def _answered(tables: dict[str, pa.Table], token: str) -> bool:
+def _has_answer(tables: dict[str, pa.Table], token: str) -> bool:
     return token in tables["tokens"]["token_address"].to_pylist()
 
 
@@ -40,5 +40,5 @@ TOKENS = Stream(
     requests=_requests,
     decode=token_rows,
     endpoint=TokensMetadataRequest.endpoint,
-    contains=_answered,
+    contains=_has_answer,
 )

@@ -52,19 +52,19 @@ class Connected:
 
 
 @asynccontextmanager
-async def connected(settings: Settings, urls: Sequence[str], asked: ImportOptions) -> AsyncIterator[Connected]:
+async def connected(settings: Settings, urls: Sequence[str], import_options: ImportOptions) -> AsyncIterator[Connected]:
     """Open the nodes at ``urls``, or those of the settings if it is empty, and choose what to read.
 
     Raises ``SettingsError`` if no node or token is named, and ``RpcError`` if the nodes fail.
     """
-    addresses = [SecretStr(url) for url in urls] or endpoints(settings, asked.chain)
-    async with open_node(settings, addresses, settings.node(asked.chain or ""), asked.chain) as node:
-        named = asked.chain
-        if named is None and asked.imported is not None:
-            named = imported_chain(asked.imported, await node.evm_id())
-        chain = await chain_named(node, named)
-        options = _read_options(settings.node(chain), asked.confirmations)
-        yield Connected(node, chain, _selection(settings, chain, asked), options)
+    addresses = [SecretStr(url) for url in urls] or endpoints(settings, import_options.chain)
+    async with open_node(settings, addresses, settings.node(import_options.chain or ""), import_options.chain) as node:
+        chain_name = import_options.chain
+        if chain_name is None and import_options.imported is not None:
+            chain_name = imported_chain(import_options.imported, await node.evm_id())
+        chain = await chain_named(node, chain_name)
+        options = _read_options(settings.node(chain), import_options.confirmations)
+        yield Connected(node, chain, _selection(settings, chain, import_options), options)
 
 
 def endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
@@ -73,55 +73,57 @@ def endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
             "neither a node's address nor a chain is set; add the address of a node, or "
             "name with --chain a chain of the settings sources.rpc"
         )
-    found = settings.node_endpoints(chain)
-    if not found:
+    node_urls = settings.node_endpoints(chain)
+    if not node_urls:
         raise SettingsError(
             f"no node of chain {chain} is set; write its address, or set "
             f"HOLDERLAKE_SOURCES__RPC__{chain.upper()}__ENDPOINTS in the environment"
         )
-    return found
+    return node_urls
 
 
-def open_node(settings: Settings, addresses: Sequence[SecretStr], chosen: NodeSettings, chain: str | None) -> Node:
-    known = KNOWN_CHAINS.get(chain or "")
+def open_node(
+    settings: Settings, addresses: Sequence[SecretStr], node_settings: NodeSettings, chain: str | None
+) -> Node:
+    known_chain = KNOWN_CHAINS.get(chain or "")
     return Node(
         addresses,
-        known.evm_id if known else None,
-        timeout=chosen.timeout_seconds,
-        attempts=chosen.attempts,
-        batch=chosen.batch,
-        connections=2 * chosen.concurrency,
+        known_chain.evm_id if known_chain else None,
+        timeout=node_settings.timeout_seconds,
+        attempts=node_settings.attempts,
+        batch=node_settings.batch,
+        connections=2 * node_settings.concurrency,
         transport=settings.http_transport,
     )
 
 
-def _read_options(chosen: NodeSettings, confirmations: int | None) -> ReadOptions:
+def _read_options(node_settings: NodeSettings, confirmations: int | None) -> ReadOptions:
     return ReadOptions(
-        confirmations=chosen.confirmations if confirmations is None else confirmations,
-        blocks=chosen.blocks,
-        concurrency=chosen.concurrency,
-        commit_rows=chosen.commit_rows,
+        confirmations=node_settings.confirmations if confirmations is None else confirmations,
+        blocks=node_settings.blocks,
+        concurrency=node_settings.concurrency,
+        commit_rows=node_settings.commit_rows,
     )
 
 
-def _selection(settings: Settings, chain: str, asked: ImportOptions) -> Selection:
-    chosen = settings.node(chain)
-    if asked.imported is not None and not asked.tokens:
-        return Selection(first_block=asked.from_block or 0, last_block=asked.to_block)
-    named = [typed_token(chain, token) for token in list(asked.tokens) or chosen.tokens]
-    named = named or settings.watchlist.get(chain, [])
-    every = asked.all_tokens or (chosen.all_tokens and not asked.tokens)
-    if asked.native and not asked.tokens and not every:
-        named = [NATIVE]
-    if not named and not every:
+def _selection(settings: Settings, chain: str, import_options: ImportOptions) -> Selection:
+    node_settings = settings.node(chain)
+    if import_options.imported is not None and not import_options.tokens:
+        return Selection(first_block=import_options.from_block or 0, last_block=import_options.to_block)
+    token_addresses = [typed_token(chain, token) for token in list(import_options.tokens) or node_settings.tokens]
+    token_addresses = token_addresses or settings.watchlist.get(chain, [])
+    every = import_options.all_tokens or (node_settings.all_tokens and not import_options.tokens)
+    if import_options.native and not import_options.tokens and not every:
+        token_addresses = [NATIVE]
+    if not token_addresses and not every:
         raise SettingsError(
             f"no token of chain {chain} is chosen; add --token, --native or --all-tokens, or set "
             f"sources.rpc.{chain}.tokens in the settings"
         )
     return Selection(
-        tokens=None if every else tuple(named),
-        native=asked.native or NATIVE in named,
-        traced=chosen.traces if asked.traces is None else asked.traces,
-        first_block=chosen.first_block if asked.from_block is None else asked.from_block,
-        last_block=asked.to_block,
+        tokens=None if every else tuple(token_addresses),
+        native=import_options.native or NATIVE in token_addresses,
+        traced=node_settings.traces if import_options.traces is None else import_options.traces,
+        first_block=node_settings.first_block if import_options.from_block is None else import_options.from_block,
+        last_block=import_options.to_block,
     )

@@ -67,7 +67,7 @@ class Callbacks:
     on_failure: Callable[[Exception, float | None], None] = lambda _error, _pause: None
 
 
-def follow_nodes(workspace: Workspace, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
+def follow_nodes(workspace: Workspace, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
     """Import transfers as soon as the nodes have new blocks, until SIGTERM or Ctrl-C, and print a line for each import.
 
     Blocks that the chain reorganised are rolled back and read again. Without ``confirmations``, the newest block counts
@@ -83,17 +83,19 @@ def follow_nodes(workspace: Workspace, urls: Sequence[str], asked: ImportOptions
             console.out.print(f"block {report.last_block:,}: {counted(report.added, 'row')}{undone}")
 
     def on_failure(error: Exception, pause: float | None) -> None:
-        what = "alerts are evaluated again at the next block" if pause is None else f"trying again in {pause:.0f} s"
-        console.err.print(f"{error}; {what}", soft_wrap=True)
+        next_step = (
+            "alerts are evaluated again at the next block" if pause is None else f"trying again in {pause:.0f} s"
+        )
+        console.err.print(f"{error}; {next_step}", soft_wrap=True)
 
     with until_stopped():
-        follow(workspace, urls, asked, Callbacks(on_report, on_failure=on_failure))
+        follow(workspace, urls, import_options, Callbacks(on_report, on_failure=on_failure))
 
 
 def follow(
     workspace: Workspace,
     urls: Sequence[str],
-    asked: ImportOptions,
+    import_options: ImportOptions,
     calls: Callbacks,
     seconds: float | None = None,
 ) -> None:
@@ -102,7 +104,7 @@ def follow(
     Alerts of the settings' rules are found and sent. Raises ``BadSource`` if another process follows the chain, and the
     errors of ``follow_nodes``.
     """
-    newest = replace(asked, confirmations=asked.confirmations or 0, to_block=None)
+    newest = replace(import_options, confirmations=import_options.confirmations or 0, to_block=None)
     _share_one_heap()
     with frozen_objects(), open_own_store(workspace.settings) as store:
         engine = LocalEngine(lambda: store, lambda: own_store_id(workspace.settings))
@@ -172,7 +174,7 @@ class _Following:
             self._undone_after = undone_after(root, chain, datetime.fromisoformat(evaluated_at))
             self._alerts.forget()
         else:
-            times = [one.last_time for one in self._store.histories() if one.chain == chain]
+            times = [history.last_time for history in self._store.histories() if history.chain == chain]
             self._since, evaluated_at = max(times, default=None), utc_now().isoformat()
         self._state.evaluated, self._state.evaluated_at = self._since, evaluated_at
         self._note()  # the first import may take hours
@@ -184,15 +186,15 @@ class _Following:
             yield
 
     async def _look(self) -> None:
-        seen, failures = None, 0
+        seen_head, failures = None, 0
         while self._end is None or time.monotonic() < self._end:
             pause = _LOOK_SECONDS
             try:
                 head = await self._to.node.head()
                 newest = head, (await self._to.node.headers([head]))[head].hash
-                if newest != seen:
+                if newest != seen_head:
                     await self._import()
-                seen, failures, self._state.error = newest, 0, ""
+                seen_head, failures, self._state.error = newest, 0, ""
                 self._state.looked_at = to_unix(utc_now())
             except (Unavailable, InvalidAnswer, ChainMoved, ChainBusy) as error:
                 pause = min(_LONGEST_PAUSE, 2.0**failures)
@@ -205,14 +207,14 @@ class _Following:
 
     async def _import(self) -> None:
         to, state = self._to, self._state
-        one = ChainImport(self._store, to.node, to.chain, to.selection, to.options)
+        chain_import = ChainImport(self._store, to.node, to.chain, to.selection, to.options)
         try:
-            await one.run()
+            await chain_import.run()
         finally:  # rows of an import that failed later are stored too
-            self._is_changed |= one.report.added > 0
-            if (undone := one.report.undone_after) is not None:
+            self._is_changed |= chain_import.report.added > 0
+            if (undone := chain_import.report.undone_after) is not None:
                 self._undone_after = undone if self._undone_after is None else min(undone, self._undone_after)
-        report = one.report
+        report = chain_import.report
         state.blocks, state.rows = state.blocks + report.blocks, state.rows + report.added
         state.reorgs, state.undone = state.reorgs + report.reorgs, state.undone + report.removed
         self._calls.on_report(report)
@@ -236,19 +238,19 @@ class _Following:
         failed: Head | None = None
         while True:
             head = await self._heads.get()
-            taken = [head, *(self._heads.get_nowait() for _ in range(self._heads.qsize()))]
-            head = _joined(taken if failed is None else [failed, *taken])
+            queued_heads = [head, *(self._heads.get_nowait() for _ in range(self._heads.qsize()))]
+            head = _merge_heads(queued_heads if failed is None else [failed, *queued_heads])
             try:
                 changes = (head.since, head.time, head.block, head.undone_after)
-                new = await asyncio.to_thread(self._alerts.evaluate, *changes)
-                self._state.alerts += new
+                alert_count = await asyncio.to_thread(self._alerts.evaluate, *changes)
+                self._state.alerts += alert_count
                 self._state.evaluated, self._state.evaluated_at = head.time, head.made_at.isoformat()
                 failed = None
                 self._note()
             except Exception as error:  # a rule or a webhook that fails must not stop the import
                 failed = head
                 self._calls.on_failure(error, None)
-            for _ in taken:
+            for _ in queued_heads:
                 self._heads.task_done()
 
     def _note(self) -> None:
@@ -258,7 +260,7 @@ class _Following:
         write_state(self._path, self._state)
 
 
-def _joined(heads: Sequence[Head]) -> Head:
+def _merge_heads(heads: Sequence[Head]) -> Head:
     """Return the change from before the first head to the last one."""
     undone = min((head.undone_after for head in heads if head.undone_after is not None), default=None)
     return replace(heads[-1], since=min(head.since for head in heads), undone_after=undone)

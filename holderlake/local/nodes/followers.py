@@ -53,14 +53,14 @@ class Follower:
 
 def followers(root: Path) -> list[Follower]:
     """Return the state of each follower of the store ``root``, running or not, by chain."""
-    found = []
+    states = []
     for path in sorted((root / _FOLDER).glob("*.json")):
         if state := read_state(path):
             lock = try_lock(path.with_suffix(".lock"))
             if lock:
                 lock.release()
-            found.append(replace(state, is_running=lock is None))
-    return found
+            states.append(replace(state, is_running=lock is None))
+    return states
 
 
 def read_state(path: Path) -> Follower | None:
@@ -79,5 +79,5 @@ def state_file(root: Path, chain: str) -> Path:
 
 def write_state(path: Path, state: Follower) -> None:
     """Write the state for other processes."""
-    with whole_file(path) as whole:
-        whole.write_text(json.dumps(asdict(state)))
+    with whole_file(path) as new_file:
+        new_file.write_text(json.dumps(asdict(state)))

@@ -19,7 +19,7 @@ from holderlake.provider.node_imports import DayReport
 from holderlake.settings import Settings, SettingsError
 
 
-def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOptions, as_json: bool) -> None:
+def import_from_nodes(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
     """Import transfers from nodes into the user's own store, and print a report.
 
     ``urls`` are addresses of nodes; if empty, those of the settings are used. Raises ``SettingsError`` if no node or
@@ -32,7 +32,7 @@ def import_from_nodes(settings: Settings, urls: Sequence[str], asked: ImportOpti
             note = f"blocks, {progress.logs:,} logs, {rate:,.0f}/s"
             bar.update(bar.task_ids[0], total=progress.blocks_wished, completed=progress.blocks_done, note=note)
 
-        report = asyncio.run(_import(settings, store, urls, asked, on_progress))
+        report = asyncio.run(_import(settings, store, urls, import_options, on_progress))
     if as_json:
         console.as_json(report.plain())
     else:
@@ -75,9 +75,13 @@ async def newest_block(settings: Settings, chain: str) -> int:
 
 
 async def _import(
-    settings: Settings, store: Store, urls: Sequence[str], asked: ImportOptions, on_progress: Callable[[Progress], None]
+    settings: Settings,
+    store: Store,
+    urls: Sequence[str],
+    import_options: ImportOptions,
+    on_progress: Callable[[Progress], None],
 ) -> NodeReport:
-    async with connected(settings, urls, asked) as to:
+    async with connected(settings, urls, import_options) as to:
         return await ChainImport(store, to.node, to.chain, to.selection, to.options, on_progress).run()
 
 
@@ -85,11 +89,11 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
     start = datetime.strptime(day, "%Y-%m-%d")
     async with connected(settings, [], ImportOptions(chain)) as to:
         head = await to.node.head()
-        first = await first_block_from(to.node, to_unix(start), head)
-        after = await first_block_from(to.node, to_unix(start + timedelta(days=1)), head)
-        selection = replace(to.selection, first_block=first, last_block=after - 1)
+        first_block = await first_block_from(to.node, to_unix(start), head)
+        next_day_block = await first_block_from(to.node, to_unix(start + timedelta(days=1)), head)
+        selection = replace(to.selection, first_block=first_block, last_block=next_day_block - 1)
         report = await ChainImport(store, to.node, chain, selection, to.options).run()
-    return report, after <= head and report.last_block == after - 1
+    return report, next_day_block <= head and report.last_block == next_day_block - 1
 
 
 def _print_report(report: NodeReport) -> None:

@@ -22,7 +22,7 @@ from holderlake.units import counted
 
 
 def verify_with_nodes(
-    settings: Settings, urls: Sequence[str], asked: ImportOptions, repairs: bool, as_json: bool
+    settings: Settings, urls: Sequence[str], import_options: ImportOptions, repairs: bool, as_json: bool
 ) -> None:
     """Compare the stored transfers of the chosen tokens with the nodes', and print a report.
 
@@ -34,21 +34,21 @@ def verify_with_nodes(
         def on_blocks(done: int, wished: int) -> None:
             bar.update(bar.task_ids[0], total=wished, completed=done, note="blocks")
 
-        checks = asyncio.run(_verify(settings, store, urls, asked, repairs, on_blocks))
+        checks = asyncio.run(_verify(settings, store, urls, import_options, repairs, on_blocks))
     if as_json:
         console.as_json(_together(checks).plain())
     else:
-        for one in checks:
-            _print_verified(one)
-    found = _together(checks)
-    if not found.is_complete:
+        for check in checks:
+            _print_verified(check)
+    total = _together(checks)
+    if not total.is_complete:
         raise SomeFailed(
-            f"{len(found.differences):,} ranges of blocks differ and {len(found.unread):,} are missing; "
+            f"{len(total.differences):,} ranges of blocks differ and {len(total.unread):,} are missing; "
             "'holderlake verify' with the same tokens, a node that has all events, and --repair reads them again"
         )
-    if not found.is_equal:
+    if not total.is_equal:
         raise SomeFailed(
-            f"all events are stored, but the balances of {len(found.drifts):,} tokens differ from their contracts'; "
+            f"all events are stored, but the balances of {len(total.drifts):,} tokens differ from their contracts'; "
             "the causes are above"
         )
 
@@ -57,54 +57,57 @@ async def _verify(
     settings: Settings,
     store: Store,
     urls: Sequence[str],
-    asked: ImportOptions,
+    import_options: ImportOptions,
     repairs: bool,
     on_blocks: Callable[[int, int], None],
 ) -> list[Verified]:
-    asked = replace(asked, imported=store.root)
+    import_options = replace(import_options, imported=store.root)
     async with AsyncExitStack() as stack:
-        to = await stack.enter_async_context(connected(settings, urls, asked))
+        to = await stack.enter_async_context(connected(settings, urls, import_options))
         against = None
-        if asked.against:
-            other = replace(asked, chain=to.chain)
-            against = (await stack.enter_async_context(connected(settings, asked.against, other))).node
+        if import_options.against:
+            against_options = replace(import_options, chain=to.chain)
+            against = (
+                await stack.enter_async_context(connected(settings, import_options.against, against_options))
+            ).node
         selection, options = to.selection, to.options
         tokens = None if selection.tokens is None else selection.contracts
-        scope = Scope(selection.first_block, selection.last_block, asked.sample)
+        scope = Scope(selection.first_block, selection.last_block, import_options.sample)
         check = partial(verify, store, to.node, to.chain, tokens, options, scope, on_blocks, against)
-        found = await check()
-        if repairs and not all(one.is_complete for one in found):
-            await repair(store, against or to.node, to.chain, found, options)
-            found = await check()
-        for one in found:
-            record(store.root, one, datetime.now(UTC).replace(tzinfo=None))
-        return found
+        checks = await check()
+        if repairs and not all(verified.is_complete for verified in checks):
+            await repair(store, against or to.node, to.chain, checks, options)
+            checks = await check()
+        for verified in checks:
+            record(store.root, verified, datetime.now(UTC).replace(tzinfo=None))
+        return checks
 
 
 def _together(checks: Sequence[Verified]) -> Verified:
     """Return several checks as one."""
-    found = Verified(checks[0].chain, sorted({token for one in checks for token in one.tokens}), checks[0].source)
-    found.first, found.last = min(one.first for one in checks), max(one.last for one in checks)
-    found.as_of = max((one.as_of for one in checks if one.as_of), default=None)
-    for one in checks:
-        found.blocks += one.blocks
-        found.events += one.events
-        found.sampled += one.sampled
+    total = Verified(checks[0].chain, sorted({token for check in checks for token in check.tokens}), checks[0].source)
+    total.first, total.last = min(check.first for check in checks), max(check.last for check in checks)
+    total.as_of = max((check.as_of for check in checks if check.as_of), default=None)
+    for check in checks:
+        total.blocks += check.blocks
+        total.events += check.events
+        total.sampled += check.sampled
         for name in ("unread", "differences", "drifts", "equal", "unasked", "without_state"):
-            getattr(found, name).extend(getattr(one, name))
-    return found
+            getattr(total, name).extend(getattr(check, name))
+    return total
 
 
-def _print_verified(found: Verified) -> None:
+def _print_verified(verified: Verified) -> None:
     lines: list[tuple[object, ...]] = [
-        (one.token, one.first, one.last, one.missing, one.extra) for one in found.differences
+        (difference.token, difference.first, difference.last, difference.missing, difference.extra)
+        for difference in verified.differences
     ]
     names = {ALL_TOKENS: "all tokens"}
-    lines += [(names.get(gap.token, gap.token), gap.first, gap.last, "not imported", "") for gap in found.unread]
+    lines += [(names.get(gap.token, gap.token), gap.first, gap.last, "not imported", "") for gap in verified.unread]
     if lines:
         console.rows("Blocks that differ", ("token", "from block", "to block", "missing rows", "extra rows"), lines)
-    for drift in found.drifts:
-        earlier = f" It may have transfers before block {found.first:,}." if found.first else ""
+    for drift in verified.drifts:
+        earlier = f" It may have transfers before block {verified.first:,}." if verified.first else ""
         console.err.print(
             f"{drift.token} differs from its contract at block {drift.block:,}: the supply is {drift.contract_supply} "
             f"by the contract and {drift.supply} by its transfers; {drift.balances:,} of {drift.sampled:,} compared "
@@ -113,23 +116,23 @@ def _print_verified(found: Verified) -> None:
         )
         for cause in drift.causes:
             place = "" if cause.block is None else f"From block {cause.block:,} on: "
-            others = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
-            console.err.print(f"  {place}{cause.words}{others}.", soft_wrap=True)
-    for token in found.unasked:
+            events_text = f" (its other events there: {', '.join(cause.other_events)})" if cause.other_events else ""
+            console.err.print(f"  {place}{cause.words}{events_text}.", soft_wrap=True)
+    for token in verified.unasked:
         console.err.print(
             f"The balances of {token} were not compared: its contract answers neither balanceOf nor totalSupply.",
             soft_wrap=True,
         )
-    for token in found.without_state:
+    for token in verified.without_state:
         console.err.print(
-            f"The balances of {token} were not compared: the node keeps no state at block {found.last:,}; use an "
+            f"The balances of {token} were not compared: the node keeps no state at block {verified.last:,}; use an "
             "archive node, or compare the events with those of another node (--against URL).",
             soft_wrap=True,
         )
     console.out.print(
-        f"Compared {counted(found.events, 'event')} of {counted(len(found.tokens), 'token')}, {found.blocks:,} of "
-        f"the blocks {found.first:,} to {found.last:,}: "
-        + ("all are stored. " if found.is_complete else "not all are stored as they are. ")
-        + f"Compared {found.sampled:,} balances with the contracts.",
+        f"Compared {counted(verified.events, 'event')} of {counted(len(verified.tokens), 'token')}, "
+        f"{verified.blocks:,} of the blocks {verified.first:,} to {verified.last:,}: "
+        + ("all are stored. " if verified.is_complete else "not all are stored as they are. ")
+        + f"Compared {verified.sampled:,} balances with the contracts.",
         soft_wrap=True,
     )

@@ -57,7 +57,7 @@ class CreditLedger:
 
     def __init__(
         self,
-        where: Where | str,
+        location: Where | str,
         *,
         per_run: int | None = None,
         per_day: int | None = None,
@@ -70,7 +70,7 @@ class CreditLedger:
         self._limits = {"per_run": per_run, "per_day": per_day, "per_month": per_month}
         self._renewal_day = renewal_day
         self._now = now
-        place = Path(where) if isinstance(where, str) else where
+        place = Path(location) if isinstance(location, str) else location
         schema = statements.SCHEMAS["sqlite" if isinstance(place, Path) else "postgresql"]
         # Every commit is synced: credits that a power cut erased from the ledger would be spent twice.
         self._db = open_state(place, schema, "FULL", _REMEDY, statements.FORMAT)
@@ -93,7 +93,7 @@ class CreditLedger:
         ``newest_day`` is the day of the newest entry when the caller last read it. Nothing is added if that day has
         changed since, or, with ``once``, if the run has calls already.
         """
-        rows = [(run_id, one.endpoint, one.subject, one.day.isoformat(), one.cost) for one in entries]
+        rows = [(run_id, entry.endpoint, entry.subject, entry.day.isoformat(), entry.cost) for entry in entries]
 
         def add(db: StateConnection) -> bool:
             if not rows or db.execute("SELECT max(day) FROM entries").fetchone() != (newest_day,):
@@ -152,13 +152,17 @@ class CreditLedger:
     def _apply(
         self, db: StateConnection, operations: Sequence[Operation]
     ) -> list[Reservation | Claimed | Exception | None]:
-        closing = {place: one for place, one in enumerate(operations) if isinstance(one, Settle | Release)}
-        reserving = {place: one for place, one in enumerate(operations) if isinstance(one, Reserve)}
-        lost = [(one.problem, one.entry) for one in operations if isinstance(one, MarkBroken)]
-        pause = max((one.seconds for one in operations if isinstance(one, Pause)), default=0.0)
+        closing = {
+            place: operation for place, operation in enumerate(operations) if isinstance(operation, Settle | Release)
+        }
+        reserving = {place: operation for place, operation in enumerate(operations) if isinstance(operation, Reserve)}
+        broken_entries = [
+            (operation.problem, operation.entry) for operation in operations if isinstance(operation, MarkBroken)
+        ]
+        pause = max((operation.seconds for operation in operations if isinstance(operation, Pause)), default=0.0)
         results: list[Reservation | Claimed | Exception | None] = [None] * len(operations)
-        db.executemany(statements.MARK_BROKEN, lost)
-        if closing or lost:
+        db.executemany(statements.MARK_BROKEN, broken_entries)
+        if closing or broken_entries:
             for place, error in zip(closing, self._close(db, [*closing.values()]), strict=True):
                 results[place] = error
         if pause:
@@ -169,31 +173,35 @@ class CreditLedger:
         return results
 
     def _close(self, db: StateConnection, closing: Sequence[Settle | Release]) -> list[ValueError | None]:
-        wanted = json.dumps([(one.entry,) for one in closing])
-        still = {entry for (entry,) in db.execute(self._batches.still_reserved, (wanted,)).fetchall()}
+        entry_ids = json.dumps([(operation.entry,) for operation in closing])
+        still = {entry for (entry,) in db.execute(self._batches.still_reserved, (entry_ids,)).fetchall()}
         errors: list[ValueError | None] = []
         closed: list[tuple[int, str, int, str | None]] = []
         balances: list[tuple[int, int]] = []
-        for one in closing:
-            if one.entry not in still:
-                errors.append(ValueError(f"ledger entry {one.entry} is not reserved: it does not exist or is closed"))
-                continue
-            if isinstance(one, Settle) and not 0 <= one.cost <= MOST_CREDITS:
+        for operation in closing:
+            if operation.entry not in still:
                 errors.append(
-                    ValueError(f"the cost of a call cannot be {one.cost} hundredths of a credit: 0 to {MOST_CREDITS}")
+                    ValueError(f"ledger entry {operation.entry} is not reserved: it does not exist or is closed")
+                )
+                continue
+            if isinstance(operation, Settle) and not 0 <= operation.cost <= MOST_CREDITS:
+                errors.append(
+                    ValueError(
+                        f"the cost of a call cannot be {operation.cost} hundredths of a credit: 0 to {MOST_CREDITS}"
+                    )
                 )
                 continue
             errors.append(None)
-            still.remove(one.entry)
-            if isinstance(one, Release):
-                closed.append((one.entry, "released", 0, None))
+            still.remove(operation.entry)
+            if isinstance(operation, Release):
+                closed.append((operation.entry, "released", 0, None))
             else:
-                closed.append((one.entry, "settled", one.cost, one.problem))
-                if one.credits_remaining is not None and abs(one.credits_remaining) <= MOST_CREDITS:
-                    balances.append((one.credits_remaining, one.entry))
+                closed.append((operation.entry, "settled", operation.cost, operation.problem))
+                if operation.credits_remaining is not None and abs(operation.credits_remaining) <= MOST_CREDITS:
+                    balances.append((operation.credits_remaining, operation.entry))
         db.execute(self._batches.close, (json.dumps(closed),))
-        before = db.execute("SELECT told, closed, quiet, period, credits, settled FROM balance_order").fetchone()
-        order = BalanceOrder(*before) if before else BalanceOrder()
+        stored_order = db.execute("SELECT told, closed, quiet, period, credits, settled FROM balance_order").fetchone()
+        order = BalanceOrder(*stored_order) if stored_order else BalanceOrder()
         newest = int(db.execute("SELECT coalesce(max(id), 0) FROM entries").fetchall()[0][0])
         db.execute(statements.SET_CLOSED, (newest,))
         if balances:
@@ -206,13 +214,15 @@ class CreditLedger:
 
         def use(db: StateConnection) -> None:
             salt, mark = db.execute("SELECT salt, mark FROM account").fetchone() or (secrets.token_hex(16), None)
-            own = hashlib.blake2b(f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8).hexdigest()
-            if mark not in (None, own):
+            key_mark = hashlib.blake2b(
+                f"{provider_id} {key}".encode(), key=bytes.fromhex(salt), digest_size=8
+            ).hexdigest()
+            if mark not in (None, key_mark):
                 db.execute("DELETE FROM told_first")
                 db.execute("DELETE FROM told")
                 db.execute("DELETE FROM balance_order")
-            if mark != own:
-                db.execute(statements.SET_ACCOUNT, (salt, own))
+            if mark != key_mark:
+                db.execute(statements.SET_ACCOUNT, (salt, key_mark))
 
         self._db.run(use)
 
@@ -225,11 +235,11 @@ class CreditLedger:
         calls that were open at once, the lowest balance is the latest.
         """
         now = self._now()
-        before = db.execute("SELECT credits FROM told").fetchone()
+        stored_balance = db.execute("SELECT credits FROM told").fetchone()
         start = self._period(now.date())[0].isoformat()
-        first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start,)).fetchone()
-        is_more = before is not None and credits_remaining > before[0]
-        if first is None or (is_more and _was_raised(db, start, sum(first), credits_remaining)):
+        first_balance = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start,)).fetchone()
+        is_more = stored_balance is not None and credits_remaining > stored_balance[0]
+        if first_balance is None or (is_more and _was_raised(db, start, sum(first_balance), credits_remaining)):
             settled, _ = _spent_since(db, start)
             db.execute(statements.SET_FIRST_BALANCE, (start, credits_remaining, settled))
         elif is_more and entry <= order.told:
@@ -260,37 +270,39 @@ class CreditLedger:
     ) -> list[Reservation | Claimed | BudgetExceeded]:
         """Reserve the calls whose answers are unclaimed and whose costs fit the ceilings. Return a result for each."""
         today = self._now().date()
-        claimed = self._claimed(db, [one.answer for one in reserving if one.answer])
-        ceilings = {run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(one.run_id for one in reserving)}
-        added: Counter[str | None] = Counter()  # by run, and by None for all
+        claimed = self._claimed(db, [call.answer for call in reserving if call.answer])
+        ceilings = {
+            run: list(self._ceilings(db, today, run)) for run in dict.fromkeys(call.run_id for call in reserving)
+        }
+        added_costs: Counter[str | None] = Counter()  # by run, and by None for all
         refusals: list[Claimed | BudgetExceeded | None] = []
         fitting: list[Reserve] = []
-        for one in reserving:
-            refusal: Claimed | BudgetExceeded | None = Claimed() if one.answer in claimed else None
-            for ceiling in () if refusal else ceilings[one.run_id]:
-                used = ceiling.used + added[one.run_id if ceiling.name == "per_run" else None]
-                if ceiling.limit is not None and used + one.cost > ceiling.limit:
+        for call in reserving:
+            refusal: Claimed | BudgetExceeded | None = Claimed() if call.answer in claimed else None
+            for ceiling in () if refusal else ceilings[call.run_id]:
+                used = ceiling.used + added_costs[call.run_id if ceiling.name == "per_run" else None]
+                if ceiling.limit is not None and used + call.cost > ceiling.limit:
                     way_out = self._way_out(ceiling.name, today)
-                    refusal = BudgetExceeded(ceiling.name, ceiling.limit, used, one.cost, way_out)
+                    refusal = BudgetExceeded(ceiling.name, ceiling.limit, used, call.cost, way_out)
                     break
             refusals.append(refusal)
             if refusal is None:
-                fitting.append(one)
-                added.update({one.run_id: one.cost, None: one.cost})
-                claimed |= {one.answer} - {None}
+                fitting.append(call)
+                added_costs.update({call.run_id: call.cost, None: call.cost})
+                claimed |= {call.answer} - {None}
         reserved = iter(self._add(db, fitting, today) if fitting else ())
         return [refusal or next(reserved) for refusal in refusals]
 
     def _add(self, db: StateConnection, fitting: Sequence[Reserve], today: date) -> Iterator[Reservation]:
         rows = [
             (
-                *(one.run_id, one.endpoint, one.subject, today.isoformat(), one.cost),
-                *(one.answer, self._owner.name if one.answer else None),
+                *(call.run_id, call.endpoint, call.subject, today.isoformat(), call.cost),
+                *(call.answer, self._owner.name if call.answer else None),
             )
-            for one in fitting
+            for call in fitting
         ]
         entries = inserted(db, self._batches.add, (json.dumps(rows),))
-        return map(Reservation, entries, self._waits(db, [one.rate_per_minute for one in fitting]))
+        return map(Reservation, entries, self._waits(db, [call.rate_per_minute for call in fitting]))
 
     def _claimed(self, db: StateConnection, answers: Sequence[str]) -> set[str | None]:
         """Return those of ``answers`` that open calls of running processes claim. End the claims of other processes."""
@@ -328,14 +340,20 @@ class CreditLedger:
         today = self._now().date()
         start, renewal = self._period(today)
         spent, reserved = _spent_since(db, start.isoformat())
-        told, at = db.execute("SELECT credits, at FROM told").fetchone() or (None, None)
-        first = db.execute("SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)).fetchone()
+        balance, at = db.execute("SELECT credits, at FROM told").fetchone() or (None, None)
+        first_balance = db.execute(
+            "SELECT credits, settled FROM told_first WHERE period = ?", (start.isoformat(),)
+        ).fetchone()
         ceilings = tuple(self._ceilings(db, today, run_id))
-        charged, known = (first[0] - told, spent - first[1]) if first and told is not None else (None, None)
+        charged, ledger_cost = (
+            (first_balance[0] - balance, spent - first_balance[1])
+            if first_balance and balance is not None
+            else (None, None)
+        )
         told_at = at and datetime.fromisoformat(at)
         ((order,),) = db.execute("SELECT coalesce(max(told), 0) FROM balance_order").fetchall()
         uncharged = int(db.execute(statements.UNCHARGED, (order, start.isoformat(), _LATE_ANSWERS)).fetchall()[0][0])
-        return Totals(spent, reserved, ceilings, start, renewal, told, told_at, charged, known, uncharged)
+        return Totals(spent, reserved, ceilings, start, renewal, balance, told_at, charged, ledger_cost, uncharged)
 
     def left_this_month(self) -> int | None:
         """Return the credits that can still be spent this month, in hundredths; None if unknown.
@@ -343,11 +361,11 @@ class CreditLedger:
         They are the rest of the monthly ceiling, or the provider's balance if that is lower.
         """
         totals = self.totals()
-        known = [ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_month"]
+        amounts = [ceiling.left for ceiling in totals.ceilings if ceiling.name == "per_month"]
         start, _ = self._period(self._now().date())
         if totals.told_at is not None and totals.told_at.date() >= start:
-            known.append(totals.credits_remaining)
-        return min((left for left in known if left is not None), default=None)
+            amounts.append(totals.credits_remaining)
+        return min((amount for amount in amounts if amount is not None), default=None)
 
     def report(self, by: Literal["endpoint", "day", "run", "token"], since: date | None = None) -> list[ReportRow]:
         """Return the calls and credits since a day, with one row for each endpoint, day, run or token.
@@ -416,10 +434,10 @@ class CreditLedger:
 
     def _period(self, today: date) -> tuple[date, date]:
         """Return the first day of the current month (from renewal to renewal), and the next renewal."""
-        this = _day_of_month(today.year, today.month, self._renewal_day)
-        if today >= this:
-            return this, _day_of_month(today.year, today.month + 1, self._renewal_day)
-        return _day_of_month(today.year, today.month - 1, self._renewal_day), this
+        this_renewal = _day_of_month(today.year, today.month, self._renewal_day)
+        if today >= this_renewal:
+            return this_renewal, _day_of_month(today.year, today.month + 1, self._renewal_day)
+        return _day_of_month(today.year, today.month - 1, self._renewal_day), this_renewal
 
 
 @dataclass(frozen=True)
@@ -444,8 +462,8 @@ def _is_any_open(db: StateConnection) -> bool:
     return bool(db.execute("SELECT 1 FROM entries WHERE state = 'reserved' AND problem IS NULL LIMIT 1").fetchall())
 
 
-def _used(db: StateConnection, where: str, value: str) -> int:
-    return int(db.execute(f"SELECT coalesce(sum(cost), 0) FROM {where}", (value,)).fetchall()[0][0])
+def _used(db: StateConnection, source: str, value: str) -> int:
+    return int(db.execute(f"SELECT coalesce(sum(cost), 0) FROM {source}", (value,)).fetchall()[0][0])
 
 
 def _spent_since(db: StateConnection, day: str) -> tuple[int, int]:
@@ -466,6 +484,6 @@ def _was_raised(db: StateConnection, start: str, allowance: int, credits_remaini
 
 def _day_of_month(year: int, month: int, day: int) -> date:
     """Return the date of ``day`` in a month, or the month's last day. Months 0 and 13 are in the neighbouring years."""
-    first = date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
-    last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
-    return first.replace(day=min(day, last.day))
+    month_start = date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+    month_end = (month_start + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    return month_start.replace(day=min(day, month_end.day))

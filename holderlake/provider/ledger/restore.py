@@ -29,29 +29,37 @@ def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
 
     Then add the charges without an archived answer: see ``add_unknown_charges``.
     """
-    known = ledger.newest_day()
-    if archive.root.exists() or (known is None and not archive.is_local):
-        _restore_answers(ledger, archive, known)
+    newest_call_day = ledger.newest_day()
+    if archive.root.exists() or (newest_call_day is None and not archive.is_local):
+        _restore_answers(ledger, archive, newest_call_day)
         add_unknown_charges(ledger)
 
 
-def _restore_answers(ledger: CreditLedger, archive: AnswerArchive, known: str | None) -> None:
+def _restore_answers(ledger: CreditLedger, archive: AnswerArchive, newest_call_day: str | None) -> None:
     newest = archive.newest_day()
-    if newest is None or (known is not None and known >= newest):
+    if newest is None or (newest_call_day is not None and newest_call_day >= newest):
         return
-    stored = [one for one in archive.stored() if known is None or f"{one.fetched_at:%Y-%m-%d}" > known]
-    found = [(one, request) for one in stored if (request := request_of(one.request)) is not None]
-    entries = [
-        Restored(request.endpoint, request.subject, one.fetched_at.date(), request.cost) for one, request in found
+    archived_answers = [
+        answer
+        for answer in archive.stored()
+        if newest_call_day is None or f"{answer.fetched_at:%Y-%m-%d}" > newest_call_day
     ]
-    if ledger.restore(RESTORED_RUN, entries, known):
+    answer_requests = [
+        (answer, request) for answer in archived_answers if (request := request_of(answer.request)) is not None
+    ]
+    entries = [
+        Restored(request.endpoint, request.subject, answer.fetched_at.date(), request.cost)
+        for answer, request in answer_requests
+    ]
+    if ledger.restore(RESTORED_RUN, entries, newest_call_day):
         _log.warning(
             "%s lacked calls whose answers are archived: their list prices were restored (%s)%s. If "
             "budget.per_month is your allowance, the provider's next balance shows what failed calls cost",
             ledger,
             counted(len(entries), "call"),
-            f", {len(stored) - len(found)} calls were not, because this version does not know their requests"
-            if len(found) < len(stored)
+            f", {len(archived_answers) - len(answer_requests)} calls were not, because this version "
+            "does not know their requests"
+            if len(answer_requests) < len(archived_answers)
             else "",
         )
 
@@ -63,20 +71,20 @@ def add_unknown_charges(ledger: CreditLedger) -> None:
     than the allowance, the cost is too high by the difference; the balance can still be spent.
     """
     totals = ledger.totals(RESTORED_RUN)
-    ceilings = {one.name: one for one in totals.ceilings}
-    month, told = ceilings["per_month"], totals.credits_remaining
-    if not ceilings["per_run"].used or month.limit is None or told is None or totals.charged is None:
+    ceilings = {ceiling.name: ceiling for ceiling in totals.ceilings}
+    month, balance = ceilings["per_month"], totals.credits_remaining
+    if not ceilings["per_run"].used or month.limit is None or balance is None or totals.charged is None:
         return  # not restored, or no balance of this month is known
     if not any(row.name == RESTORED_RUN for row in ledger.report("run", totals.start)):
         return
-    unknown = month.limit - told - totals.spent - totals.reserved - totals.uncharged
+    unknown = month.limit - balance - totals.spent - totals.reserved - totals.uncharged
     entry = Restored(NOT_ARCHIVED, None, totals.start, unknown)
     if unknown > 0 and ledger.restore(f"{BALANCE_RUN} {totals.start}", [entry], ledger.newest_day(), once=True):
         _log.warning(
             "%s: by the provider's balance, %s of %s credits are left; it charged %s credits more than the ledger had: "
             "they were added as one call",
             ledger,
-            credits_text(told),
+            credits_text(balance),
             credits_text(month.limit),
             credits_text(unknown),
         )

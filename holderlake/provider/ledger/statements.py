@@ -214,7 +214,7 @@ class Batch:
 
 
 def _batch(kind: Kind) -> Batch:
-    lost = given_rows(kind, run_id="TEXT", endpoint="TEXT", subject="TEXT", day="TEXT", cost="INTEGER")
+    lost_rows = given_rows(kind, run_id="TEXT", endpoint="TEXT", subject="TEXT", day="TEXT", cost="INTEGER")
     copied = given_rows(
         kind,
         run_id="TEXT",
@@ -227,7 +227,7 @@ def _batch(kind: Kind) -> Batch:
         expected="INTEGER",
     )
     closed = given_rows(kind, id="INTEGER", state="TEXT", cost="INTEGER", problem="TEXT")
-    added = given_rows(
+    added_rows = given_rows(
         kind,
         run_id="TEXT",
         endpoint="TEXT",
@@ -240,7 +240,7 @@ def _batch(kind: Kind) -> Batch:
     return Batch(
         restore=f"""
             INSERT INTO entries (run_id, endpoint, subject, day, state, cost, expected)
-            SELECT run_id, endpoint, subject, day, 'settled', cost, cost FROM {lost} AS lost ORDER BY place
+            SELECT run_id, endpoint, subject, day, 'settled', cost, cost FROM {lost_rows} AS lost ORDER BY place
         """,
         copy=f"""
             INSERT INTO entries (run_id, endpoint, subject, day, state, cost, problem, expected)
@@ -263,7 +263,7 @@ def _batch(kind: Kind) -> Batch:
         """,
         add=f"""
             INSERT INTO entries (run_id, endpoint, subject, day, state, cost, expected, answer, owner)
-            SELECT run_id, endpoint, subject, day, 'reserved', cost, cost, answer, owner FROM {added} AS added
+            SELECT run_id, endpoint, subject, day, 'reserved', cost, cost, answer, owner FROM {added_rows} AS added
             ORDER BY place
         """,
     )

@@ -28,7 +28,7 @@ class Thresholds(Section):
         default=None, description="Contracts that may be the exchange of a time node"
     )
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen_values(self) -> dict[str, Any]:
         """Return the thresholds that have a value, by the engine's names."""
         return self.model_dump(exclude_none=True)
 

@@ -19,7 +19,7 @@ def _lifetime_table(table: Mapping[str, str]) -> tuple[tuple[int | None, int], .
         raise ValueError(
             'the cache lifetime for tokens older than those listed is missing; add a line such as older = "24h"'
         )
-    ages = sorted((_seconds(age), _seconds(kept)) for age, kept in table.items() if age != "older")
+    ages = sorted((_seconds(age), _seconds(lifetime)) for age, lifetime in table.items() if age != "older")
     return (*ages, (None, _seconds(table["older"])))
 
 
