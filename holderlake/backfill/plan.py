@@ -109,7 +109,7 @@ class Plan:
     """The requests of a backfill and their highest cost. ``minutes`` is the shortest time that the rate limit allows.
 
     - ``tokens``: the cost by token, the dearest first.
-    - ``left``: hundredths of a credit left this month; None without a ceiling for the month.
+    - ``month_left``: hundredths of a credit left this month; None without a ceiling for the month.
     - ``coming``: forecast of the months in which the backfill will run and of the day on which it will end; None
       without a ceiling for a day or month.
     - ``runs``: the fewest runs into which the ceiling for a run divides the backfill; None without such a ceiling.

@@ -122,7 +122,7 @@ def test_bulk_rows_equal_those_of_http(
     chosen = {"watchlist": watched | {"eth": [*watched["eth"], UNKNOWN]}, "holders": {"with_metadata": True}}
     asked = make_workspace(**chosen)
     computed = separate(make_direct(**chosen), tmp_path / "direct")
-    monkeypatch.setattr(bulk, "_FIRST", 20)  # several passes
+    monkeypatch.setattr(bulk, "_FIRST_PASS", 20)  # several passes
     if is_spilled:
         monkeypatch.setattr(bulk, "_BYTES", 1)
         monkeypatch.setattr(partition, "ANSWERS_AT_ONCE", 1)
@@ -189,7 +189,7 @@ def test_partitions_are_written_in_order_with_small_passes(
 
     monkeypatch.setattr(engine, "holders", counted)
     tokens = len(workspace.settings.watchlist["solana"])
-    monkeypatch.setattr(bulk, "_FIRST", 2 * tokens)
+    monkeypatch.setattr(bulk, "_FIRST_PASS", 2 * tokens)
     monkeypatch.setattr(bulk, "_BYTES", 1)
     landed = fill(workspace, HOLDERS, "solana", *INSTANTS)
     assert [one.as_of for one in landed] == INSTANTS
