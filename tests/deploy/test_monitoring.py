@@ -26,7 +26,7 @@ def known() -> set[str]:
     root = DEPLOY.parent
     pipeline = "".join((root / source).read_text() for source in SOURCES)
     service = (root / SERVICE).read_text()
-    gauges = {f"holderlake_pipeline_{name}" for name in re.findall(r'(?:gauge|_one)\(\s*"(\w+)"', pipeline)}
+    gauges = {f"holderlake_pipeline_{name}" for name in re.findall(r'(?:gauge|_gauge_of)\(\s*"(\w+)"', pipeline)}
     counters = {f"holderlake_{name}_total" for name in re.findall(r'_counter\("(\w+)"', service)}
     return gauges | counters | {f"{name}_bucket" for name in re.findall(r'"(holderlake_\w+_seconds)"', service)}
 
