@@ -1,7 +1,7 @@
 """Computed log indexes of transfers from sources without log indexes.
 
 The index is a hash of the addresses and the value, plus the number of equal transfers before it in its transaction.
-So a transfer has the same index in each file, wherever it is in the file.
+So a transfer has the same index in every file, at any place of the file.
 """
 
 from __future__ import annotations

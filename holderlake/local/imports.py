@@ -148,7 +148,7 @@ def _add_facts_of_tokens(
     """Return the times below zero that are over, and a notice about assumed decimals, of the imported tokens ``keys``.
     Add them to the report's lines.
 
-    They are computed once after all files, because they need all that is known of a token.
+    They are computed once after all files, because they need all rows of a token.
     """
     with open_own_store(settings) as store:
         passing: list[dict[str, Any]] = passing_of_tokens(store, keys, utc_now()).to_pylist()

@@ -1,4 +1,4 @@
-"""What ``holderlake --help`` shows is what the source says."""
+"""The help of each command shows the text of the source."""
 
 from __future__ import annotations
 

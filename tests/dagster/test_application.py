@@ -13,7 +13,7 @@ from pipelines.definitions import build_defs
 
 
 def described(defs: Definitions) -> dict[str, object]:
-    """What a user sees of definitions: assets, checks, jobs, schedules, sensors, and the configuration of resources."""
+    """Assets, checks, jobs, schedules, sensors and the configuration of resources, as a user sees them."""
     specs: dict[str, AssetSpec] = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
     checks = defs.resolve_asset_graph().asset_check_keys
     repository = defs.get_repository_def()

@@ -132,7 +132,7 @@ def _print_verified(verified: Verified) -> None:
     console.out.print(
         f"Compared {counted(verified.events, 'event')} of {counted(len(verified.tokens), 'token')}, "
         f"{verified.blocks:,} of the blocks {verified.first:,} to {verified.last:,}: "
-        + ("all are stored. " if verified.is_complete else "not all are stored as they are. ")
+        + ("all are stored. " if verified.is_complete else "some are missing or differ. ")
         + f"Compared {verified.sampled:,} balances with the contracts.",
         soft_wrap=True,
     )

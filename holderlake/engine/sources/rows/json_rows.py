@@ -119,8 +119,8 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
 class _Elements:
     """The elements of a JSON array, read in pieces, so that a large file is never in memory as a whole.
 
-    ``text`` is what was read and not decoded yet: at first what follows the opening bracket, in the end what follows
-    the closing one.
+    ``text`` is the part of the file that was read and is not decoded yet. At first it follows the opening bracket, in
+    the end the closing one.
     """
 
     def __init__(self, path: Path, text: str, stream: TextIO) -> None:
