@@ -43,6 +43,9 @@ class ParkedSchedule:
     """Cost (hundredths of a credit) of the call that the provider refused for lack of credits; None for another
     reason."""
 
+    def __str__(self) -> str:
+        return f"scheduled runs wait for credits until {self.resume_on}: {self.reason}"
+
     def is_due(self, workspace: Workspace) -> bool:
         """Return whether runs can resume: the day has come, a ceiling was raised, or there is another API key."""
         if self.account != _account(workspace.settings):
