@@ -195,13 +195,13 @@ def test_days_of_transfers_that_failed_were_missed_or_are_not_whole_are_imported
             chain.head = 30_000
         waits.append(heal(up, instance))
     assert waits == [
-        ["3 days wait for another attempt, 0 are given up"],
+        ["3 days wait for another attempt, 0 given up"],
         ["test|2023-11-15"],
         ["test|2023-11-14"],
         ["test|2023-11-16"],  # it has not ended for the node
         ["test|2023-11-16"],
     ]
-    assert heal(up, instance) == ["0 days wait for another attempt, 0 are given up"]
+    assert heal(up, instance) == ["0 days wait for another attempt, 0 given up"]
     assert len(times(tmp_path)) == 14_933
 
 
