@@ -202,7 +202,7 @@ class _Backfill:
                 if key not in logged_partitions or any(result.is_new for result in day_results):
                     tags = provenance(
                         instance,
-                        code_version(stream.name, day_results[-1].options),
+                        code_version(day_results[-1].options),
                         map(asset_key, INPUTS.get(stream.name, ())),
                         has_all_tokens=not lacks_tokens(self._tokens, day_results),
                     )

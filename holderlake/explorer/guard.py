@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from fastapi import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

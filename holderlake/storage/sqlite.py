@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from holderlake.storage.formats import too_new
+from holderlake.storage.formats import format_fault
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Database:
     """The SQLite database at ``path``. Opening it runs the statements of ``schema``, which must be idempotent.
 
     With ``synchronous`` FULL each commit survives a power cut; with NORMAL the last commits may be lost. ``remedy`` is
-    the advice in the error about a damaged file. ``version`` is the file's format; a file of a later format is refused
+    the advice in the error about a damaged file. ``version`` is the file's format; a file of another format is refused
     and stays unchanged. Every method raises ``DatabaseError``.
     """
 
@@ -60,16 +60,16 @@ class Database:
         with self._explained():
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, self._db.close)  # also if the caller does not close it
-            number = version and format_of(self._db)
-            if version and number and number > version:
+            number = format_of(self._db)
+            if version and number and (fault := format_fault(path, number, version)):
                 self._db.close()
-                raise DatabaseError(too_new(path, number, version))
+                raise DatabaseError(fault)
             use_write_ahead_log(self._db, _BUSY_SECONDS)
             self._db.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
             for statement in schema:
                 db.execute(statement)
-            if version and number != version:
+            if version and not number:
                 db.execute(f"PRAGMA user_version = {version}")
 
     def __str__(self) -> str:

@@ -164,7 +164,7 @@ class OpenFiles:
         full_path = self.checks.path(path, sums)
         try:
             return read_arrays(full_path)
-        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged, in a store without sums yet
+        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged on the disk, which keeps the signature
             raise damaged(self._root, path, f"is not a file of arrays ({error})") from error
 
     def all(self) -> list[Part | Run | Volume]:

@@ -30,7 +30,6 @@ from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
     Period,
-    count_rows,
     joined_period,
     joined_rows,
     moves_of,
@@ -71,7 +70,6 @@ class Change:
         checks: FileChecks,
         memory: int,
     ) -> None:
-        record_sums(catalog, folder.root)  # a store of an earlier version has none yet
         self.manifest = read_manifest(catalog)
         self._root = folder.root
         self._import = folder
@@ -171,20 +169,6 @@ class Change:
     def _plain(self, rows: pa.Table) -> pa.Table:
         """Return rows in the schema ``TRANSFERS``, without the columns that an import adds."""
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
-
-    def take_over(self, chain: str, address: str, file: str) -> None:
-        """Make a Parquet file, which is already in the store's folder, the part of a token.
-
-        The file has the token's transfers; ``file`` is its name without suffix. The part's file of arrays is made from
-        it.
-        """
-        number = self._number((chain, address))
-        path = self._path("transfers", file)
-        summary = RowSummary(number, self._spool, self._entries)
-        keys = SortedKeys(count_rows(path), self._spool, self._budget)
-        summary.read(self._keyed(read_rows(path, self._budget.batch), keys))
-        self._write_part(file, summary.moves, [keys.array()])
-        self._replace(number, [], _part_file(file, number, BASE, joined_period(summary.periods), []))
 
     def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
         """Yield stored rows with added address numbers, and add the hashes of the rows' keys to ``keys``."""

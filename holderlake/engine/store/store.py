@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,8 +55,7 @@ class Store(Metadata):
     - ``index``: the tokens (chain, address) that the settings mark as indexed; None keeps those of the last opening.
     - ``refuse_unlisted``: pass False to repair a store with files of transfers that the catalogue does not list.
 
-    Raises ``BadSource`` for a store of an unknown format (format 1 is updated), and ``UnusableStore`` if the store
-    can't be read or written.
+    Raises ``BadSource`` for a store of another format, and ``UnusableStore`` if the store can't be read or written.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Store(Metadata):
     def _prepared_catalog(self) -> sqlite3.Connection:
         connection = catalogue.connect(self.root)
         try:
-            catalogue.prepare(connection, self.root, self._migrate_histories)
+            catalogue.prepare(connection, self.root)
             self._refuse_unlisted(connection)
         except BaseException:
             connection.close()
@@ -204,7 +203,7 @@ class Store(Metadata):
                 with self._catalog() as catalog:
                     catalog.execute("BEGIN IMMEDIATE")
                     self._refuse_unlisted(catalog)
-                    change = self._new_change(folder, catalog)
+                    change = Change(folder, catalog, self._duckdb.cursor, self._checks, self._memory)
                     remove_killed_imports(self.root, change.manifest.sums, folder)
                     if self._refuses_unlisted:
                         tidy(catalog, self.root, change.manifest.sums)
@@ -217,17 +216,6 @@ class Store(Metadata):
     def _refuse_unlisted(self, catalog: sqlite3.Connection) -> None:
         if self._refuses_unlisted:
             refuse_unlisted_transfers(catalog, self.root)
-
-    def _new_change(self, folder: ImportFolder, catalog: sqlite3.Connection) -> Change:
-        return Change(folder, catalog, self._duckdb.cursor, self._checks, self._memory)
-
-    def _migrate_histories(self, catalog: sqlite3.Connection, files: Sequence[tuple[str, str, str]]) -> None:
-        """Make the arrays of a store of format 1. ``files`` has chain, address and Parquet file of each token."""
-        with disk_failures(self.root), ImportFolder(self.root).opened() as folder:
-            change = self._new_change(folder, catalog)
-            for chain, address, file in files:
-                change.take_over(chain, address, file.removesuffix(".parquet"))
-            change.finish()
 
     # ------------------------------------------------------------------ reading
 
