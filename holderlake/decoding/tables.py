@@ -20,7 +20,7 @@ import pyarrow as pa
 from msgspec import Raw
 
 from holderlake.contract.chains import normalise_address
-from holderlake.contract.models import score_name
+from holderlake.contract.models import AddressDetails, HolderData, Nodes, Scores, score_name
 from holderlake.contract.tables import DETAIL_COLUMNS, TABLES, assemble
 from holderlake.decoding.columns import (
     amounts_of,
@@ -30,14 +30,7 @@ from holderlake.decoding.columns import (
     normalised,
     texts_of,
 )
-from holderlake.decoding.structs import (
-    NULL,
-    SCORE_COUNT,
-    SCORE_FIGURES,
-    AddressDetails,
-    HolderData,
-    Nodes,
-)
+from holderlake.decoding.structs import NULL, empty
 from holderlake.decoding.transfers import Transfers
 
 Columns = dict[str, Any]
@@ -45,8 +38,8 @@ Columns = dict[str, Any]
 Common = dict[str, pa.Scalar]
 """Values that all rows of a table share, by column."""
 
-_NO_DETAILS: Final = AddressDetails(is_paid_label=None)
-_NO_HOLDING: Final = HolderData()
+_NO_DETAILS: Final = empty(AddressDetails)
+_NO_HOLDING: Final = empty(HolderData)
 _details: Final = attrgetter(*DETAIL_COLUMNS)
 
 
@@ -158,7 +151,7 @@ def _details_columns(details: Sequence[Any]) -> Columns:
     return columns | {"first_activity_date": date_times_of(columns["first_activity_date"])}
 
 
-_NO_NODES: Final = Nodes()
+_NO_NODES: Final = empty(Nodes)
 _SHARES: Final = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 _read_scores: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_count: Final = msgspec.json.Decoder(int | None).decode
@@ -204,8 +197,8 @@ def _map_row(answer: Any) -> Columns:
         "dt_update": answer.metadata.dt_update,
         **{share: figure_of(getattr(supply, share)) for share in _SHARES},
         "service_score": figure_of(scores.get(name or "", NULL)),
-        **{figure: figure_of(scores.get(figure, NULL)) for figure in SCORE_FIGURES},
-        SCORE_COUNT: _read_count(scores.get(SCORE_COUNT, NULL)),
+        **{figure: figure_of(scores.get(figure, NULL)) for figure in ("gini_index", "herfindahl_hirschman_index")},
+        "nakamoto_coefficient": _read_count(scores.get("nakamoto_coefficient", NULL)),
         "other_scores": _ENCODER.encode(other_scores).decode() if other_scores else None,
     }
 

@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holderlake.contract.models import GROUPED_TRANSFER
+from holderlake.contract.models import GROUPED_TRANSFER, TokenKey
 from holderlake.decoding.columns import amounts_of, dates_of, integers_of, joined_texts, normalised, split
-from holderlake.decoding.structs import TokenKey, UnknownTransfer
+from holderlake.decoding.structs import UnknownTransfer, struct_of
 
 Integers = npt.NDArray[np.int64]
 
 _NUMBERS: Final = ("total_transfers", "first_date", "last_date")
 _TEXTS: Final = ("from_address", "to_address", "token_key", "total_value")
 _read_strings: Final = msgspec.json.Decoder(list[str]).decode
-_read_key: Final = msgspec.json.Decoder(TokenKey | None).decode
+_read_key: Final = msgspec.json.Decoder(struct_of(TokenKey) | None).decode
 
 
 class Transfers:
