@@ -37,11 +37,9 @@ from holderlake.decoding.structs import shape_of
 from holderlake.decoding.tables import (
     Common,
     TokenColumn,
-    addresses_table,
-    chains_table,
     holders_table,
     maps_tables,
-    tokens_table,
+    rows_of,
 )
 from holderlake.decoding.transfers import Transfers, distinct
 
@@ -158,7 +156,9 @@ def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as
     common = _common(chain=chain, as_of=as_of)
 
     def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
-        return {"addresses": addresses_table([item for answer in answers for item in answer], common)}
+        return {
+            "addresses": rows_of("addresses", AddressMetadata, [item for answer in answers for item in answer], common)
+        }
 
     return _merged_answers(raws, list[AddressMetadata], build)
 
@@ -178,7 +178,7 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
             for token in answer
             if token.token_key.chain == chain and normalise_address(token.token_key.address) in requested_addresses
         ]
-        return {"tokens": tokens_table(tokens, _common(as_of))}
+        return {"tokens": rows_of("tokens", Token, tokens, _common(as_of))}
 
     return _merged_answers(raws, list[Token], build)
 
@@ -192,7 +192,7 @@ def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], 
 
     def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
         chain_list = [listed_chain for answer in answers for listed_chain in answer if chain in (None, listed_chain.id)]
-        return {"chains": chains_table(chain_list, _common(as_of))}
+        return {"chains": rows_of("chains", Chain, chain_list, _common(as_of))}
 
     return _merged_answers(raws, list[Chain], build)
 

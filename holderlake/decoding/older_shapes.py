@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holderlake.contract.chains import address_of_token_id
 from pydantic import BaseModel
 
+from holderlake.contract.chains import address_of_token_id
 from holderlake.contract.models import GroupedTransfer, Map, Token, current_map_shape
 
 

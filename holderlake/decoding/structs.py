@@ -44,6 +44,7 @@ class UnknownTransfer(Struct):
     unknown_data: str
 
 
+@cache
 def stored_fields(model: type[BaseModel]) -> tuple[AnswerField, ...]:
     """Return the fields of a model that tables need: those with a column or a row of their own."""
     return tuple(field for field in fields_of(model) if field.column and field.kind != "raw amount")
