@@ -31,7 +31,7 @@ EMPTY: Final = "none.parquet"
 
 _FORMAT: Final = "2"
 _FIRST_FORMAT: Final = "1"
-_VERSION: Final = 6
+_VERSION: Final = 7
 """Version of the tables (``PRAGMA user_version``). Increase it with every new table or column."""
 _SCHEMA: Final = files("holderlake.engine.catalog").joinpath("catalog.sql").read_text()
 _ADD_FOLDED_TEXTS: Final = """

@@ -25,6 +25,7 @@ from holderlake.engine.records import TokenInfo
 from holderlake.engine.sources.notices import assumed_decimals, partly_indexed
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
 from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.balances import BalancesRead, read_balances
 from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Segment, segments
 from holderlake.engine.sources.rpc.importing.metadata import contracts, decimals, described
@@ -57,6 +58,7 @@ class Selection:
     ``first_block`` and ``last_block`` are the first and the last block. If ``last_block`` is None, it is the newest
     final block. ``tokens`` are addresses, and may include ``native``; None means all tokens. If ``tokens`` is None,
     ``native`` adds the chain's coin. ``traced`` adds the values of inner calls, if the node has traces.
+    ``balances_at`` are unix seconds at which the balances of the tokens are read from their contracts, too.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -64,6 +66,7 @@ class Selection:
     traced: bool = True
     first_block: int = 0
     last_block: int | None = None
+    balances_at: tuple[int, ...] = ()
 
     @property
     def contracts(self) -> list[str]:
@@ -110,7 +113,8 @@ class NodeReport:
     ``blocks`` is the number of blocks that were read. A block counts twice if events and values were read separately.
     ``logs`` counts events and transactions, ``passed_over`` events that are not transfers, and ``removed`` rows that
     reorganisations removed; ``undone_after`` is the last block before these. ``values_from`` is the source of the
-    native coin's amounts. ``rejected`` has the errors of endpoints that were not used, ``notices``
+    native coin's amounts. ``balances_read`` has the balances that were read at the instants of
+    ``Selection.balances_at``. ``rejected`` has the errors of endpoints that were not used, ``notices``
     sentences about assumed decimals and about rows that may repeat rows of files.
     """
 
@@ -132,6 +136,7 @@ class NodeReport:
     requests: int = 0
     seconds: float = 0.0
     values_from: str | None = None
+    balances_read: list[BalancesRead] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -206,6 +211,7 @@ class ChainImport:
             self._store.index_tokens([(self._chain, token) for token in self._selection.named_tokens], IMPORT)
             await self._catch_up()
             await self._describe()
+            await self._read_balances()
         self._report.requests = self._node.requests
         self._report.rejected = self._node.rejected
         self._report.seconds = time.monotonic() - self._began
@@ -343,6 +349,17 @@ class ChainImport:
             self._report.conflicts += outcome.conflicts
             self._report.notices += outcome.undecided
         self._checkpoints.cover(part.scopes, pending.pieces[0].first_block, pending.pieces[-1].last_block)
+
+    async def _read_balances(self) -> None:
+        if self._selection.balances_at:
+            self._report.balances_read = await read_balances(
+                self._store,
+                self._node,
+                self._chain,
+                self._selection.contracts,
+                self._selection.balances_at,
+                self._report.last_block,
+            )
 
     # ------------------------------------------------------------------ reorganisations
 
