@@ -22,7 +22,7 @@ from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT
 from holderlake.engine.queries.balances import largest_balances
 from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.notices import assumed_decimals, partly_indexed
+from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.balances import BalancesRead, read_balances
@@ -49,6 +49,13 @@ from holderlake.engine.store.store import Store
 _TURNS: Final = 20
 """The most reorganisations during one import. Then the import fails."""
 _FLUSH_SECONDS: Final = 20.0
+_TOKENS_A_QUERY: Final = 200
+_ROWS_OF_TOKEN: Final = 50_000
+"""Number of rows of a token that decide whether its values are numbers of items."""
+_FIRST_ROWS: Final = """
+FROM read_parquet($files)
+QUALIFY row_number() OVER (PARTITION BY token_address ORDER BY block_number, log_index) <= $rows
+"""
 
 
 @dataclass(frozen=True)
@@ -405,6 +412,8 @@ class ChainImport:
         await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
         notice = assumed_decimals(self._tokens_in_store())
         self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
+        if self._report.added:
+            self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else assumed)
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
         if self._selection.tokens is not None:
             await self._find_contracts(tokens)
@@ -417,6 +426,14 @@ class ChainImport:
             for token, places in zip(due, await decimals(self._node, due), strict=True)
             if places is not None
         )
+
+    def _odd_values(self, tokens: Sequence[TokenInfo]) -> list[str]:
+        """Return notices about tokens whose first stored values are probably not amounts, such as numbers of items."""
+        notices: list[str] = []
+        for group in parts([token.address for token in tokens if token.standard == "erc20"], _TOKENS_A_QUERY):
+            files = self._store.files((self._chain, address) for address in group)
+            notices += notices_of(self._store.query(_FIRST_ROWS, {"files": files, "rows": _ROWS_OF_TOKEN}))
+        return notices
 
     def _tokens_in_store(self) -> list[TokenInfo]:
         wished = (
