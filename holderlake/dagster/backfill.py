@@ -47,6 +47,7 @@ from holderlake.dagster.warehouse import history_plots, load_text, publish_if_ch
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import SettingsError
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 BACKFILL: Final = "backfill"
@@ -118,7 +119,9 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
     unpark(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.finished
     if missing:
-        raise Failure(f"{missing:,} partitions got no answer; the others are done. Start the same backfill again.")
+        raise Failure(
+            f"{counted(missing, 'partition')} got no answer; the others are done. Start the same backfill again."
+        )
 
 
 @job(
@@ -199,7 +202,7 @@ class _Backfill:
                 if key not in logged_partitions or any(result.is_new for result in day_results):
                     tags = provenance(
                         instance,
-                        code_version(stream.name, day_results[-1].options),
+                        code_version(day_results[-1].options),
                         map(asset_key, INPUTS.get(stream.name, ())),
                         has_all_tokens=not lacks_tokens(self._tokens, day_results),
                     )

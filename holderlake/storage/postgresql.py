@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import SecretStr
 
-from holderlake.storage.formats import too_new
+from holderlake.storage.formats import format_fault
 from holderlake.storage.sqlite import BUSY_SECONDS, DatabaseBusy, DatabaseError
 
 if TYPE_CHECKING:
@@ -176,10 +176,10 @@ class PostgresDatabase:
             if version:
                 db.execute(_FORMAT)
                 ((number,),) = db.execute("SELECT coalesce(max(number), 0) FROM format").fetchall()
-                if number > version:
-                    raise DatabaseError(too_new(str(self), number, version))
-                if number != version:
+                if not number:
                     db.execute(_SET_FORMAT, (version,))
+                elif fault := format_fault(str(self), number, version):
+                    raise DatabaseError(fault)
             for statement in schema:
                 text = statement
                 for sqlite_type, postgres_type in _TYPES:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from holderlake.storage.formats import too_new
+from holderlake.storage.formats import format_fault
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Database:
     """The SQLite database at ``path``. Opening it runs the statements of ``schema``, which must be idempotent.
 
     With ``synchronous`` FULL each commit survives a power cut; with NORMAL the last commits may be lost. ``remedy`` is
-    the advice in the error about a damaged file. ``version`` is the file's format; a file of a later format is refused
+    the advice in the error about a damaged file. ``version`` is the file's format; a file of another format is refused
     and stays unchanged. ``busy_seconds`` limits the wait for other writers. Every method raises ``DatabaseError``.
     """
 
@@ -65,16 +65,16 @@ class Database:
             raise explained(path, error, remedy) from error
         with self._explained():
             self._writer = self._connect()
-            number = version and format_of(self._writer)
-            if version and number and number > version:
+            number = format_of(self._writer)
+            if version and number and (fault := format_fault(path, number, version)):
                 self._writer.close()
-                raise DatabaseError(too_new(path, number, version))
+                raise DatabaseError(fault)
             use_write_ahead_log(self._writer, busy_seconds)
             self._writer.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
             for statement in schema:
                 db.execute(statement)
-            if version and number != version:
+            if version and not number:
                 db.execute(f"PRAGMA user_version = {version}")
 
     def __str__(self) -> str:

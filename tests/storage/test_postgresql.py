@@ -132,5 +132,6 @@ def test_missing_rights_are_reported_at_once(postgres_server: PostgresServer) ->
 
 def test_tables_of_a_later_format_are_refused(database: PostgresDatabase) -> None:
     PostgresDatabase(database.place, TABLE, 2)
-    with pytest.raises(DatabaseError, match="has format 2, and this version of Holderlake knows 1"):
+    message = "has format 2, and this version of Holderlake reads format 1: install the newer version"
+    with pytest.raises(DatabaseError, match=message):
         PostgresDatabase(database.place, TABLE, 1)
