@@ -31,7 +31,7 @@ from holderlake.alerts.notices import (
     partition_given_up,
     requests_failed,
     run_failed,
-    schedule_parked,
+    schedule_paused,
 )
 from holderlake.contract.times import from_unix
 from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
@@ -49,7 +49,7 @@ from holderlake.healing.attempts import Attempt, Choice, choose
 from holderlake.healing.expected import DAILY, Expected, expected
 from holderlake.healing.expected import TRANSFERS as TRANSFERS_TICKS
 from holderlake.healing.missing import MissingDay, missing_days
-from holderlake.healing.parked import parked_schedule, waiting_schedule
+from holderlake.healing.paused import paused_schedule, waiting_schedule
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings
 from holderlake.units import counted
@@ -191,7 +191,7 @@ def _notices_sensor() -> SensorDefinition:
         name="notices",
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Reports failed runs and requests, a refused key, a parked schedule, to the log and the webhook.",
+        description="Reports failed runs and requests, a refused key, a paused schedule, to the log and the webhook.",
     )
     def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
         now = datetime.now(UTC)
@@ -199,7 +199,7 @@ def _notices_sensor() -> SensorDefinition:
         new_notices = [
             *_failures(context.instance, workspace, since),
             *_failed_requests(context.instance, workspace, since),
-            *_parked(workspace),
+            *_paused(workspace),
         ]
         context.update_cursor(now.isoformat())
         if not new_notices and not has_unsent(workspace, now.replace(tzinfo=None)):
@@ -271,7 +271,7 @@ def _report_given_up(workspace: Workspace, choice: Choice) -> None:
 
 def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
     """Yield a notice for each run of this home that failed since a time, unless the run is repeated automatically."""
-    is_parked = parked_schedule(workspace) is not None
+    is_paused = paused_schedule(workspace) is not None
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
         run = record.dagster_run
         error, at = run.tags.get(ERROR_TAG), from_unix(int(record.end_time or since.timestamp()))
@@ -282,7 +282,7 @@ def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) 
             yield key_refused(error, run.run_id, at)
         elif endpoint := run.tags.get(ENDPOINT_TAG):
             yield endpoint_refused(endpoint, error or "", run.run_id, at)
-        elif not will_repeat and not (is_parked and error in _CREDIT_ERRORS and run.job_name == INGEST):
+        elif not will_repeat and not (is_paused and error in _CREDIT_ERRORS and run.job_name == INGEST):
             yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
 
 
@@ -303,7 +303,7 @@ def _failed_requests(instance: DagsterInstance, workspace: Workspace, since: dat
             yield requests_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), counts, at)
 
 
-def _parked(workspace: Workspace) -> Iterator[Notice]:
-    parked = parked_schedule(workspace)
-    if parked is not None:
-        yield schedule_parked(parked.code, parked.since, parked.resume_on, parked.reason)
+def _paused(workspace: Workspace) -> Iterator[Notice]:
+    paused = paused_schedule(workspace)
+    if paused is not None:
+        yield schedule_paused(paused.code, paused.since, paused.resume_on, paused.reason)

@@ -20,7 +20,7 @@ from holderlake.dagster.jobs import FRESHNESS, INGEST, RETENTION, TRANSFERS
 from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
 from holderlake.healing.expected import record_tick, record_transfers_tick
-from holderlake.healing.parked import waiting_schedule
+from holderlake.healing.paused import waiting_schedule
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
@@ -61,8 +61,8 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
         chains = sorted(workspace.settings.watchlist)
         watch(context.instance, workspace.settings.watchlist, chains)
         record_tick(workspace, previous, tick)
-        if parked := waiting_schedule(workspace):
-            yield SkipReason(str(parked))
+        if paused := waiting_schedule(workspace):
+            yield SkipReason(str(paused))
             return
         for day in due_days(tick, previous, settings.schedule.offsets):
             if settings.schedule.excludes(day):

@@ -194,7 +194,7 @@ def test_a_rate_limit_without_retry_after_delays_a_run(sample_service: RunningSe
     assert (done.returncode, complaints(done)) == (0, [])
 
 
-def test_a_rate_limit_that_lasts_parks_a_backfill(sample_service: RunningService, tmp_path: Path) -> None:
+def test_a_rate_limit_that_lasts_pauses_a_backfill(sample_service: RunningService, tmp_path: Path) -> None:
     limited = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
     with Gateway(sample_service, about("/v0/tokens/map", limited)).serving() as gateway:
         done = command(
@@ -212,7 +212,7 @@ def test_a_rate_limit_that_lasts_parks_a_backfill(sample_service: RunningService
         )
     assert done.returncode in (1, 3)
     assert "This is a rate limit, not used-up credits" in done.stderr
-    assert "holderlake backfill --parked" in done.stderr
+    assert "holderlake backfill --paused" in done.stderr
 
 
 @pytest.mark.parametrize(
