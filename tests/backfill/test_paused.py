@@ -119,7 +119,7 @@ def test_a_paused_backfill_waits_until_its_date(poor: Workspace, capsys: pytest.
     paused = pause(poor, CreditsExhausted("used up"), Selection.of(["2026-05-01"], [CHAIN], [], []))
     assert paused is not None
     resume_paused(poor, as_json=False)
-    assert f"wait until {poor.ledger.totals().renewal}" in capsys.readouterr().err
+    assert f"waits until {poor.ledger.totals().renewal}" in capsys.readouterr().err
     assert paused_backfills(poor) == [paused]
 
 
