@@ -13,9 +13,7 @@ from dagster import DagsterInstance
 
 from holderlake.backfill.scope import left_out_by_settings
 from holderlake.contract.times import utc_now
-from holderlake.ingest.cancelling import cancelling
-from holderlake.ingest.preparing import prepare_run
-from holderlake.ingest.run import ingest
+from holderlake.ingest.run import cancelling, ingest, prepare_run
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.maintenance.repair import repair_before_run
 from holderlake.provider.errors import PermanentError, TransientError

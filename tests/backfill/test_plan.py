@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.backfill.coverage import Coverage
-from holderlake.backfill.estimates import ASSUMED
 from holderlake.backfill.plan import Plan, make_plan
+from holderlake.backfill.pricing import ASSUMED
 from holderlake.backfill.report import sentences
 from holderlake.backfill.scope import streams_of
 from holderlake.backfill.suggestions import Advice

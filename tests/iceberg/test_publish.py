@@ -33,9 +33,8 @@ if importlib.util.find_spec("pyiceberg") is None:
     missing("the package pyiceberg is not installed: run 'make extras'")
 
 
-from holderlake.iceberg import tables
-from holderlake.iceberg.publish import COMMIT, clean_up, compare, publish, snapshots_of
-from holderlake.iceberg.tables import NAMESPACE, open_catalog
+from holderlake import iceberg as tables
+from holderlake.iceberg import COMMIT, NAMESPACE, clean_up, compare, open_catalog, publish, snapshots_of
 
 TOKEN = "0x7"
 

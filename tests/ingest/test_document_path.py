@@ -49,7 +49,7 @@ def is_provider(frame: FrameType | None) -> bool:
 @contextmanager
 def modules_of_document() -> Iterator[set[str]]:
     """Collect the modules of the library that receive or return the document before it is a Parquet file."""
-    modules = {"/http/transport.py"}  # it yields the document, which a profile does not show
+    modules: set[str] = set()
     is_written = False
 
     def profile(frame: FrameType, event: str, returned: object) -> None:

@@ -15,7 +15,7 @@ from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport,
 from holderlake.engine.store.store import Store
 from holderlake.local.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.local.store import open_own_store
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.local_engine import DayReport
 from holderlake.settings import Settings, SettingsError
 from holderlake.units import counted
 

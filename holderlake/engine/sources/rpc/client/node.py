@@ -22,8 +22,7 @@ from holderlake.engine.sources.rpc.client.errors import (
     WrongChain,
 )
 from holderlake.engine.sources.rpc.client.messages import Call, Header, block_number, header, number
-from holderlake.http.client import Transport
-from holderlake.http.retries import log_retries
+from holderlake.http import Transport, log_retries
 
 _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
