@@ -103,7 +103,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
 
     def advice(error: Exception) -> str:
-        return _advice(config, workspace, error) if workspace.prepared_run == context.run_id else str(error)
+        return _advice(config, workspace, error) if context.run_id in workspace.prepared_runs else str(error)
 
     with step_errors(context, retries=0, explain=advice):
         run = _Backfill(context, config, workspace)
@@ -302,7 +302,7 @@ def _check(
             tag_failed_requests(context, workspace.lake, stream, days)
         for result in evaluate(workspace, stream, days) if days else ():
             if not result.passed:
-                workspace.on_check(result)
+                workspace.report(result)
                 table = result.asset_key.to_user_string()
                 context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
             context.instance.report_runless_asset_event(result)

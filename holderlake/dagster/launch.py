@@ -205,7 +205,7 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     if not streams:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
-    workspace.skipped |= {exclusion.family: exclusion.reason for exclusion in left_out}
+    workspace.skipped.update({exclusion.family: exclusion.reason for exclusion in left_out})
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),
@@ -218,16 +218,16 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     watch(instance, workspace.settings.watchlist, chains)
     progress = Progress(sum(len(from_first_day(chain, instants)) for chain in chains) * len(streams))
     with console.progress("filling partitions", progress.partitions) as bar:
-        on_result = workspace.on_result
 
-        def show(result: PartitionResult) -> None:
-            on_result(result)
-            progress.add(result)
-            bar.update(bar.task_ids[0], completed=progress.finished, note=progress.note)
+        def show(event: PartitionResult | AssetCheckEvaluation) -> None:
+            if isinstance(event, PartitionResult):
+                progress.add(event)
+                bar.update(bar.task_ids[0], completed=progress.finished, note=progress.note)
+            else:
+                _print_failed_checks([event])
 
-        workspace.on_result = show
-        workspace.on_check = lambda check: _print_failed_checks([check])
-        _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
+        with workspace.observed(show):
+            _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 
 
 def _run(

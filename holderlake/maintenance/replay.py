@@ -20,7 +20,7 @@ from holderlake.lake.lake import Lake, LakeError, Manifest
 from holderlake.provider.client import ProviderClient
 from holderlake.provider.errors import InvalidRequest
 from holderlake.provider.fetcher import Provider
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.workspace import Endpoint, OwnStore, Workspace
 
 T = TypeVar("T")
 
@@ -50,9 +50,8 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     """
     stream = stream_of(commit)
     archive = _RecordedAnswers(workspace.archive, commit)
-    target = Workspace(workspace.settings, _no_endpoint)
-    target.lake, target.archive = lake, archive
-    target.engine = workspace.engine if commit.is_computed else None
+    engine = workspace.engine if commit.is_computed else None
+    target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(engine), lake=lake, archive=archive)
     client = _SilentClient(_NO_ADDRESS, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
     recorded = Replay(commit.at, commit.options, commit.rules)

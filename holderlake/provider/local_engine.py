@@ -1,7 +1,7 @@
 """Protocols of parts in this process: an engine, and the import of a day of a chain's transfers from its nodes.
 
-The engine computes many answers at once, without HTTP or JSON. The implementations are in ``holderlake.local``. The
-code that opens a ``Workspace`` sets them.
+The engine computes many answers at once, without HTTP or JSON. The implementations are in ``holderlake.local``. A
+``Workspace`` is given them.
 """
 
 from __future__ import annotations

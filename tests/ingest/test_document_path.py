@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -34,7 +34,7 @@ def holds_document(value: object, depth: int = 3) -> bool:
         return any(holds_document(each, depth - 1) for each in value.values())
     if isinstance(value, list | tuple):
         return any(holds_document(each, depth - 1) for each in value)
-    return is_dataclass(value) and any(holds_document(each, depth - 1) for each in vars(value).values())
+    return is_dataclass(value) and any(holds_document(getattr(value, each.name), depth - 1) for each in fields(value))
 
 
 def is_provider(frame: FrameType | None) -> bool:

@@ -37,7 +37,6 @@ def run_backfill(
     if not as_json:
         plan_report(plan, False)
     outcome = Outcome(workspace, chains, instants, tables)
-    workspace.on_result = outcome.add
     if plan.is_finished:
         workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
     else:

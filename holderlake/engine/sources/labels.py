@@ -24,6 +24,7 @@ from holderlake.contract.chains.addresses import parse_address, parse_unplaced_a
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Label
 from holderlake.engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
+from holderlake.engine.sources.rows.json_rows import RepeatedKey, unambiguous_object
 from holderlake.engine.sources.rows.problems import bad_source
 from holderlake.engine.sources.rows.raw import read_text
 
@@ -143,7 +144,9 @@ def read_labels(path: Path) -> LabelFile:
 
 def _read_json(path: Path, text: str) -> LabelFile:
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=unambiguous_object)
+    except RepeatedKey as error:
+        raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError:
         return _edinburgh(_json_lines(path, text))
     if isinstance(content, dict) and {"name", "address"} <= content.keys():
@@ -160,7 +163,9 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=unambiguous_object)
+        except RepeatedKey as error:
+            raise bad_source(path, f"{error}; remove the repetition", row=number) from None
         except ValueError as error:
             raise bad_source(
                 path, f"not JSON ({error}); the file may be incomplete: fetch the file again", row=number

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import copy
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from holderlake.contract.chains import NATIVE
 from holderlake.engine.catalog import catalog as catalogue
@@ -25,10 +26,10 @@ from holderlake.engine.catalog.catalog import EMPTY
 from holderlake.engine.catalog.changelog import EVERY_PAST, ChangeLog, note_change
 from holderlake.engine.catalog.opening_balances import balances_by_token, new_balances
 from holderlake.engine.catalog.rules import open_rules
-from holderlake.engine.errors import DamagedFile, EngineError
+from holderlake.engine.errors import BadSource, DamagedFile, EngineError
 from holderlake.engine.files.disk_errors import disk_failures
 from holderlake.engine.files.integrity import FileChecks, read_sums
-from holderlake.engine.files.manifest import OPENING, Manifest, OpenFiles, View
+from holderlake.engine.files.manifest import CORRECTION, Manifest, OpenFiles, PartFile, View
 from holderlake.engine.importing.change import Change
 from holderlake.engine.importing.free_space import refuse_if_too_large
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder, remove_killed_imports
@@ -179,8 +180,28 @@ class Store(Metadata):
                 note_change(catalog, EVERY_PAST)
         return removed
 
+    def corrections(self, chain: str, token_address: str) -> pa.Table:
+        """Return the corrections of a token (``catalog.corrections``) in the schema ``TRANSFERS``, by time."""
+        manifest = self.view().manifest
+        paths = [part.paths[0] for part in manifest.parts_of((chain, token_address)) if part.kind == CORRECTION]
+        tables = [pq.read_table(self._checks.path(path, manifest.sums)).cast(TRANSFERS) for path in paths]
+        return pa.concat_tables([TRANSFERS.empty_table(), *tables])
+
+    def replace_corrections(self, key: Key, block: int, rows: pa.Table, basis: Sequence[PartFile]) -> None:
+        """Replace the corrections of a token from a block on by ``rows`` (schema ``TRANSFERS``, by time).
+
+        ``basis`` are the token's parts from which the corrections were computed. Raises ``BadSource`` if they changed
+        meanwhile.
+        """
+        with self.change() as (catalog, change):
+            if list(change.manifest.parts_of(key)) != list(basis):
+                raise BadSource(f"{key[1]} on {key[0]} was changed while its balances were read; read them again")
+            change.replace_corrections(key, block, rows)
+            change.finish()
+            note_change(catalog, rows["block_time"][0].as_py())
+
     def roll_back(self, chain: str, after_block: int) -> int:
-        """Remove the chain's transfers and opening balances of blocks after ``after_block``, all or none.
+        """Remove the chain's transfers, opening balances and corrections of blocks after ``after_block``, all or none.
 
         Return the number of removed rows. Call this method after a reorganisation, before you import the chain's new
         blocks.
@@ -301,7 +322,7 @@ class Store(Metadata):
         names = manifest.transfer_files()
         if keys is not None:
             parts = (part for key in sorted(set(keys)) for part in manifest.parts_of(key))
-            names = [part.file for part in parts if part.kind != OPENING]
+            names = [part.file for part in parts if part.has_transfers]
         paths = [str(self._checks.path(f"transfers/{name}.parquet", manifest.sums)) for name in names]
         return paths or [str(self._empty_file())]
 
