@@ -29,7 +29,7 @@ from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.lake.lake import LakeError
 from holderlake.settings import Settings
-from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
+from holderlake.settings.sections.provider import AddressSet, AddressSettings, HolderSettings, MapSettings
 from holderlake.settings.sections.schedule import Budget
 from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace, fill

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from holderlake import console
 from holderlake.contract.times import from_unix, to_unix
-from holderlake.engine.sources.rpc.client.blocks import first_block_from
 from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
+from holderlake.engine.sources.rpc.client.node import first_block_from
 from holderlake.engine.sources.rpc.importing.balances import BalancesRead
 from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, Progress
 from holderlake.engine.store.store import Store
