@@ -12,7 +12,7 @@ from holderlake.contract.tables import TABLES
 from holderlake.engine.sources.files.transfers import FORMATS
 from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
-from holderlake.settings.sections.nodes import NodeSettings
+from holderlake.settings.sections.engine import NodeSettings
 
 ROOT = Path(__file__).parents[1]
 

@@ -137,7 +137,7 @@ def _safely(check: Callable[[], Finding]) -> Finding:
 
 def _iceberg(workspace: Workspace) -> Finding:
     try:
-        from holderlake.iceberg.publish import compare
+        from holderlake.iceberg import compare
     except ModuleNotFoundError:
         return Finding("iceberg", True, "not checked: pyiceberg is not installed")
     settings = workspace.settings
