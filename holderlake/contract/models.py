@@ -34,7 +34,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from holderlake.contract.chains import address_of_token_id, normalise_address
+from holderlake.contract.chains import CHAIN_ID_PATTERN, address_of_token_id, normalise_address
 from holderlake.contract.fields import ESSENTIAL, Column, Kind
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
@@ -90,7 +90,7 @@ PlainInteger = BeforeValidator(_plain_integer)
 In ``Annotated``, list it after the bounds: pydantic runs such validators from right to left.
 """
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
-ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
+ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=f"^{CHAIN_ID_PATTERN}$")]
 ADDRESS_PATTERN = r"^[!-$&-.0-~]+$"
 LONGEST_ADDRESS = 128
 Address = Annotated[

@@ -26,6 +26,8 @@ from pydantic import BaseModel
 from holderlake.contract.fields import fields_of
 from holderlake.contract.models import AddressMetadata, Chain, Cluster, GroupedTransfer, Holder, HolderNode, Map, Token
 
+from holderlake.units import counted
+
 AMOUNT_TYPE: Final = pa.decimal128(38, 18)
 INSTANT_TYPE: Final = pa.timestamp("us")
 """Type of instants: UTC without a time zone, in microseconds, like DuckDB's TIMESTAMP."""
@@ -239,14 +241,12 @@ _TABLES: Final = (
         _text("family", "Family of tables that was fetched", required=True),
         _text("subject", "Subject of the request: a token", required=True),
         _text("table_name", "The table whose rows differ", required=True),
-        _instant("known_since", "Time of the answer that first gave the rows before, UTC; null if unknown"),
+        _instant("known_since", "Time of the answer that first gave the rows before, UTC", required=True),
         _int("rows_before", "Rows of the subject before", required=True),
         _int("rows_after", "Rows of the subject now", required=True),
         _int("rows_gone", "Earlier rows that are missing now, or differ", required=True),
         _int("rows_new", "Present rows that were missing before, or differ", required=True),
-        _text(
-            "gone", "JSON of the earlier rows that are missing now, or differ; null if an older release made the row"
-        ),
+        _text("gone", "JSON of the earlier rows that are missing now, or differ", required=True),
         token=False,
     ),
 )
@@ -336,7 +336,8 @@ def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.
     for field, array in zip(schema, arrays, strict=True):
         if not field.nullable and array.null_count:
             raise pa.ArrowInvalid(
-                f"table {table.name}: {field.name} may not be null, but {array.null_count:,} rows lack a value; give "
+                f"table {table.name}: {field.name} may not be null, but "
+                f"{counted(array.null_count, 'row', 'lacks')} a value; give "
                 "each row one"
             )
     return pa.table(arrays, schema=schema)

@@ -135,7 +135,7 @@ def _differs(stream: Stream, results: Sequence[PartitionResult], config: IngestC
 
     ``results`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
     """
-    version = code_version(stream.name, results[-1].options)
+    version = code_version(results[-1].options)
     return version != chosen_version(stream.name, workspace.settings) or lacks_tokens(config.tokens, results)
 
 
@@ -154,7 +154,7 @@ def _log(
     """
     tags = provenance(
         context.instance,
-        code_version(stream.name, results[-1].options),
+        code_version(results[-1].options),
         context.assets_def.asset_deps[asset_key(table, key_prefix)],
         has_all_tokens=not lacks_tokens(config.tokens, results),
     )

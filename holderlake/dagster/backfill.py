@@ -47,6 +47,7 @@ from holderlake.dagster.warehouse import history_plots, load_text, publish_if_ch
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import SettingsError
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 BACKFILL: Final = "backfill"
@@ -102,7 +103,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
 
     def advice(error: Exception) -> str:
-        return _advice(config, workspace, error) if workspace.prepared_run == context.run_id else str(error)
+        return _advice(config, workspace, error) if context.run_id in workspace.prepared_runs else str(error)
 
     with step_errors(context, retries=0, explain=advice):
         run = _Backfill(context, config, workspace)
@@ -118,7 +119,9 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
     unpark(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.finished
     if missing:
-        raise Failure(f"{missing:,} partitions got no answer; the others are done. Start the same backfill again.")
+        raise Failure(
+            f"{counted(missing, 'partition')} got no answer; the others are done. Start the same backfill again."
+        )
 
 
 @job(
@@ -199,7 +202,7 @@ class _Backfill:
                 if key not in logged_partitions or any(result.is_new for result in day_results):
                     tags = provenance(
                         instance,
-                        code_version(stream.name, day_results[-1].options),
+                        code_version(day_results[-1].options),
                         map(asset_key, INPUTS.get(stream.name, ())),
                         has_all_tokens=not lacks_tokens(self._tokens, day_results),
                     )
@@ -299,7 +302,7 @@ def _check(
             tag_failed_requests(context, workspace.lake, stream, days)
         for result in evaluate(workspace, stream, days) if days else ():
             if not result.passed:
-                workspace.on_check(result)
+                workspace.report(result)
                 table = result.asset_key.to_user_string()
                 context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
             context.instance.report_runless_asset_event(result)

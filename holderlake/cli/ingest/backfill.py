@@ -12,6 +12,7 @@ from holderlake.backfill.report import plan_markdown, plan_report
 from holderlake.cli.ingest.outcome import Outcome
 from holderlake.contract.times import parse_when
 from holderlake.dagster.launch import dagster_instance, fill
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -36,7 +37,6 @@ def run_backfill(
     if not as_json:
         plan_report(plan, False)
     outcome = Outcome(workspace, chains, instants, tables)
-    workspace.on_result = outcome.add
     if plan.is_finished:
         workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
     else:
@@ -67,7 +67,8 @@ def resume_paused(workspace: Workspace, as_json: bool) -> None:
             unpark(workspace, backfill.of)  # the run did so already, unless it had nothing to do
         else:
             console.err.print(
-                f"{len(backfill.of.instants):,} instants wait until {backfill.resume_on}: {backfill.reason}"
+                f"{counted(len(backfill.of.instants), 'instant', 'waits')} until {backfill.resume_on}: "
+                f"{backfill.reason}"
             )
     if not parked and not as_json:
         console.out.print("No backfill is parked.")

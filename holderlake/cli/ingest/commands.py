@@ -42,7 +42,6 @@ def ingest(
     token = shared.tokens_of(chains, token)
     workspace.check()
     outcome = Outcome(workspace, chains, instants)
-    workspace.on_result = outcome.add
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
             outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))

@@ -9,6 +9,7 @@ import typer
 
 from holderlake.cli import shared
 from holderlake.cli.shared import Json
+from holderlake.units import counted
 
 _FILE = "warehouse.duckdb"
 
@@ -76,4 +77,4 @@ def compare(
         return
     if differences.num_rows:
         console.arrow("Differences", counts(differences))
-    console.out.print(f"{differences.num_rows:,} differences{destination}.", soft_wrap=True)
+    console.out.print(f"{counted(differences.num_rows, 'difference')}{destination}.", soft_wrap=True)
