@@ -11,7 +11,19 @@ import typer
 
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
-from holderlake.cli.shared import Chains, Every, FilledTables, From, GroupBy, Instants, Json, Refresh, SeveralAt, To, Tokens
+from holderlake.cli.shared import (
+    Chains,
+    Every,
+    FilledTables,
+    From,
+    GroupBy,
+    Instants,
+    Json,
+    Refresh,
+    SeveralAt,
+    To,
+    Tokens,
+)
 from holderlake.contract.prices import parse_credits
 
 

@@ -74,9 +74,7 @@ def restore_home(
 
 
 @app.command("upgrade")
-def upgrade_home(
-    yes: Yes = False, json: Json = False
-) -> None:
+def upgrade_home(yes: Yes = False, json: Json = False) -> None:
     """Bring a home of an earlier version to the formats of this one. It can be repeated.
 
     Example: holderlake home upgrade --yes
@@ -161,8 +159,8 @@ def serve_metrics(
     host: Host = "127.0.0.1",
     port: Port = 8016,
     once: Annotated[bool, typer.Option("--once", help="Print the metrics and end.")] = False,
-    to: Annotated[
-        Path | None, typer.Option(help="Write the metrics to this file and end; for the node exporter.", metavar="FILE")
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the metrics to this file and end; for the node exporter.")
     ] = None,
 ) -> None:
     """Serve Prometheus metrics of lake, ledger and runs. Stop it with Ctrl-C.
@@ -175,7 +173,7 @@ def serve_metrics(
     """
     from holderlake.cli import metrics
 
-    if once or to:
-        metrics.print_metrics(shared.workspace(), to)
+    if once or out:
+        metrics.print_metrics(shared.workspace(), out)
     else:
         metrics.serve_metrics(shared.workspace(), host, port, partial(console.err.print, soft_wrap=True))

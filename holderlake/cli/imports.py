@@ -126,7 +126,8 @@ def import_node(  # noqa: PLR0913, PLR0917 - a command's options
         ),
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Then compare what is stored with the node, as 'holderlake verify' does.")
+        bool,
+        typer.Option("--verify", help="Then compare what is stored with the node, as 'holderlake import verify' does."),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -149,7 +150,9 @@ def import_node(  # noqa: PLR0913, PLR0917 - a command's options
     if follow and to_block is not None:
         raise typer.BadParameter("--follow has no last block; leave out --to-block", param_hint="--to-block")
     if follow and verify:
-        raise typer.BadParameter("--follow does not end; use 'holderlake verify' besides it", param_hint="--verify")
+        raise typer.BadParameter(
+            "--follow does not end; use 'holderlake import verify' besides it", param_hint="--verify"
+        )
     if follow:
         follow_nodes(shared.reading(), urls or [], options, json)
     else:
@@ -221,8 +224,9 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     from_block: FromBlock = None,
     to_block: ToBlock = None,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Compare so many ranges of blocks, chosen at random, instead of all.")
+    ranges: Annotated[
+        int | None,
+        typer.Option("--ranges", min=1, help="Compare so many ranges of blocks, chosen at random, instead of all."),
     ] = None,
     against: Annotated[
         list[str] | None,
@@ -235,11 +239,12 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
 ) -> None:
     """Compare imported transfers with a node: events, missing blocks, supplies and sampled balances.
 
-    By default it compares all imported blocks. The result is a row for each token of the view 'verified' of 'holderlake sql'.
+    By default it compares all imported blocks. The result is a row for each token of the view
+    'verified' of 'holderlake sql'.
 
     Example: holderlake import verify http://127.0.0.1:8545
 
-    Example: holderlake import verify --chain eth --sample 20 --repair
+    Example: holderlake import verify --chain eth --ranges 20 --repair
     """
     from holderlake.local.nodes.connection import ImportOptions
     from holderlake.local.nodes.verify import verify_with_nodes
@@ -249,7 +254,7 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
         token or [],
         from_block=from_block,
         to_block=to_block,
-        sample=sample,
+        sample=ranges,
         against=against or (),
     )
     try:

@@ -70,7 +70,7 @@ def keys_list(json: Json = False) -> None:
 def keys_revoke(prefix: Prefix, json: Json = False) -> None:
     """End a key at once.
 
-    Example: holderlake keys revoke hl_1a2b3c4d
+    Example: holderlake keys revoke 1a2b3c4d
     """
     from holderlake.local.accounts import prefix_of
     from holderlake.service.database.errors import UnknownKey
@@ -92,7 +92,7 @@ def keys_rotate(
 ) -> None:
     """Create a new key for the same account, and show it once. The old key ends after the grace period.
 
-    Example: holderlake keys rotate hl_1a2b3c4d --grace 24h
+    Example: holderlake keys rotate 1a2b3c4d --grace 24h
     """
     from holderlake.local.accounts import prefix_of
 
@@ -119,7 +119,7 @@ def keys_change(
 ) -> None:
     """Change the plan of a key's account, for all its keys. Options that you omit stay unchanged.
 
-    Example: holderlake keys change hl_1a2b3c4d --credits 200000
+    Example: holderlake keys change 1a2b3c4d --credits 200000
     """
     from holderlake.local.accounts import prefix_of
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from holderlake.lake.sync import Keep, Moved, Progress
     from holderlake.workspace import Workspace
 
-app = typer.Typer(help="Copy the lake to and from object storage; offer it as Iceberg tables or SQL.", no_args_is_help=True)
+app = typer.Typer(
+    help="Copy the lake to and from object storage; offer it as Iceberg tables or SQL.", no_args_is_help=True
+)
 
 _CACHE_BYTES = 64_000_000
 """Most bytes of the bucket's files in the local cache during a copy.

@@ -89,7 +89,6 @@ def _make_app() -> typer.Typer:
         help=_HELP,
         epilog=_EPILOG,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

@@ -19,9 +19,7 @@ def serve(
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Serve the sample world instead of your own store.")] = False,
-    processes: Annotated[
-        int | None, typer.Option(min=1, max=1_024, help="Worker processes.")
-    ] = None,
+    processes: Annotated[int | None, typer.Option(min=1, max=1_024, help="Worker processes.")] = None,
     log: Annotated[
         Literal["json", "text", "off"] | None,
         typer.Option(help="Format of the request log."),

@@ -43,14 +43,16 @@ def index_tokens(
 
 @app.command("negative-balances")
 def list_negative_balances(
-    chain: Annotated[str | None, typer.Option(help="Chain of --token.")] = None,
-    token: Annotated[str | None, typer.Option(help="Only this token; default: all tokens of your store.")] = None,
+    chain: Annotated[str | None, typer.Argument(help="The token's chain; default: all tokens of your store.")] = None,
+    token: Annotated[str | None, typer.Argument(help="The token's address, or native.")] = None,
     at: Annotated[str, At] = "now",
     json: Json = False,
 ) -> None:
     """List the addresses whose imported balance is below zero, with the amount and the time.
 
-    Example: holderlake store negative-balances --at 2026-05-01
+    Example: holderlake store negative-balances
+
+    Example: holderlake store negative-balances eth native --at 2026-05-01
     """
     from holderlake.contract.times import parse_when
     from holderlake.local.negative_balances import report_negative_balances
@@ -100,7 +102,9 @@ def find_wallets(
 
     rule, instants = PRESETS[preset], {to_unix(parse_when(instant)) for instant in at or ()}
     if labels and not files:
-        raise typer.BadParameter("your store has its own labels: 'holderlake import labels' adds some", param_hint="--labels")
+        raise typer.BadParameter(
+            "your store has its own labels: 'holderlake import labels' adds some", param_hint="--labels"
+        )
     if cluster:
         from holderlake.cli.cluster_jobs import opened_engine as cluster_engine
     with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(rule.kinds) + 1)) as bar:

@@ -78,6 +78,7 @@ def _report_tables(workspace: Workspace, as_json: bool) -> None:
         console.rows("The warehouse", ("name", "kind", "rows", "purpose"), first_sentences)
         console.out.print("docs/sql.md explains each view and macro; docs/tables.md each column.")
 
+
 def export(
     what: Annotated[str, typer.Argument(help="A table or view, or a query.")],
     file: Annotated[Path, typer.Argument(help="File to write: .parquet, .csv, .csv.gz, .arrow or .xlsx.")],
@@ -171,7 +172,7 @@ def compare(
 
     Fill each home with its provider first, over the same tokens and instants; 'holderlake plan' says what that costs.
 
-    Example: holderlake compare data ../other/data --report differences.html
+    Example: holderlake compare data other --report differences.html
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -79,7 +79,7 @@ def _delete_files(folder: Path, run: str) -> None:
 def check_history(folder: Path) -> None:
     """Raise ``DatabaseError`` if a later version of Holderlake or Dagster wrote the history in ``folder``.
 
-    A new folder gets its format file. A history of an earlier version gets it by ``holderlake upgrade``.
+    A new folder gets its format file. A history of an earlier version gets it by ``holderlake home upgrade``.
     """
     history_format = read_format(folder)
     if history_format["format"] > FORMAT:

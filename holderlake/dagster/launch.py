@@ -68,7 +68,7 @@ _FORMER_EVENT_LOG: Final = re.compile(
     re.MULTILINE,
 )
 """Lines that version 0.1.0 wrote into ``dagster.yaml``: they name a class that no longer exists."""
-_MOVES_AWAY: Final = "'holderlake rebuild --damaged' moves that folder away"
+_MOVES_AWAY: Final = "'holderlake home rebuild --damaged' moves that folder away"
 _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
@@ -272,7 +272,7 @@ def _run(
 
 
 def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
-    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts`` reports."""
+    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts list`` reports."""
     for check in checks:
         if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
             values: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}

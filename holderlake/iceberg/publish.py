@@ -194,7 +194,8 @@ def _partition(path: str) -> str:
 def clean_up(folder: Path, address: str | None, dry_run: bool = False) -> int:
     """Drop all snapshots but those of the last complete publication, and the links that only they have.
 
-    Returns the number of links; ``dry_run`` only counts them. A reader of an earlier snapshot then fails. Raises the errors of pyiceberg.
+    Returns the number of links; ``dry_run`` only counts them. A reader of an earlier snapshot then fails. Raises the
+    errors of pyiceberg.
     """
     with locked(folder / ".publish.lock"), closing(open_catalog(folder, address)) as catalog:
         used: set[Path] = set()

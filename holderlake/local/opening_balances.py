@@ -1,4 +1,4 @@
-"""``holderlake import-balances``: import opening balances from files into the user's own store, or delete them."""
+"""``holderlake import balances``: import opening balances from files into the user's own store, or delete them."""
 
 from __future__ import annotations
 

@@ -76,7 +76,9 @@ def delete_quarantine(settings: Settings, yes: bool, as_json: bool) -> None:
 def _existing(settings: Settings) -> Path:
     root = settings.engine_store
     if not (root / "transfers").is_dir() and not (root / CATALOG).exists():
-        raise SettingsError(f"{root} has no store; create it with 'holderlake import' or 'holderlake import-rpc'")
+        raise SettingsError(
+            f"{root} has no store; create it with 'holderlake import files' or 'holderlake import node'"
+        )
     return root
 
 
@@ -88,5 +90,5 @@ def _summary(root: Path, result: Verified) -> str:
     if result.unlisted:
         parts.append(f"{len(result.unlisted)} not listed in the catalogue")
     if result.quarantined:
-        parts.append(f"{result.quarantined} in quarantine ('holderlake store clean')")
+        parts.append(f"{result.quarantined} in quarantine ('holderlake delete quarantine')")
     return ", ".join(parts) + "."

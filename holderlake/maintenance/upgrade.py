@@ -152,7 +152,7 @@ def _lake(workspace: Workspace) -> Iterator[Step]:
 
 
 def _write_again(lake: Lake, manifest: Manifest) -> None:
-    """Write a partition in the present format. A damaged one is left for ``holderlake rebuild --damaged``."""
+    """Write a partition in the present format. A damaged one is left for ``holderlake home rebuild --damaged``."""
     rows = lake.intact_rows(manifest)
     if rows is None:
         return
@@ -218,6 +218,6 @@ def plan_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) ->
         console.out.print(
             f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
             f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
-            "make a copy: 'holderlake backup FOLDER'.",
+            "make a copy: 'holderlake home backup FOLDER'.",
             soft_wrap=True,
         )

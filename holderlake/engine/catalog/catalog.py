@@ -202,7 +202,7 @@ def _make_tables(catalog: sqlite3.Connection) -> None:
 def _add_marks(catalog: sqlite3.Connection, root: Path) -> None:
     """Mark tokens as indexed in a catalogue of an older version, which has no marks.
 
-    The tokens are those that were indexed before, and those that the user named for ``import-rpc``.
+    The tokens are those that were indexed before, and those that the user named for ``import node``.
     """
     if catalog.execute("SELECT EXISTS (SELECT 1 FROM index_marks)").fetchone() == (1,):
         return

@@ -1,4 +1,4 @@
-"""Compare stored transfers with nodes, for ``holderlake verify``."""
+"""Compare stored transfers with nodes, for ``holderlake import verify``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def verify_with_nodes(
     if not total.is_complete:
         raise SomeFailed(
             f"{len(total.differences):,} ranges of blocks differ and {len(total.unread):,} are missing; "
-            "'holderlake verify' with the same tokens, a node that has all events, and --repair reads them again"
+            "'holderlake import verify' with the same tokens, a node that has all events, and --repair reads them again"
         )
     if not total.is_equal:
         raise SomeFailed(

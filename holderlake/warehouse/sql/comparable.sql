@@ -1,6 +1,6 @@
 -- The request options of each token's maps and holder lists: holder_limit, use_magic_nodes and use_time_nodes (null for
 -- holders). Rows of version 0.1.0 have none: they count as that version's defaults (80 holders, with magic and time
--- nodes), or as the limit that their ranks prove. 'holderlake rebuild' reads the real ones from the archive, at no
+-- nodes), or as the limit that their ranks prove. 'holderlake home rebuild' reads the real ones from the archive, at no
 -- cost.
 -- Example: SELECT family, options.holder_limit, count(*) AS answers FROM request_options GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW request_options AS
