@@ -12,6 +12,7 @@ from holderlake.backfill.report import plan_markdown, plan_report
 from holderlake.cli.outcome import Outcome
 from holderlake.contract.times import parse_when
 from holderlake.dagster.launch import dagster_instance, fill
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -67,7 +68,8 @@ def resume_paused(workspace: Workspace, as_json: bool) -> None:
             unpark(workspace, backfill.of)  # the run did so already, unless it had nothing to do
         else:
             console.err.print(
-                f"{len(backfill.of.instants):,} instants wait until {backfill.resume_on}: {backfill.reason}"
+                f"{counted(len(backfill.of.instants), 'instant', 'waits')} until {backfill.resume_on}: "
+                f"{backfill.reason}"
             )
     if not parked and not as_json:
         console.out.print("No backfill is parked.")

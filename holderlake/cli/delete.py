@@ -90,7 +90,7 @@ def delete_snapshots(yes: Yes = False, json: Json = False) -> None:
     if json:
         console.as_json({"links": links, "deleted": yes, "folder": str(folder)})
     else:
-        done = "were dropped" if yes else "are only in earlier snapshots"
+        done = "dropped" if yes else "in earlier snapshots only"
         console.out.print(f"{counted(links, 'link')} to replaced files {done}.")
     if not yes:
         shared.say_not_done("deleted")

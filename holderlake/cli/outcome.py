@@ -150,7 +150,9 @@ class Outcome:
             errors = " ".join(dict.fromkeys(self.errors))
             if not contents.new_partitions:
                 raise RunFailed(errors)
-            raise SomeFailed(f"{contents.partitions:,} of {partition_count:,} partitions are in the lake. {errors}")
+            raise SomeFailed(
+                f"the lake has {contents.partitions:,} of {counted(partition_count, 'partition')}. {errors}"
+            )
         if not sum(contents.rows.values()):
             raise RunFailed(f"no rows were committed: {_reasons(contents, self.skipped) or 'no answer has rows'}")
         if failed:
@@ -159,6 +161,7 @@ class Outcome:
 
 def _reasons(contents: Stored, skipped: dict[str, str]) -> str:
     failures: list[Any] = [
-        f"{failure['requests']:,} times {failure['code']}: {failure['reason']}" for failure in contents.failures
+        f"{counted(failure['requests'], 'time')} {failure['code']}: {failure['reason']}"
+        for failure in contents.failures
     ]
     return "; ".join([*failures, *skipped.values()])

@@ -213,4 +213,4 @@ def compare(
         return
     if differences.num_rows:
         console.arrow("Differences", counts(differences))
-    console.out.print(f"{differences.num_rows:,} differences{destination}.", soft_wrap=True)
+    console.out.print(f"{counted(differences.num_rows, 'difference')}{destination}.", soft_wrap=True)

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from holderlake.units import counted
+
 AMOUNT_TYPE: Final = pa.decimal128(38, 18)
 INSTANT_TYPE: Final = pa.timestamp("us")
 """Type of instants: UTC without a time zone, in microseconds, like DuckDB's TIMESTAMP."""
@@ -358,7 +360,8 @@ def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.
     for field, array in zip(schema, arrays, strict=True):
         if not field.nullable and array.null_count:
             raise pa.ArrowInvalid(
-                f"table {table.name}: {field.name} may not be null, but {array.null_count:,} rows lack a value; give "
+                f"table {table.name}: {field.name} may not be null, but "
+                f"{counted(array.null_count, 'row', 'lacks')} a value; give "
                 "each row one"
             )
     return pa.table(arrays, schema=schema)

@@ -47,6 +47,7 @@ from holderlake.dagster.warehouse import history_plots, load_text, publish_if_ch
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import SettingsError
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 BACKFILL: Final = "backfill"
@@ -118,7 +119,9 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
     unpark(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.finished
     if missing:
-        raise Failure(f"{missing:,} partitions got no answer; the others are done. Start the same backfill again.")
+        raise Failure(
+            f"{counted(missing, 'partition')} got no answer; the others are done. Start the same backfill again."
+        )
 
 
 @job(

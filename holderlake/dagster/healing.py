@@ -221,7 +221,7 @@ def _requests(
         )
     if not days:
         waiting = choice.waiting + len(choice.now)
-        yield SkipReason(f"{waiting} days wait for another attempt, {len(choice.given_up)} are given up")
+        yield SkipReason(f"{counted(waiting, 'day', 'waits')} for another attempt, {len(choice.given_up)} given up")
 
 
 def _config(day: MissingDay) -> dict[str, Any]:

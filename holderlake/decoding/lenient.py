@@ -147,7 +147,7 @@ class _Reading:
 
     def all_notes(self) -> list[Unreadable]:
         """Return the first hundred notes. If there are more, add a note with the number of omitted notes."""
-        omitted = f"{self._omitted:,} more rows or values of this answer cannot be read"
+        omitted = f"{self._omitted:,} more of this answer's rows or values cannot be read"
         return self.notes + ([Unreadable(UNREADABLE_ROW, "$", omitted)] if self._omitted else [])
 
     def note(self, code: str, path: str, reason: str) -> None:

@@ -145,7 +145,7 @@ def _iceberg(workspace: Workspace) -> Finding:
     if comparison.is_current:
         return Finding("iceberg", True, f"commit {comparison.commit} has all partitions of the lake")
     lacking, extra = sum(comparison.added.values()), sum(comparison.removed.values())
-    text = f"{lacking:,} files of the lake are not published, {extra:,} published ones were replaced"
+    text = f"{counted(lacking, 'file')} of the lake not published, {counted(extra, 'published file')} replaced"
     return Finding("iceberg", False, text, "'holderlake lake publish' brings the tables up to date")
 
 
@@ -264,9 +264,8 @@ def _store(settings: Settings) -> Finding:
         return Finding("store", False, f"{problem}{ellipsis}", first_damage.remedy)
     advice = "'holderlake store verify' compares the files with their checksums"
     if result.quarantined:
-        advice += (
-            f"; {result.quarantined} files are in {root / QUARANTINE}, which 'holderlake delete quarantine' empties"
-        )
+        quarantined = counted(result.quarantined, "file", "is")
+        advice += f"; {quarantined} in {root / QUARANTINE}, which 'holderlake delete quarantine' empties"
     return Finding("store", True, f"{counted(result.files, 'file')}, {result.bytes / 1e6:,.1f} MB in {root}", advice)
 
 
@@ -300,7 +299,7 @@ def _inexact_balances(settings: Settings) -> Finding:
         "their contracts change balances without transfers, as rebasing tokens and tokens with a fee do: the balances "
         "here are not exact; 'holderlake import verify' names the causes"
     )
-    text = f"of {len(checked):,} tokens compared, {count:,} have other balances than their contracts"
+    text = f"{counted(len(checked), 'token')} compared, {count:,} with other balances than the contract"
     return Finding("balances", True, text, advice if count else "")
 
 

@@ -40,6 +40,7 @@ from holderlake.provider.errors import (
 )
 from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
+from holderlake.units import counted
 
 T = TypeVar("T")
 
@@ -304,7 +305,7 @@ def _add_rows(
         )
     rows = sum(value.code == UNREADABLE_ROW for value in decoded.unreadable)
     for subject in left_out:
-        addition = f"; {rows:,} rows of the answer cannot be read" if rows else ""
+        addition = f"; {counted(rows, 'row')} of the answer cannot be read" if rows else ""
         reason = f"the provider's answer leaves out {subject}{addition}"
         batch.fail(answers[-1].request.endpoint, subject, "left_out", reason, answers[-1].sha256 if rows else None)
 

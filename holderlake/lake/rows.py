@@ -16,6 +16,7 @@ from holderlake.contract.tables import TABLES, conform
 from holderlake.contract.times import parse_partition
 from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, LakeError, Manifest, Place
 from holderlake.lake.versions import Rows, repeated, with_answers
+from holderlake.units import counted
 
 SUBJECT_COLUMNS: Final = {
     "chain": "chain",
@@ -204,7 +205,9 @@ def content_fault(manifest: Manifest, table: str, data: bytes) -> str | None:
     except (pa.ArrowException, OSError, KeyError, LakeError) as error:
         return f"can't be read ({str(error).splitlines()[0]})"
     listed = manifest.tables[table].rows
-    return None if rows.num_rows == listed else f"has {rows.num_rows:,} rows, and its manifest lists {listed:,}"
+    return (
+        None if rows.num_rows == listed else f"has {counted(rows.num_rows, 'row')}, and its manifest lists {listed:,}"
+    )
 
 
 def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:

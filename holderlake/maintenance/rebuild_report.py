@@ -64,12 +64,13 @@ def report_rebuilt(report: RebuildReport, as_json: bool, dry_run: bool) -> None:
     if report.rows:
         console.rows("Rebuilt from the archive", ("table", "rows"), report.rows.items())
     if report.kept:
-        console.out.print(f"{report.kept:,} partitions of the local engine are copied from the old lake.")
+        console.out.print(f"Copied {counted(report.kept, 'partition')} of the local engine from the old lake.")
     if report.computed:
-        console.out.print(f"{report.computed:,} that the old lake lacks are computed again, as of the same instants.")
+        console.out.print(f"Computed {report.computed:,} that the old lake lacks again, as of the same instants.")
     if report.uncomputed:
         console.err.print(
-            f"The rows of {len(report.uncomputed):,} partitions are missing ({report.uncomputed[0]}, …): the old lake "
+            f"The rows of {counted(len(report.uncomputed), 'partition')} are missing ({report.uncomputed[0]}, …): "
+            "the old lake "
             "lacks them, and the local engine that computed them is not available. Restore the [provider] settings of "
             "that engine, with direct = true, and rebuild again.",
             soft_wrap=True,

@@ -9,6 +9,7 @@ from holderlake.contract.text import printable
 from holderlake.mcp.questions import token_condition
 from holderlake.mcp.sandbox import Refused
 from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
+from holderlake.units import counted
 from holderlake.warehouse.schema import quoted
 from holderlake.warehouse.token_history import Period, token_history
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
@@ -40,4 +41,4 @@ def map_picture(warehouse: Warehouse, token: str, at: str, chain: str | None) ->
 
 
 def _sentence(address: str, chain: str, timestamp: datetime, clusters: int) -> str:
-    return f"Map of {address} on {chain} as of {timestamp:%Y-%m-%d %H:%M} UTC: {clusters} clusters."
+    return f"Map of {address} on {chain} as of {timestamp:%Y-%m-%d %H:%M} UTC: {counted(clusters, 'cluster')}."

@@ -73,7 +73,7 @@ def test_a_failed_run_is_reported_once_by_log_and_webhook(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = _fail(instance, "malformed_answer")
-    assert _tick(workspace, instance) == "1 new alerts; sent 1 by log, 1 by webhook"
+    assert _tick(workspace, instance) == "1 new alert; sent 1 by log, 1 by webhook"
     assert _tick(workspace, instance) == "0 new alerts; sent nothing"
     (post,) = receiver.posts
     assert post.content["text"] == f"run_failed: the run {run} of ingest failed (malformed_answer)"

@@ -187,7 +187,7 @@ def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
     assert "rebasing" in output
     assert "not exact" in output
     said = " ".join(holderlake("doctor", env={"HOLDERLAKE_HOME": str(tmp_path)}).stdout.split())
-    assert "of 1 tokens compared, 1 have other balances than their contracts" in said
+    assert "1 token compared, 1 with other balances than the contract" in said
 
 
 def test_deposits_and_withdrawals_of_a_wrapped_coin_mint_and_burn(tmp_path: Path) -> None:

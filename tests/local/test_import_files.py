@@ -161,7 +161,7 @@ def test_a_bad_file_does_not_keep_others_from_importing(run: Run) -> None:
     Path("empty.csv").touch()
     ended = run("import", "files", "empty.csv", "good.csv", "--chain", "eth", "--json")
     assert ended.code == 3
-    assert "1 of 2 files were not imported, for example empty.csv: the file is empty" in ended.stderr
+    assert "1 of 2 files not imported, for example empty.csv: the file is empty" in ended.stderr
     assert [line.get("added") for line in ended.lines] == [None, 2]
 
 
@@ -257,7 +257,7 @@ def test_an_import_without_a_transfer_fails(run: Run) -> None:
     assert (ended.code, "none.csv: there is no transfer to import" in ended.stderr) == (1, True)
     Path("logs.json").write_bytes(as_json([APPROVAL]))
     ended = run("import", "files", "logs.json", "--chain", "eth")
-    assert (ended.code, "1 rows are not transfers" in ended.stderr) == (1, True)
+    assert (ended.code, "1 row is no transfer" in ended.stderr) == (1, True)
 
 
 def test_exports_of_unnamed_evm_chains_have_evm_addresses(run: Run) -> None:

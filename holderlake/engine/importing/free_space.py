@@ -8,6 +8,7 @@ from typing import Final
 
 from holderlake.engine.errors import UnusableStore
 from holderlake.engine.files.manifest import OPENING, Manifest
+from holderlake.units import counted
 
 _LEAST_BYTES: Final = 50
 """Least number of bytes that a new transfer needs: 28 in a part, 26 in a run (two entries), and its row in Parquet.
@@ -28,6 +29,7 @@ def refuse_if_too_large(root: Path, rows: int, manifest: Manifest) -> None:
     need = (rows - stored_rows) * _LEAST_BYTES
     if need > free:
         raise UnusableStore(
-            f"{root}: importing {rows:,} transfers needs at least {need / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are "
+            f"{root}: importing {counted(rows, 'transfer')} needs at least {need / 1e6:,.1f} MB, and "
+            f"{free / 1e6:,.1f} MB are "
             "free; free some space, or set engine.store to a folder on a larger disk"
         )

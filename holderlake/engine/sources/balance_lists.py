@@ -25,6 +25,7 @@ from holderlake.engine.sources.files.separators import without_separators
 from holderlake.engine.sources.rows.problems import bad_source
 from holderlake.engine.sources.rows.raw import RawTable, read_raw
 from holderlake.engine.sources.rows.rejected import rejected_rows
+from holderlake.units import counted
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "chain": (),
@@ -131,8 +132,9 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
         summed = _by_owner(balances, file_rows.table.column(account).to_pylist())
         if summed.num_rows < rows:
             doubts.append(
-                f"{path.name}: {rows:,} rows of token accounts ({account}) belong to {summed.num_rows:,} owners "
-                f"({theirs['address']}); the balances of an owner's accounts were added."
+                f"{path.name}: {counted(rows, 'row')} of token accounts ({account}) of "
+                f"{counted(summed.num_rows, 'owner')} ({theirs['address']}); the balances of an owner's accounts "
+                "were added."
             )
         balances = summed
     return BalanceList(balances, doubts)

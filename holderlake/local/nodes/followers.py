@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from holderlake.storage.atomic_files import whole_file
 from holderlake.storage.locks import try_lock
+from holderlake.units import counted
 
 _FOLDER: Final = "followers"
 
@@ -48,7 +49,7 @@ class Follower:
         if self.block is None or self.block_time is None or self.looked_at is None:
             return f"{self.chain}: starting"
         behind = max(0, self.looked_at - self.block_time)
-        return f"{self.chain}: block {self.block:,}, {behind:,} s old, {self.reorgs:,} reorganisations"
+        return f"{self.chain}: block {self.block:,}, {behind:,} s old, {counted(self.reorgs, 'reorganisation')}"
 
 
 def followers(root: Path) -> list[Follower]:

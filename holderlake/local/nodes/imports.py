@@ -17,6 +17,7 @@ from holderlake.local.nodes.connection import ImportOptions, connected, endpoint
 from holderlake.local.store import open_own_store
 from holderlake.provider.node_imports import DayReport
 from holderlake.settings import Settings, SettingsError
+from holderlake.units import counted
 
 
 def import_from_nodes(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
@@ -111,14 +112,18 @@ def _print_report(report: NodeReport) -> None:
     console.rows("Imported", columns, [line])
     if report.reorgs:
         console.err.print(
-            f"The chain was reorganised: {report.removed:,} rows from block {(report.undone_after or 0) + 1:,} on were "
-            "removed, and the node's rows were read again. Import files that have rows of these blocks again.",
+            f"The chain was reorganised: {counted(report.removed, 'row')} from block "
+            f"{(report.undone_after or 0) + 1:,} on removed, and the node's rows were read again. Import files "
+            "that have rows of these blocks again.",
             soft_wrap=True,
         )
     if report.conflicts:
-        console.err.print(f"{report.conflicts:,} rows differ from stored rows with the same key; those were kept.")
+        console.err.print(
+            f"{counted(report.conflicts, 'row', 'differs')} from a stored row with the same key; the stored ones "
+            "were kept."
+        )
     if report.passed_over:
-        console.err.print(f"{report.passed_over:,} events resemble transfers but are none; they were skipped.")
+        console.err.print(f"Skipped {counted(report.passed_over, 'event')} that resemble transfers but are none.")
     for notice in report.notices:
         console.err.print(notice, soft_wrap=True)
     for reason in report.rejected:

@@ -43,6 +43,7 @@ from holderlake.engine.sources.rpc.decoding.events import (
 from holderlake.engine.sources.rpc.decoding.rows import Rows
 from holderlake.engine.sources.rpc.importing.native import Moved, add_values, of_call_frames, of_receipts, of_traces
 from holderlake.engine.sources.rpc.importing.width import Width
+from holderlake.units import counted
 
 SOURCE: Final = "rpc"
 _ADDRESSES_A_CALL: Final = 500
@@ -219,7 +220,8 @@ class EventReader(_HalvingReader):
             and any(part and len(part) % _CUT_OFF_AT == 0 for part in answers[:groups])
         ):
             raise TooLarge(
-                f"the answer for blocks {first_block} to {last_block} has {len(logs):,} events and may be truncated; "
+                f"the answer for blocks {first_block} to {last_block} has {counted(len(logs), 'event')} and may "
+                "be truncated; "
                 "request fewer blocks"
             )
         headers = {

@@ -329,7 +329,7 @@ def _undo_from(store: Store, checkpoints: Checkpoints, chain: str, block: int) -
     )
     if lost_rows:
         raise BadSource(
-            f"{lost_rows:,} rows or opening balances of chain {chain} from block {block:,} on were imported from files "
+            f"{lost_rows:,} of chain {chain}'s rows or opening balances from block {block:,} on came from files "
             "and would be lost; import the chain into another engine.store instead"
         )
     with checkpoints.exclusive():
