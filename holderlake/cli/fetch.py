@@ -12,11 +12,11 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import (
+    GROUP_BY,
     Chains,
     Every,
     FilledTables,
     From,
-    GroupBy,
     Instants,
     Json,
     Refresh,
@@ -81,7 +81,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     table: FilledTables = None,
     refresh: Refresh = False,
-    by: Annotated[Literal["endpoint", "token"], GroupBy] = "endpoint",
+    by: Annotated[Literal["endpoint", "token"], GROUP_BY] = "endpoint",
     json: Json = False,
 ) -> None:
     """Show what a backfill would cost at most: calls, credits, minutes, and cheaper variants. It sends no request.
@@ -176,7 +176,7 @@ def retry_failures(
 
 
 def credits(
-    by: Annotated[Literal["endpoint", "day", "run", "token"], GroupBy] = "endpoint",
+    by: Annotated[Literal["endpoint", "day", "run", "token"], GROUP_BY] = "endpoint",
     json: Json = False,
 ) -> None:
     """Show the ledger: credits spent, reserved and left, and the renewal date.

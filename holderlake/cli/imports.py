@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holderlake.cli import shared
-from holderlake.cli.shared import At, Json, Tokens
+from holderlake.cli.shared import AT, Json, Tokens
 from holderlake.contract.chains import chain_typed
 
 app = typer.Typer(
@@ -170,7 +170,7 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
     chain: Chain = None,
     token: Annotated[str | None, typer.Option(help="Token address or native, if the file does not name it.")] = None,
     block: Annotated[int | None, typer.Option(min=0, help="Block after which these balances are true.")] = None,
-    at: Annotated[str | None, At] = None,
+    at: Annotated[str | None, AT] = None,
     standard: Annotated[
         str | None, typer.Option(help="erc20, erc721, erc1155 or native; default: erc20, or erc1155 with token_id.")
     ] = None,

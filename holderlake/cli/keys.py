@@ -11,7 +11,7 @@ import typer
 
 from holderlake import console
 from holderlake.cli import shared
-from holderlake.cli.shared import From, GroupBy, Json, To
+from holderlake.cli.shared import GROUP_BY, From, Json, To
 from holderlake.contract.prices import credits_text, parse_credits
 from holderlake.contract.times import parse_when, utc_now
 from holderlake.units import counted, parse_duration
@@ -133,7 +133,7 @@ def show_usage(
     key: Annotated[str | None, typer.Option(help="Only the key with this prefix.")] = None,
     start: From = None,
     end: To = None,
-    by: Annotated[Literal["key", "endpoint", "day"], GroupBy] = "key",
+    by: Annotated[Literal["key", "endpoint", "day"], GROUP_BY] = "key",
     json: Json = False,
 ) -> None:
     """Show the requests and credits that the service charged to its keys.

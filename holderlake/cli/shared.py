@@ -42,12 +42,12 @@ Instants = Annotated[
         "--instants", help="A file with one instant a line, instead; # starts a comment, - is standard input."
     ),
 ]
-At = typer.Option("--at", help="As-of instant: ISO date, date-time, unix seconds.")
+AT = typer.Option("--at", help="As-of instant: ISO date, date-time, unix seconds.")
 SeveralAt = Annotated[
     list[str] | None,
     typer.Option("--at", help="As-of instant: ISO date, date-time, unix seconds; may be given again."),
 ]
-GroupBy = typer.Option("--by", help="Group lines by this.")
+GROUP_BY = typer.Option("--by", help="Group lines by this.")
 HOST = typer.Option("--host", help="Address to listen on.")
 PORT = typer.Option("--port", min=0, max=65_535, help="Port to listen on.")
 Host = Annotated[str, HOST]

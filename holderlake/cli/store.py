@@ -10,7 +10,7 @@ import typer
 
 from holderlake import console
 from holderlake.cli import shared
-from holderlake.cli.shared import At, Json, SeveralAt
+from holderlake.cli.shared import AT, Json, SeveralAt
 from holderlake.units import counted
 
 app = typer.Typer(help="Index, analyse, check and repair the engine's store of transfers.", no_args_is_help=True)
@@ -45,7 +45,7 @@ def index_tokens(
 def list_negative_balances(
     chain: Annotated[str | None, typer.Argument(help="The token's chain; default: all tokens of your store.")] = None,
     token: Annotated[str | None, typer.Argument(help="The token's address, or native.")] = None,
-    at: Annotated[str, At] = "now",
+    at: Annotated[str, AT] = "now",
     json: Json = False,
 ) -> None:
     """List the addresses whose imported balance is below zero, with the amount and the time.
