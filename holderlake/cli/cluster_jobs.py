@@ -24,7 +24,6 @@ from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import check_passed, utc_now
 from holderlake.engine.catalog.rules import rules_in_force
-from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.store.store import Store
 from holderlake.errors import RunFailed
 from holderlake.ingest.options import options_of
@@ -94,9 +93,9 @@ def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) ->
 
 
 def raw_files(store: Store) -> list[str]:
-    """Return the Parquet files of all transfers and opening balances of a store."""
+    """Return the Parquet files of all transfers, opening balances and corrections of a store."""
     manifest = store.view().manifest
-    openings = (part.file for parts in manifest.parts.values() for part in parts if part.kind == OPENING)
+    openings = (part.file for parts in manifest.parts.values() for part in parts if not part.has_transfers)
     return [*store.files(), *(f"{store.root}/openings/{name}.parquet" for name in sorted(openings))]
 
 

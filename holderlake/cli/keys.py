@@ -73,7 +73,7 @@ def keys_revoke(prefix: Prefix, json: Json = False) -> None:
     Example: holderlake keys revoke 1a2b3c4d
     """
     from holderlake.local.accounts import prefix_of
-    from holderlake.service.database.errors import UnknownKey
+    from holderlake.service.billing.tables import UnknownKey
 
     with _key_store(shared.settings()) as keys:
         if not keys.revoke(prefix_of(prefix)):

@@ -262,14 +262,12 @@ _TABLES: Final = (
         _text("family", "Family of tables that was fetched", required=True),
         _text("subject", "Subject of the request: a token", required=True),
         _text("table_name", "The table whose rows differ", required=True),
-        _instant("known_since", "Time of the answer that first gave the rows before, UTC; null if unknown"),
+        _instant("known_since", "Time of the answer that first gave the rows before, UTC", required=True),
         _int("rows_before", "Rows of the subject before", required=True),
         _int("rows_after", "Rows of the subject now", required=True),
         _int("rows_gone", "Earlier rows that are missing now, or differ", required=True),
         _int("rows_new", "Present rows that were missing before, or differ", required=True),
-        _text(
-            "gone", "JSON of the earlier rows that are missing now, or differ; null if an older release made the row"
-        ),
+        _text("gone", "JSON of the earlier rows that are missing now, or differ", required=True),
         token=False,
     ),
 )

@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Collection
 from typing import Final
 
+from fastapi import Request
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

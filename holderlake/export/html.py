@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holderlake.contract.text import printable
-from holderlake.export import text_format
+from holderlake.export.text_format import amount, instant, number, percent, points, short
 
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
@@ -44,11 +44,11 @@ def _environment(package: str) -> Environment:
     )
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters |= {
-        "percent": text_format.percent,
-        "points": text_format.points,
-        "number": text_format.number,
-        "amount": text_format.amount,
-        "instant": text_format.instant,
-        "short": text_format.short,
+        "percent": percent,
+        "points": points,
+        "number": number,
+        "amount": amount,
+        "instant": instant,
+        "short": short,
     }
     return environment

@@ -1,16 +1,13 @@
-"""Checks before a run pays for answers: the provider, free disk space, damaged files. They run once per run."""
+"""Checks before a run pays for answers: the provider and the free disk space."""
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection, Mapping
-from datetime import datetime
 from functools import cache
 from itertools import islice
 from typing import Final
 
-from holderlake.contract.times import partition_text
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 
@@ -25,26 +22,16 @@ _COPIES: Final = 3
 _SAMPLE: Final = 200
 
 
-def prepare_run(
-    workspace: Workspace, run_id: str, instants: Mapping[str, Collection[datetime]], streams: int, *, every_byte: bool
-) -> None:
-    """Check the provider and the free disk space, and repair damaged partitions from the archive at no cost.
+def check_before_run(workspace: Workspace, partitions: int) -> None:
+    """Check the provider, and the free disk space for a run that fills at most ``partitions`` partitions.
 
-    ``instants`` are the run's as-of instants by chain, ``streams`` the number of streams to fill. Only the first call
-    for a ``run_id`` does this. If ``every_byte``, the files of these partitions are read, else only their sizes are
-    compared. Raises ``SettingsError`` if the disk has too little space, and ``LakeError`` if the lake has data of
-    another provider.
+    Raises ``SettingsError`` if the disk has too little space, and ``LakeError`` if the lake has data of another
+    provider.
     """
-    if workspace.prepared_run == run_id:
-        return
     workspace.check()
     for sentence in workspace.settings.unscheduled_sets():
         _warn_once(sentence)
-    check_free_space(workspace, streams * sum(map(len, instants.values())))
-    if workspace.repair is not None:
-        for chain, chain_instants in instants.items():
-            workspace.repair([chain], {partition_text(when) for when in chain_instants}, every_byte=every_byte)
-    workspace.prepared_run = run_id
+    check_free_space(workspace, partitions)
 
 
 @cache

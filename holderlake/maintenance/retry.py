@@ -228,7 +228,7 @@ async def _request(context: IngestContext, chosen_failures: Sequence[Failure], r
                 )
             except TransientError:
                 return  # its failures are in the lake
-            context.workspace.on_result(result)
+            context.workspace.report(result)
 
     calls = context.provider.counters.calls
     try:

@@ -1,6 +1,6 @@
 """Result of importing one day of a chain's transfers from the chain's nodes.
 
-``Workspace.import_day`` does the import, so this package does not import the engine.
+A ``Workspace`` is given the function that imports, so this package does not import the engine.
 """
 
 from __future__ import annotations

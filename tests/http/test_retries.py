@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 import stamina
 
-from holderlake.http import retries
+import holderlake
+from holderlake.http.retries import log_retries
 
-LIBRARY = Path(retries.__file__).parents[1]
+LIBRARY = Path(holderlake.__file__).parent
 
 
 def test_a_retry_is_logged_as_one_sentence_without_secrets(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    retries.log_retries()
+    log_retries()
     attempts = stamina.RetryingCaller(attempts=2, wait_initial=0, wait_max=0, wait_jitter=0)
 
     def refuse(key: str) -> None:

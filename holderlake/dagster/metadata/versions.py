@@ -22,7 +22,7 @@ from dagster import (
 
 from holderlake.contract.chains import normalise_address
 from holderlake.dagster.partitions import CHAIN
-from holderlake.ingest.options import FIRST_OPTIONS, Options, options_of
+from holderlake.ingest.options import Options, options_of
 from holderlake.settings import Settings
 
 WATCHLIST: Final = "watchlist"
@@ -42,15 +42,14 @@ def watchlist_asset() -> AssetSpec:
     )
 
 
-def code_version(stream: str, options: Options | None) -> str:
-    """Return the code version, a text, of a stream's tables that were fetched with ``options`` (None: unknown ones)."""
-    known_options = FIRST_OPTIONS.get(stream, {}) if options is None else options
-    return ", ".join(f"{name} {value}" for name, value in sorted(known_options.items())) or "1"
+def code_version(options: Options) -> str:
+    """Return the code version, a text, of tables that were fetched with ``options``."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(options.items())) or "1"
 
 
 def chosen_version(stream: str, settings: Settings) -> str:
     """Return the code version of a stream's tables under the settings."""
-    return code_version(stream, options_of(stream, settings))
+    return code_version(options_of(stream, settings))
 
 
 def watch(instance: DagsterInstance, watchlist: Mapping[str, Sequence[str]], chains: Iterable[str]) -> list[str]:

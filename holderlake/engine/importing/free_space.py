@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.engine.errors import UnusableStore
-from holderlake.engine.files.manifest import OPENING, Manifest
+from holderlake.engine.files.manifest import Manifest
 from holderlake.units import counted
 
 _LEAST_BYTES: Final = 50
@@ -25,7 +25,7 @@ def refuse_if_too_large(root: Path, rows: int, manifest: Manifest) -> None:
     free = shutil.disk_usage(root).free
     if rows * _LEAST_BYTES <= free:
         return
-    stored_rows = sum(part.transfers for parts in manifest.parts.values() for part in parts if part.kind != OPENING)
+    stored_rows = sum(part.transfers for parts in manifest.parts.values() for part in parts if part.has_transfers)
     need = (rows - stored_rows) * _LEAST_BYTES
     if need > free:
         raise UnusableStore(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holderlake.engine.files.manifest import OPENING, PartFile
+from holderlake.engine.files.manifest import PartFile
 from holderlake.engine.records import Key
 
 
@@ -26,9 +26,9 @@ class History:
 def history_of(key: Key, parts: Sequence[PartFile]) -> History | None:
     """Return the summary of the transfers in the parts of the token ``key``; None if there are none.
 
-    Opening balances are not transfers, so their parts do not count.
+    Opening balances and corrections are not transfers, so their parts do not count.
     """
-    transfer_parts = [part for part in parts if part.kind != OPENING]
+    transfer_parts = [part for part in parts if part.has_transfers]
     if not transfer_parts:
         return None
     first_time, last_time = (

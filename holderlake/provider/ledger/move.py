@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from holderlake.provider.ledger.ledger import CreditLedger
-from holderlake.provider.ledger.repair import upgrade
 from holderlake.provider.ledger.statements import FORMAT, SCHEMAS
 from holderlake.storage.sqlite import Database
 
@@ -24,7 +23,6 @@ def copy_home(ledger: CreditLedger, path: Path) -> None:
     if not path.exists():
         return
     with closing(Database(path, SCHEMAS["sqlite"], "FULL", version=FORMAT)) as home:
-        home.run(upgrade)
         name = home.run(_name)
         if not ledger.knows_home(name) and ledger.add_home(name, home.rows(_ENTRIES)):
             _log.warning("the calls in %s were copied to %s, which now counts all calls of this home", path, ledger)

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from holderlake.engine.sources.rpc.client.errors import (
     BatchTooLong,
     InvalidAnswer,
+    NotKept,
     Refused,
     RpcError,
     TooLarge,
@@ -205,7 +206,7 @@ class Endpoint:
         fault = reply.fault
         if fault is not None:
             failure = error_from(self.host, fault.code, fault.words, is_divisible=call.is_divisible)
-            if call.may_fail and not isinstance(failure, Unavailable):
+            if call.may_fail and not isinstance(failure, (Unavailable, NotKept)):
                 return None
             raise failure
         try:

@@ -34,6 +34,8 @@ EVENTS: Final = [*TOPICS, DEPOSIT, WITHDRAWAL]
 _WORD: Final = 64
 _MAX: Final = 2**256 - 1
 _FILLING: Final = "0x" + "0" * 24
+_AMOUNT: Final = "0x" + "0" * 40
+"""Beginning of a topic with a number below 2^96."""
 _DIGITS: Final = "0123456789abcdefABCDEF"
 
 Move = tuple[str, str, str, str, str | None]
@@ -116,11 +118,27 @@ def moves_of(log: Log) -> list[Move] | None:
 def is_partly_indexed(log: Log) -> bool:
     """Return whether a Transfer event has one address in a topic and one in its data.
 
-    Such an event does not show which of the two is the sender.
+    Such an event does not show which of the two is the sender. Its value is in its data, or in another topic.
     """
+    if not log.topics or log.topics[0] != TRANSFER:
+        return False
     words = log.data[2:]
-    is_partly = len(log.topics) == 2 and log.topics[0] == TRANSFER and len(words) == 2 * _WORD
+    if len(log.topics) == 3:
+        return _has_value_in_topic(log.topics, words)
+    is_partly = len(log.topics) == 2 and len(words) == 2 * _WORD
     return is_partly and _address(log.topics[1]) is not None and _address(f"0x{words[:_WORD]}") is not None
+
+
+def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
+    """Return whether a Transfer event with three topics has its value in a topic and an address in its data.
+
+    No address has so many leading zeros as an amount, but those with up to four digits, to which tokens are burnt. The
+    number in the data is as large as an address.
+    """
+    is_address = len(data) == _WORD and data.startswith("0" * 24) and not data.startswith("0" * 32)
+    return is_address and any(
+        topic.startswith(_AMOUNT) and not topic.startswith("0x" + "0" * 60) for topic in topics[1:]
+    )
 
 
 def wrapping(log: Log) -> tuple[str, int] | None:
@@ -141,8 +159,10 @@ def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
     sender, receiver = _address(topics[1]), _address(topics[2])
     if sender is None or receiver is None:
         return None
-    if len(topics) == 3:
+    if len(topics) == 3 and not _has_value_in_topic(topics, data):
         return [("erc20", sender, receiver, str(int(data, 16)), None)] if len(data) == _WORD else None
+    if len(topics) == 3:
+        return None
     item = topics[3][2:]
     return [("erc721", sender, receiver, "1", str(int(item, 16)))] if not data and _is_hex(item) else None
 

@@ -22,9 +22,10 @@ from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT
 from holderlake.engine.queries.balances import largest_balances
 from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.notices import assumed_decimals, partly_indexed
+from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
 from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.importing.balances import BalancesRead, read_balances
 from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
 from holderlake.engine.sources.rpc.importing.intervals import Segment, segments
 from holderlake.engine.sources.rpc.importing.metadata import contracts, decimals, described
@@ -48,6 +49,13 @@ from holderlake.engine.store.store import Store
 _TURNS: Final = 20
 """The most reorganisations during one import. Then the import fails."""
 _FLUSH_SECONDS: Final = 20.0
+_TOKENS_A_QUERY: Final = 200
+_ROWS_OF_TOKEN: Final = 50_000
+"""Number of rows of a token that decide whether its values are numbers of items."""
+_FIRST_ROWS: Final = """
+FROM read_parquet($files)
+QUALIFY row_number() OVER (PARTITION BY token_address ORDER BY block_number, log_index) <= $rows
+"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ class Selection:
     ``first_block`` and ``last_block`` are the first and the last block. If ``last_block`` is None, it is the newest
     final block. ``tokens`` are addresses, and may include ``native``; None means all tokens. If ``tokens`` is None,
     ``native`` adds the chain's coin. ``traced`` adds the values of inner calls, if the node has traces.
+    ``balances_at`` are unix seconds at which the balances of the tokens are read from their contracts, too.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -64,6 +73,7 @@ class Selection:
     traced: bool = True
     first_block: int = 0
     last_block: int | None = None
+    balances_at: tuple[int, ...] = ()
 
     @property
     def contracts(self) -> list[str]:
@@ -110,7 +120,8 @@ class NodeReport:
     ``blocks`` is the number of blocks that were read. A block counts twice if events and values were read separately.
     ``logs`` counts events and transactions, ``passed_over`` events that are not transfers, and ``removed`` rows that
     reorganisations removed; ``undone_after`` is the last block before these. ``values_from`` is the source of the
-    native coin's amounts. ``rejected`` has the errors of endpoints that were not used, ``notices``
+    native coin's amounts. ``balances_read`` has the balances that were read at the instants of
+    ``Selection.balances_at``. ``rejected`` has the errors of endpoints that were not used, ``notices``
     sentences about assumed decimals and about rows that may repeat rows of files.
     """
 
@@ -132,6 +143,7 @@ class NodeReport:
     requests: int = 0
     seconds: float = 0.0
     values_from: str | None = None
+    balances_read: list[BalancesRead] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -206,6 +218,7 @@ class ChainImport:
             self._store.index_tokens([(self._chain, token) for token in self._selection.named_tokens], IMPORT)
             await self._catch_up()
             await self._describe()
+            await self._read_balances()
         self._report.requests = self._node.requests
         self._report.rejected = self._node.rejected
         self._report.seconds = time.monotonic() - self._began
@@ -344,6 +357,17 @@ class ChainImport:
             self._report.notices += outcome.undecided
         self._checkpoints.cover(part.scopes, pending.pieces[0].first_block, pending.pieces[-1].last_block)
 
+    async def _read_balances(self) -> None:
+        if self._selection.balances_at:
+            self._report.balances_read = await read_balances(
+                self._store,
+                self._node,
+                self._chain,
+                self._selection.contracts,
+                self._selection.balances_at,
+                self._report.last_block,
+            )
+
     # ------------------------------------------------------------------ reorganisations
 
     async def _settle(self, head: int) -> bool:
@@ -388,6 +412,8 @@ class ChainImport:
         await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
         notice = assumed_decimals(self._tokens_in_store())
         self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
+        if self._report.added:
+            self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else assumed)
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
         if self._selection.tokens is not None:
             await self._find_contracts(tokens)
@@ -400,6 +426,14 @@ class ChainImport:
             for token, places in zip(due, await decimals(self._node, due), strict=True)
             if places is not None
         )
+
+    def _odd_values(self, tokens: Sequence[TokenInfo]) -> list[str]:
+        """Return notices about tokens whose first stored values are probably not amounts, such as numbers of items."""
+        notices: list[str] = []
+        for group in parts([token.address for token in tokens if token.standard == "erc20"], _TOKENS_A_QUERY):
+            files = self._store.files((self._chain, address) for address in group)
+            notices += notices_of(self._store.query(_FIRST_ROWS, {"files": files, "rows": _ROWS_OF_TOKEN}))
+        return notices
 
     def _tokens_in_store(self) -> list[TokenInfo]:
         wished = (
