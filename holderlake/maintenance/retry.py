@@ -132,7 +132,7 @@ def report_retried(report: Retried, as_json: bool) -> None:
     columns = ("family", "chain", "as of", "subject", "code", "reason")
     for title, listed_failures in (
         ("Failed again", report.failed),
-        ("Not retried, because the paid answer is unreadable (--refresh pays for a new one)", report.left),
+        ("Not retried, because the paid answer is unreadable (--pay-again pays for a new one)", report.left),
     ):
         if listed_failures:
             console.rows(title, columns, ((*failure.name, failure.code, failure.reason) for failure in listed_failures))

@@ -454,7 +454,7 @@ class RowSummary:
 def _outdated(key: tuple[str, str], block: int) -> str:
     return (
         f"The balances of {key[1]} on {key[0]} that --balances-at had read from block {block} on were removed, because "
-        "transfers before them are new; read them again with 'holderlake import-rpc --balances-at'"
+        "transfers before them are new; read them again with 'holderlake import node --balances-at'"
     )
 
 
