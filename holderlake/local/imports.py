@@ -18,7 +18,7 @@ from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
 from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
-from holderlake.engine.sources.rows.problems import Rejected
+from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed

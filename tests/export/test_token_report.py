@@ -24,7 +24,7 @@ from holderlake.cli.main import app
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.rpc.importing.verified import VERIFIED
+from holderlake.engine.sources.rpc.verified import VERIFIED
 from holderlake.engine.store.store import Store
 from holderlake.explorer.answers import history
 from holderlake.explorer.published import Published

@@ -34,8 +34,8 @@ from holderlake.engine.sources.files.mapping import (
     with_times,
 )
 from holderlake.engine.sources.files.values import note_ambiguous, without_separators
-from holderlake.engine.sources.rows.problems import Rejected
-from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw, rejected_rows
+from holderlake.engine.sources.problems import Rejected
+from holderlake.engine.sources.raw_rows import RawTable, read_header, read_raw, rejected_rows
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
 """The names of formats, for ``FileOptions.format`` and ``detect_format``."""
