@@ -132,6 +132,7 @@ def write_page(differences: pa.Table, names: tuple[str, str], path: Path, made_a
         )
     page = html_page(
         "holderlake.comparison",
+        "page.html",
         names=names,
         total=differences.num_rows,
         causes=causes,

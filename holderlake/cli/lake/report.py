@@ -30,7 +30,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write an HTML page about a token: holders, entries and exits, clusters, concentration, flows, maps."""
-    from holderlake.export.token_report.page import write_report
+    from holderlake.export.token_report import write_report
     from holderlake.storage.names import file_name_part
     from holderlake.warehouse.token_history import Period
 
