@@ -20,11 +20,11 @@ from pydantic_core import PydanticUndefined
 
 from docs.reference.plots import plots
 from docs.reference.tables import ALL_TABLES, overview, table_page
+from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
-from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse
 
 FOLDER: Final = Path(__file__).parents[1]
