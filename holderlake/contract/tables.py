@@ -25,7 +25,6 @@ from pydantic import BaseModel
 
 from holderlake.contract.fields import fields_of
 from holderlake.contract.models import AddressMetadata, Chain, Cluster, GroupedTransfer, Holder, HolderNode, Map, Token
-
 from holderlake.units import counted
 
 AMOUNT_TYPE: Final = pa.decimal128(38, 18)

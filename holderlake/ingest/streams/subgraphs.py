@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holderlake.contract.requests import Request, SubgraphRequest
-from holderlake.decoding import subgraph_rows
+from holderlake.decoding.answers import subgraph_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.covering_design import covering_blocks
 from holderlake.settings import Settings
