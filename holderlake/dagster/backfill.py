@@ -26,7 +26,7 @@ from dagster import (
 from pydantic import Field
 
 from holderlake.backfill.instants import chosen_instants
-from holderlake.backfill.paused import Selection, park, unpark
+from holderlake.backfill.paused import Selection, forget_paused, pause
 from holderlake.backfill.plan import Plan, make_plan
 from holderlake.backfill.progress import Progress, ProgressLog
 from holderlake.backfill.report import plan_markdown
@@ -39,10 +39,10 @@ from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.checks.streams import tag_failed_requests
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import asset_key, log_materialisations, newest_days
-from holderlake.dagster.metadata.versions import code_version, provenance
+from holderlake.dagster.metadata import asset_key, log_materialisations, newest_days
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
+from holderlake.dagster.versions import code_version, provenance
 from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
@@ -116,7 +116,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         asyncio.run(run.execute(config))
-    unpark(workspace, _selection(config, workspace))
+    forget_paused(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.finished
     if missing:
         raise Failure(
@@ -284,7 +284,7 @@ def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
 
 def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
     """Return a stopped run's error and how to resume the run. Pause the backfill if only credits are missing."""
-    paused = park(workspace, error, _selection(config, workspace))
+    paused = pause(workspace, error, _selection(config, workspace))
     advice = paused.advice if paused else "Start the same backfill again to resume it."
     return f"{error} Finished partitions are kept. {advice}"
 

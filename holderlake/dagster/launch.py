@@ -24,9 +24,9 @@ from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.checks.alerts import ALERT_PREFIX
 from holderlake.dagster.history import check_history
 from holderlake.dagster.jobs import INGEST
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import process_lock
+from holderlake.dagster.versions import watch
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.ingest.streams.all import STREAMS

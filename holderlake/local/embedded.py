@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from holderlake.contract.prices import CREDIT
 from holderlake.lake.lake import SAMPLE_PROVIDER, Lake
 from holderlake.local.store import engine_rules, open_store, own_store_id, stored_transfers
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.local_engine import DayReport
 from holderlake.settings import AddressSet, Settings, SettingsError
 from holderlake.workspace import Endpoint, OwnStore, Workspace
 

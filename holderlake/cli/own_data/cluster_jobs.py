@@ -16,8 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake import console
-from holderlake.cluster.answers import BulkRequest, Engine, Partition, answers
-from holderlake.cluster.build import build, digest_of, latest_build
+from holderlake.cluster.answers import BulkRequest, Engine, Partition, answers, build, digest_of, latest_build
 from holderlake.cluster.statements import BUILD
 from holderlake.contract import tables
 from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest
@@ -31,7 +30,7 @@ from holderlake.ingest.partition import with_option_columns
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.store import open_own_store, own_store_id
-from holderlake.provider.rules import rules_text
+from holderlake.provider.fetcher import rules_text
 from holderlake.settings import Settings, SettingsError
 from holderlake.units import counted
 from holderlake.workspace import Workspace

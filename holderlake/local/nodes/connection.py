@@ -17,7 +17,7 @@ from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import imported_chain
 from holderlake.engine.sources.rpc.importing.run import ReadOptions, Selection, chain_named
 from holderlake.settings import Settings, SettingsError
-from holderlake.settings.sections.nodes import NodeSettings
+from holderlake.settings.sections.engine import NodeSettings
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def table_metadata(
         if len(results) > 1 or newest.as_of.time().isoformat() != "00:00:00":
             metadata["newest instant"] = f"{newest.as_of.isoformat()}Z"
         if with_plots and is_installed("matplotlib"):
-            from holderlake.dagster.metadata.plots import plots  # noqa: PLC0415 - matplotlib takes most of a second
+            from holderlake.dagster.plots import plots  # noqa: PLC0415 - matplotlib takes most of a second
 
             metadata |= plots(table, workspace.lake, newest.chain, newest.as_of)
     return metadata
