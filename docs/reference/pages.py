@@ -18,6 +18,7 @@ import typer.main
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from docs.reference.page_types import page_types
 from docs.reference.plots import plots
 from docs.reference.tables import ALL_TABLES, overview, table_page
 from docs.reference.view_columns import view_columns
@@ -213,6 +214,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "commands.md": commands_page,
     "sql.md": sql_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
+    "../web/src/columns.ts": page_types,
 }
 
 
