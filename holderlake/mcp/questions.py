@@ -36,7 +36,7 @@ ORDER BY chain, rank"""
 
 
 def changes_between(token: str, start: str, end: str, chain: str | None) -> str:
-    """Return SQL for holders that entered, left, bought or sold between two instants, largest change first."""
+    """Return SQL for holders that entered, left, grew or shrank between two instants, largest change first."""
     return f"""
 SELECT *
 FROM holder_changes({quoted(start)}, {quoted(end)})
@@ -89,7 +89,7 @@ SELECT *
 FROM concentration_history
 WHERE {token_condition(token, chain)}
     AND timestamp BETWEEN instant({quoted(since or "1970-01-01")}) AND instant({quoted(until or _FAR_FUTURE)})
-ORDER BY chain, timestamp"""
+ORDER BY chain, series, timestamp"""
 
 
 def address_history(address: str) -> str:

@@ -110,7 +110,7 @@ def test_latest_clusters_are_empty_if_the_newest_map_has_none(lake: Lake, wareho
     assert query(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
 
 
-def test_holder_changes_are_entered_left_up_or_down(lake: Lake, warehouse: Warehouse) -> None:
+def test_holder_changes_are_entered_left_grew_or_shrank(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
     write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
     warehouse.load(lake)
@@ -121,8 +121,8 @@ def test_holder_changes_are_entered_left_up_or_down(lake: Lake, warehouse: Wareh
         DAYS[9],
     )
     assert found == [
-        ("0x1", "down", Decimal(-3), 1, 2),
-        ("0x2", "up", Decimal("1.5"), 2, 1),
+        ("0x1", "shrank", Decimal(-3), 1, 2),
+        ("0x2", "grew", Decimal("1.5"), 2, 1),
         ("0x4", "left", Decimal(-1), 4, None),
         ("0x5", "entered", Decimal(2), None, 4),
     ]
@@ -136,7 +136,7 @@ def test_holder_changes_compare_amounts_beyond_the_decimal(lake: Lake, warehouse
     changes = query(
         warehouse, "SELECT address, change FROM holder_changes('2026-11-01', '2026-11-02') ORDER BY address"
     )
-    assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
+    assert changes == [("0x1", "grew"), ("0x2", "grew"), ("0x3", "shrank")]
 
 
 def test_holder_changes_need_a_partition_at_both_times(lake: Lake, warehouse: Warehouse) -> None:
@@ -409,10 +409,11 @@ def changing_holders(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 def test_entries_and_exits_are_listed_by_partition(changing_holders: Warehouse) -> None:
-    entries = "SELECT day(timestamp), address, day(previous_timestamp), amount FROM holder_entries(?, ?) ORDER BY ALL"
+    changes = " FROM holder_changes(?, ?, each_list := true) WHERE change = '{}' AND chain = 'solana' ORDER BY ALL"
+    entries = "SELECT day(to_timestamp), address, day(from_timestamp), amount_after" + changes.format("entered")
     assert query(changing_holders, entries, DAYS[0], DAYS[9]) == [(2, "AB", 1, 3), (3, "aB", 2, 6)]
     assert query(changing_holders, entries, DAYS[1], DAYS[9]) == [(3, "aB", 2, 6)]
-    exits = "SELECT day(timestamp), address, day(last_timestamp), amount FROM holder_exits(?, ?) ORDER BY ALL"
+    exits = "SELECT day(to_timestamp), address, day(from_timestamp), amount_before" + changes.format("left")
     assert query(changing_holders, exits, "2026-11-01", "2026-11-03") == [(2, "aB", 1, 5), (3, "AB", 2, 3)]
     assert query(changing_holders, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
 
@@ -469,7 +470,8 @@ def test_overlap_lists_each_pair_once_and_separates_exchanges(lake: Lake, wareho
     found = query(
         warehouse,
         "SELECT token_a, token_b, common_holders, common_wallets, holders_of_a, holders_of_b, overlap,"
-        " round(share_of_a, 9), round(share_of_b, 9), wallets_share_of_a FROM holder_overlap('2026-11-02')",
+        " round(share_of_a_at_least, 9), round(share_of_b_at_least, 9), wallets_share_of_a_at_least"
+        " FROM holder_overlap('2026-11-02')",
     )
     assert found == [("0xa", "0xb", 2, 1, 3, 4, 0.4, 0.5, 0.3, 0.2)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,9 +19,9 @@ _QUESTIONS = (
     "changes",
     "clusters",
     "flows",
-    "problems",
-    "quality",
 )
+_OF_PERIOD = ("problems", "quality")
+"""Questions about the complete period. The others compare its first and last instant with data."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ def gather(warehouse: Warehouse, period: Period) -> Content:
                 f"{period.until:%Y-%m-%d %H:%M}; the warehouse has data from {token['known_from']:%Y-%m-%d %H:%M} to "
                 f"{token['known_to']:%Y-%m-%d %H:%M}"
             )
-        answers = {question: history.ask(question) for question in _QUESTIONS}
+        of_period = {question: history.ask(question) for question in _OF_PERIOD}
+        history.period = replace(period, since=token["first_instant"], until=token["last_instant"])
+        answers = of_period | {question: history.ask(question) for question in _QUESTIONS}
         return Content(period, token, answers, _maps(history, token))
 
 

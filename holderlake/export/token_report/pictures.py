@@ -81,7 +81,7 @@ def _alternative_text(content: Content, question: str) -> str:
         if scores:
             text += f" The score goes from {scores[0]:.1f} to {scores[-1]:.1f}."
     elif question == "turnover":
-        text += f" {sum(row['entered'] for row in rows):,} entered and {sum(row['left_it'] for row in rows):,} left."
+        text += f" {sum(row['entered'] for row in rows):,} entered and {sum(row['left'] for row in rows):,} left."
     elif question == "clusters":
         text += f" The largest held {percent(max(row['share'] or 0 for row in rows))} of the supply."
     else:

@@ -15,3 +15,12 @@ CASE
     THEN timezone('UTC', CAST(CAST(t AS VARCHAR) AS TIMESTAMPTZ))
     ELSE CAST(t AS TIMESTAMP)
 END;
+
+-- The instant t2 as the end of a period that begins at t1; t2 before t1 is an error.
+-- Example: SELECT end_of_period('2026-06-01', '2026-06-30') AS end;
+CREATE OR REPLACE MACRO end_of_period(t1, t2) AS
+CASE
+    WHEN instant(t2) < instant(t1)
+    THEN error('the period ends at ' || CAST(t2 AS VARCHAR) || ', before it begins at ' || CAST(t1 AS VARCHAR) || ': swap them')
+    ELSE instant(t2)
+END;
