@@ -87,7 +87,12 @@ class Workspace:
 
     def warehouse_at(self, path: Path) -> Warehouse:
         """Return the warehouse in a file. Its loads also read the ledger and the transfers of this workspace."""
-        return Warehouse(path, lambda: self.transfers(), self._books)  # noqa: PLW0108 - set later
+        return Warehouse(
+            path,
+            lambda: self.transfers(),  # noqa: PLW0108 - set later
+            self._books,
+            self.settings.sql.as_of_warning,
+        )
 
     @cached_property
     def ledger(self) -> CreditLedger:

@@ -15,7 +15,7 @@ from holderlake.settings.sections.alerts import AlertSettings
 from holderlake.settings.sections.bucket import BucketSettings
 from holderlake.settings.sections.cluster import ClusterSettings
 from holderlake.settings.sections.engine import EngineSettings
-from holderlake.settings.sections.lake import LakeSettings
+from holderlake.settings.sections.lake import LakeSettings, SqlSettings
 from holderlake.settings.sections.nodes import NodeSettings, SourceSettings
 from holderlake.settings.sections.provider import ProviderSettings
 from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
@@ -62,6 +62,7 @@ class Settings(BaseSettings):
     engine: EngineSettings = EngineSettings()
     cluster: ClusterSettings = ClusterSettings()
     lake: LakeSettings = LakeSettings()
+    sql: SqlSettings = SqlSettings()
     bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()

@@ -64,6 +64,7 @@ def test_each_column_of_a_view_or_macro_has_a_type_and_a_meaning(small: Warehous
         if view.snapshot_of:
             table = small.query(f"DESCRIBE {view.snapshot_of}").to_pylist()
             more = ["known_until"] if view.name.startswith("replaced_") else []
+            more += ["requested", "days_earlier", "is_outdated"] if view.kind == "MACRO TABLE" else []
             assert [column.name for column in columns[view.name]] == [row["column_name"] for row in table] + more
 
 
@@ -300,11 +301,11 @@ def test_an_answer_without_rows_ends_the_latest_holders(lake: Lake, warehouse: W
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("'2026-11-02'", datetime(2026, 11, 2)),
+        ("'2026-11-02'", datetime(2026, 11, 2, 23, 59, 59, 999999)),
         ("'2026-11-02T06:30:00Z'", datetime(2026, 11, 2, 6, 30)),
         ("'2026-11-02 06:30:00+02:00'", datetime(2026, 11, 2, 4, 30)),
         ("TIMESTAMPTZ '2026-11-02 06:30:00+02'", datetime(2026, 11, 2, 4, 30)),
-        ("DATE '2026-11-02'", datetime(2026, 11, 2)),
+        ("DATE '2026-11-02'", datetime(2026, 11, 2, 23, 59, 59, 999999)),
         ("1793577600", datetime(2026, 11, 2)),
         ("'1793577600'", datetime(2026, 11, 2)),
         ("'2026-11-02 06:30:00 Europe/Berlin'", datetime(2026, 11, 2, 5, 30)),
@@ -383,6 +384,8 @@ def test_amounts_of_any_size_add_up_exactly(lake: Lake, warehouse: Warehouse) ->
         ("4",),
         ("1.00000000000000000000001",),
     ]
+    ordered = "SELECT address FROM holders WHERE token_address = '0xa' ORDER BY exact_number(amount, amount_exact)"
+    assert query(warehouse, ordered) == [("0x4",), ("0x3",), ("0x2",), ("0x1",)]
     assert query(warehouse, f"SELECT as_amount(total), as_exact(total) FROM ({totals})") == [
         (None, f"{huge + 120 * 10**18}.85"),
         (Decimal(4), None),
@@ -518,6 +521,46 @@ def test_cluster_lineage_finds_mergers_and_splits(lake: Lake, warehouse: Warehou
         ("2026-11-03 00:00:00/2", [2], [3]),
         ("2026-11-03 00:00:00/3", [3], [2]),
     ]
+
+
+# Times
+
+
+def test_a_date_alone_means_the_last_answer_of_the_day(lake: Lake, warehouse: Warehouse) -> None:
+    for hours in (6, 18, 30):
+        write_holders(lake, "eth", DAY + timedelta(hours=hours), {"0xa": {"0x1": hours}})
+    warehouse.load(lake)
+    found = query(warehouse, "SELECT amount, requested, days_earlier, is_outdated FROM holders_as_of('2026-11-01')")
+    assert found == [(18, datetime(2026, 11, 1, 23, 59, 59, 999999), 0.25, False)]
+    assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-01 00:00')") == []
+
+
+def test_an_answer_is_outdated_beyond_the_setting(lake: Lake, new_warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    asked = "SELECT days_earlier, is_outdated FROM holders_as_of('2026-11-04 00:00')"
+    new_warehouse.load(lake)
+    assert query(new_warehouse, asked) == [(3, True)]
+    patient = Warehouse(new_warehouse.path, as_of_warning=timedelta(days=3))
+    patient.load(lake)
+    assert query(patient, asked) == [(3, False)]
+
+
+def test_a_period_that_ends_before_it_begins_is_an_error(named: Warehouse) -> None:
+    with pytest.raises(
+        WarehouseError, match="the period ends at 2026-11-04, before it begins at 2026-11-05: swap them"
+    ):
+        query(named, "FROM holder_changes('2026-11-05', '2026-11-04')")
+
+
+def test_holders_on_maps_have_one_row_each(lake: Lake, warehouse: Warehouse) -> None:
+    for day in DAYS[:3]:
+        write_maps(lake, "eth", day, {"0xa": [["0x1", "0x2"]]}, score=day.day)
+        write_holders(lake, "eth", day, {"0xa": {"0x1": 2, "0x2": 1, "0x3": 1}})
+    write_holders(lake, "eth", DAYS[3], {"0xa": {"0x1": 2}})
+    warehouse.load(lake)
+    asked = "SELECT address, has_map, cluster_id, service_score FROM holders_on_maps_as_of(?) ORDER BY ALL"
+    assert query(warehouse, asked, DAYS[2]) == [("0x1", True, 1, 3), ("0x2", True, 1, 3), ("0x3", True, None, 3)]
+    assert query(warehouse, asked, DAYS[3]) == [("0x1", False, None, None)]
 
 
 # Flows
@@ -736,8 +779,18 @@ def test_a_symbol_that_several_tokens_have_is_an_error(named: Warehouse) -> None
         query(named, "FROM cluster_history('two')")
 
 
-def test_an_unknown_symbol_has_no_rows(named: Warehouse) -> None:
-    assert query(named, "FROM cluster_history('three')") == []
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ("onne", "no token has the symbol onne; similar: ONE, TWO"),
+        ("0xab", "no token has the address 0xab; similar: 0xaa, 0xbb, 0xcc"),
+        ("0x" + "9" * 40, "no token has the address 0x9{40}. The view known_tokens lists all"),
+    ],
+)
+def test_an_unknown_token_is_an_error_with_similar_ones(named: Warehouse, given: str, error: str) -> None:
+    for sql in ("SELECT token_of(?)", "FROM cluster_history(?)", "FROM flows(?, 'day')"):
+        with pytest.raises(WarehouseError, match=error):
+            query(named, sql, given)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,8 @@ def report(
         str | None, typer.Option("--from", help="First instant; default: the first in the warehouse.")
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", help="Last instant, included; default: the last in the warehouse.")
+        str | None,
+        typer.Option("--to", help="Last instant, included; a date means its end; default: the last in the warehouse."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     json: Json = False,
@@ -39,7 +41,7 @@ def report(
         chain,
         token,
         datetime.min if start is None else parse_when(start),
-        utc_now() if end is None else parse_when(end),
+        utc_now() if end is None else _end(end),
     )
     path = (file or Path(f"report-{file_name_part(chain)}-{file_name_part(token[:12])}.html")).expanduser()
     if period.since > period.until:
@@ -60,3 +62,9 @@ def report(
             f"{page.last:%Y-%m-%d}, "
             f"{page.bytes / 1e6:.1f} MB. Open it in a browser.",
         )
+
+
+def _end(text: str) -> datetime:
+    """Return the instant of a text; the last second of the day for a date alone."""
+    is_date = re.fullmatch(r"\s*\d{4}-?\d\d-?\d\d\s*", text)
+    return parse_when(text) + (timedelta(days=1, seconds=-1) if is_date else timedelta(0))

@@ -27,7 +27,10 @@ def sql(
     workspace = shared.reading()
     if workspace.warehouse.version is None and workspace.settings.engine_store.exists():
         workspace.warehouse.load(workspace.lake)  # nothing was ingested yet, but transfers were imported
-    answer = workspace.warehouse.read(query or sys.stdin.read(), files=files, most=row_limit and row_limit + 1)
+    query = query or sys.stdin.read()
+    answer = workspace.warehouse.read(query, files=files, most=row_limit and row_limit + 1)
+    for note in workspace.warehouse.notes(query):
+        console.err.print(f"Note: {note}.", soft_wrap=True)
     if json:
         console.as_json(answer.to_pylist())
         return
@@ -83,4 +86,4 @@ def lake_views() -> None:
         console.err.print(f"Left out as damaged: {damage}", soft_wrap=True)
     if damaged:
         console.err.print("'holderlake rebuild --damaged' repairs damaged partitions at no cost.", soft_wrap=True)
-    sys.stdout.write(script(lake, damaged, workspace.warehouse.transfers))
+    sys.stdout.write(script(lake, damaged, workspace.warehouse.transfers, workspace.settings.sql.as_of_warning))

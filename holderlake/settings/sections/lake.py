@@ -1,12 +1,13 @@
-"""The section ``[lake]``: a bucket in which lake and archive lie, instead of in the home folder, and Iceberg tables."""
+"""The sections ``[lake]`` and ``[sql]``: the bucket of lake and archive, Iceberg tables, warnings about queries."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from holderlake.settings.fields import HttpAddress, MemoryLimit, Section
+from holderlake.settings.fields import Duration, HttpAddress, MemoryLimit, Section
 from holderlake.units import parse_memory_limit
 
 
@@ -49,3 +50,13 @@ class LakeSettings(Section):
     @property
     def cache_bytes(self) -> int:
         return parse_memory_limit(self.cache)
+
+
+class SqlSettings(Section):
+    """Queries of the warehouse. A changed value counts from the next load."""
+
+    as_of_warning: Duration = Field(
+        default=timedelta(days=1),
+        ge=timedelta(0),
+        description="Warn about an answer that is older than the requested instant by more than this",
+    )

@@ -124,7 +124,13 @@ SELECT
     share_after,
     rank_before,
     rank_after,
-    depth
+    depth,
+    CASE WHEN NOT each_list THEN instant(t1) END AS requested_from,
+    CASE WHEN NOT each_list THEN as_of_distance(t1, from_timestamp) END AS from_days_earlier,
+    CASE WHEN NOT each_list THEN instant(t2) END AS requested_to,
+    CASE WHEN NOT each_list THEN as_of_distance(t2, to_timestamp) END AS to_days_earlier,
+    NOT each_list
+    AND (from_timestamp < instant(t1) - as_of_warning() OR to_timestamp < instant(t2) - as_of_warning()) AS is_outdated
 FROM changed
 WHERE
     (NOT was_listed OR NOT is_listed OR exact_change <> '0')

@@ -9,6 +9,9 @@ WITH listed AS MATERIALIZED (
         list.chain,
         list.token_address,
         list.timestamp,
+        holding.requested,
+        holding.days_earlier,
+        holding.is_outdated,
         list.holders_total,
         holding.address,
         holding.share,
@@ -35,8 +38,13 @@ SELECT
     sum(a.share) AS share_of_a_at_least,
     sum(b.share) AS share_of_b_at_least,
     coalesce(sum(a.share) FILTER (a.is_wallet AND b.is_wallet), 0) AS wallets_share_of_a_at_least,
-    coalesce(sum(b.share) FILTER (a.is_wallet AND b.is_wallet), 0) AS wallets_share_of_b_at_least
+    coalesce(sum(b.share) FILTER (a.is_wallet AND b.is_wallet), 0) AS wallets_share_of_b_at_least,
+    a.requested,
+    a.days_earlier AS days_earlier_of_a,
+    b.days_earlier AS days_earlier_of_b,
+    a.is_outdated OR b.is_outdated AS is_outdated
 FROM listed AS a
 JOIN listed AS b ON a.address = b.address AND (a.chain, a.token_address) < (b.chain, b.token_address)
 GROUP BY
-    a.chain, a.token_address, a.timestamp, a.holders_total, b.chain, b.token_address, b.timestamp, b.holders_total;
+    a.chain, a.token_address, a.timestamp, a.holders_total, a.requested, a.days_earlier, a.is_outdated,
+    b.chain, b.token_address, b.timestamp, b.holders_total, b.days_earlier, b.is_outdated;
