@@ -132,8 +132,8 @@ def import_paths(  # noqa: PLR0915 - a report in one place
     count = sum(len(rejection.rows) for rejection in rejected)
     if all(line.get("rows") == 0 for line in lines):
         passed_over = sum(line["passed over"] for line in lines)
-        reasons = f"; {passed_over:,} rows are not transfers" if passed_over else ""
-        reasons += f"; {count:,} rows are invalid, see {reading.rejected}" if count else ""
+        reasons = f"; {counted(passed_over, 'row', 'is')} no transfer" if passed_over else ""
+        reasons += f"; {counted(count, 'row', 'is')} invalid, see {reading.rejected}" if count else ""
         raise BadSource(f"{lines[0]['file']}: there is no transfer to import{reasons}; check that it is the right file")
     parts = [f"tokens of lists left out: {len(left_out):,}, for example {left_out[0]}"] if left_out else []
     if count:
@@ -215,7 +215,8 @@ def _raise_failed(errors: list[BadSource], files: int) -> None:
         suffix = f"; none of the {counted(files, 'file')} could be imported" if files > 1 else ""
         raise BadSource(f"{errors[0]}{suffix}") from errors[0]
     raise SomeFailed(
-        f"{len(errors):,} of {files:,} files were not imported, for example {errors[0]}; correct them and import them "
+        f"{len(errors):,} of {counted(files, 'file')} not imported, for example {errors[0]}; correct them and "
+        "import them "
         "again"
     )
 

@@ -43,9 +43,9 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
     else:
         state = {"kept": "kept", "copy": "restored from its copy", "files": "rebuilt from the files"}[done.catalog]
         console.out.print(
-            f"The catalogue was {state}, {len(done.remade)} derived files were rebuilt, and "
+            f"The catalogue was {state}, {counted(len(done.remade), 'derived file', 'was')} rebuilt, and "
             f"{counted(done.added, 'transfer')} "
-            f"of unlisted files were added; {len(done.set_aside)} files are in {root / QUARANTINE}. "
+            f"of unlisted files added; {counted(len(done.set_aside), 'file', 'is')} in {root / QUARANTINE}. "
             "Restart services that use this store.",
             markup=False,
             soft_wrap=True,

@@ -114,7 +114,8 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
     columns = ("endpoint", "month", "answers", "bytes", "of them superseded")
     console.rows("The archive of answers", columns, lines)
     console.out.print(
-        f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {size.damaged:,} damaged ones were moved out."
+        f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {counted(size.damaged, 'damaged one')} "
+        "moved out."
     )
 
 

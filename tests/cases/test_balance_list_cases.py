@@ -192,7 +192,7 @@ def test_balances_of_the_accounts_of_an_owner_are_added(tmp_path: Path) -> None:
     path = written(tmp_path, f"address,owner,amount\n{S1},{S2},5\n{S3},{S2},7\n{S3},{S2},7\n{S4},{S4},1\n")
     result = imported(tmp_path, path, *SOLANA)
     assert result.balances == {S2: "12", S4: "1"}
-    assert "4 rows of token accounts (address) belong to 2 owners (owner)" in result.notices[0]
+    assert "4 rows of token accounts (address) of 2 owners (owner)" in result.notices[0]
 
 
 def test_two_balances_of_a_token_account_are_refused(tmp_path: Path) -> None:

@@ -187,7 +187,13 @@ def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
     assert "rebasing" in output
     assert "not exact" in output
     said = " ".join(holderlake("doctor", env={"HOLDERLAKE_HOME": str(tmp_path)}).stdout.split())
-    assert "of 1 tokens compared, 1 have other balances than their contracts" in said
+    assert "1 token compared, 1 with other balances than the contract" in said
+
+
+def test_values_that_are_numbers_of_items_are_noticed(tmp_path: Path) -> None:
+    code, output = run(tmp_path, "items", "import-rpc", "--to-block", "1000")
+    assert code == 0
+    assert f"value of token {TOKEN} on eth looks like numbers of items" in " ".join(output.split())
 
 
 def test_deposits_and_withdrawals_of_a_wrapped_coin_mint_and_burn(tmp_path: Path) -> None:

@@ -400,7 +400,7 @@ def test_one_bad_item_of_a_thousand_costs_only_itself() -> None:
 def test_unreadable_rows_beyond_a_hundred_are_counted() -> None:
     decoded = decode("holders", [*range(5_000), holder(ALICE, 1)])
     assert len(decoded.unreadable) == 101
-    assert decoded.unreadable[-1].reason == "4,900 more rows or values of this answer cannot be read"
+    assert decoded.unreadable[-1].reason == "4,900 more of this answer's rows or values cannot be read"
 
 
 # Documents that cannot be parsed

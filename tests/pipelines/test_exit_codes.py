@@ -99,7 +99,7 @@ def test_a_backfill_that_lands_nothing_exits_1(make_workspace: MakeWorkspace) ->
 def test_a_backfill_that_a_ceiling_stops_exits_3(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, budget={"per_day": "75"})
     with pytest.raises(
-        SomeFailed, match=r"1 of 2 partitions are in the lake\. .* would exceed the ceiling budget\.per_day"
+        SomeFailed, match=r"the lake has 1 of 2 partitions\. .* would exceed the ceiling budget\.per_day"
     ):
         run_backfill(workspace, [CHAIN], [MAY, JUNE], (), ["holders"], as_json=False)
 

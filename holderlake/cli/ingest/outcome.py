@@ -124,15 +124,16 @@ class Outcome:
         if self.is_cancelled:
             return
         try:
-            work()
+            with self.workspace.observed(self._add):
+                work()
         except RunFailed as error:
             self.errors.append(str(error))
             self.is_cancelled = isinstance(error, RunCancelled)
 
-    def add(self, result: PartitionResult) -> None:
+    def _add(self, event: object) -> None:
         """Record a finished partition."""
-        if result.skipped:
-            self.skipped[result.family] = result.skipped
+        if isinstance(event, PartitionResult) and event.skipped:
+            self.skipped[event.family] = event.skipped
 
     def conclude(self, as_json: bool) -> None:
         """Print the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""
@@ -150,7 +151,9 @@ class Outcome:
             errors = " ".join(dict.fromkeys(self.errors))
             if not contents.new_partitions:
                 raise RunFailed(errors)
-            raise SomeFailed(f"{contents.partitions:,} of {partition_count:,} partitions are in the lake. {errors}")
+            raise SomeFailed(
+                f"the lake has {contents.partitions:,} of {counted(partition_count, 'partition')}. {errors}"
+            )
         if not sum(contents.rows.values()):
             raise RunFailed(f"no rows were committed: {_reasons(contents, self.skipped) or 'no answer has rows'}")
         if failed:
@@ -159,6 +162,7 @@ class Outcome:
 
 def _reasons(contents: Stored, skipped: dict[str, str]) -> str:
     failures: list[Any] = [
-        f"{failure['requests']:,} times {failure['code']}: {failure['reason']}" for failure in contents.failures
+        f"{counted(failure['requests'], 'time')} {failure['code']}: {failure['reason']}"
+        for failure in contents.failures
     ]
     return "; ".join([*failures, *skipped.values()])

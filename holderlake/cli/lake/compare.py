@@ -9,6 +9,7 @@ import typer
 
 from holderlake.cli import shared
 from holderlake.cli.shared import Json
+from holderlake.units import counted
 
 _FILE = "warehouse.duckdb"
 
@@ -38,8 +39,7 @@ def compare(
 
     from holderlake import console
     from holderlake.comparison.compare import compare as compared
-    from holderlake.comparison.compare import counts
-    from holderlake.comparison.report import write_page
+    from holderlake.comparison.compare import counts, write_page
     from holderlake.contract.times import utc_now
     from holderlake.storage.atomic_files import whole_file
     from holderlake.warehouse.comparisons import folder_of as comparisons_folder
@@ -76,4 +76,4 @@ def compare(
         return
     if differences.num_rows:
         console.arrow("Differences", counts(differences))
-    console.out.print(f"{differences.num_rows:,} differences{destination}.", soft_wrap=True)
+    console.out.print(f"{counted(differences.num_rows, 'difference')}{destination}.", soft_wrap=True)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from holderlake import console
 from holderlake.contract.tables import TABLES
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -14,7 +15,7 @@ def publish_lake(workspace: Workspace, clean: bool, as_json: bool) -> bool:
 
     ``clean`` also drops earlier snapshots.
     """
-    from holderlake.iceberg.publish import clean_up, publish
+    from holderlake.iceberg import clean_up, publish
 
     iceberg, folder = workspace.settings.lake.iceberg, workspace.settings.iceberg_folder
     with console.progress("publishing", len(TABLES)) as bar:
@@ -31,7 +32,7 @@ def publish_lake(workspace: Workspace, clean: bool, as_json: bool) -> bool:
             console.rows("Published", ("table", "files added", "files removed"), lines)
         console.out.print(f"The Iceberg tables in {folder} have commit {publication.commit}.", soft_wrap=True)
         if dropped:
-            console.out.print(f"{dropped:,} links to replaced files were dropped.")
+            console.out.print(f"{counted(dropped, 'link')} to replaced files dropped.")
         for path in publication.unreadable:
             text = f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it"
             console.err.print(text, soft_wrap=True)

@@ -91,9 +91,9 @@ def _report(did: str, destination: str, result: Moved, as_json: bool) -> bool:
         )
     for reason in result.refused:
         console.err.print(f"Skipped: {reason}", soft_wrap=True)
-    resolved = f"{len(result.resolved):,} conflicts were resolved; " if result.resolved else ""
+    resolved = f"{counted(len(result.resolved), 'conflict', 'was')} resolved; " if result.resolved else ""
     console.out.print(
         f"{did} {counted(result.partitions, 'partition')}, {result.bytes / 1e6:,.1f} MB; {resolved}"
-        f"{result.alike:,} were in {destination} already."
+        f"{destination} had {result.alike:,} already."
     )
     return result.is_complete

@@ -12,6 +12,7 @@ import typer
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import Json
+from holderlake.units import counted
 
 if TYPE_CHECKING:
     from holderlake.maintenance.upgrade import Step
@@ -69,7 +70,9 @@ def backup_command(
     else:
         for path in damaged:
             console.err.print(f"Damaged or missing: {path}", soft_wrap=True)
-        console.out.print(f"{len(damaged):,} files are damaged." if damaged else "Every file matches its checksum.")
+        console.out.print(
+            f"{counted(len(damaged), 'file', 'is')} damaged." if damaged else "Every file matches its checksum."
+        )
     if damaged:
         raise typer.Exit(ExitCode.SOME_FAILED)
 

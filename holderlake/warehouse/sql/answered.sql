@@ -17,7 +17,7 @@ FROM (
 
 -- Since when the answer about each token in each partition is known, and since when it is as it stands. A later answer
 -- with the same content only confirms it. The rows that a later answer changed are in replaced_tokens, replaced_holders
--- and so on; releases before 0.3 did not keep them (replaced_until).
+-- and so on.
 -- Example: FROM knowledge WHERE as_it_stands_since > known_since ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW knowledge AS
 WITH rows_known AS (
@@ -45,8 +45,7 @@ changes AS (
         subject,
         timestamp,
         min(known_since) AS since,
-        max(fetched_at) AS changed_at,
-        max(fetched_at) FILTER (gone IS NULL) AS replaced_until
+        max(fetched_at) AS changed_at
     FROM revisions
     GROUP BY ALL
 )
@@ -56,8 +55,7 @@ SELECT
     token_address,
     timestamp,
     since AS known_since,
-    greatest(changed_at, since) AS as_it_stands_since,
-    replaced_until
+    greatest(changed_at, since) AS as_it_stands_since
 FROM (
     SELECT
         coverage.family,
@@ -67,8 +65,7 @@ FROM (
         coalesce(
             least(coverage.known_since, rows_known.since, changes.since), failed.since, partitions.written_at
         ) AS since,
-        changes.changed_at,
-        changes.replaced_until
+        changes.changed_at
     FROM coverage
     LEFT JOIN rows_known
         ON rows_known.family = coverage.family
@@ -100,7 +97,6 @@ SELECT
     chain,
     token_address,
     timestamp,
-    coalesce(replaced_until > instant(known), false) AS replaced,
     instant(t) AS requested,
     as_of_distance(t, timestamp) AS days_earlier,
     timestamp < instant(t) - as_of_warning() AS is_outdated
