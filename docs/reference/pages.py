@@ -75,11 +75,23 @@ _SQL_HEAD: Final = """\
 | `holders_as_of(t)` | each token's newest partition at or before `t` |
 | `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
 
-**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. **Addresses**
-in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its newest answer
-has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns: `sum(amount)` is
-right for most tokens, `exact_total(amount, amount_exact)` for all. Columns of address details (`is_cex`, `label`, …)
-are null in `holders` if details were not requested; `special_addresses` collects them from all tables.
+**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. A date alone
+names the complete day: as of a date means as of its end; a period begins with its first day and, in `holder_changes`,
+ends with its last. `until` of `flows` is the first day that no longer counts. Macros as of a time answer with the
+newest data at or before it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more
+than `sql.as_of_warning` of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
+
+**Lists have an end.** `holder_lists` says of each list of holders whether it is complete (`is_complete`), how many
+holders the token has then (`holders_total`), and else the most that an address outside of it can have
+(`unlisted_at_most`). `holder_changes`, `holder_overlap` and `holding_periods` are null, or show a bound, where a full
+list does not know. Maps with other request options are other series: `series` in `concentration_history` and
+`map_series`.
+
+**Addresses** in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its
+newest answer has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns:
+`sum(amount)` is right for most tokens, `exact_total(amount, amount_exact)` for all; `ORDER BY exact_number(amount,
+amount_exact)` orders amounts of any size. Columns of address details (`is_cex`, `label`, …) are null in `holders` if
+details were not requested; `special_addresses` collects them from all tables.
 
 **Readers never wait, and never see half a load.** A load writes a copy of the file and renames it: a reader that has
 the old file open continues with it, and the next reader sees everything that was loaded. A killed load changes nothing.
@@ -228,6 +240,8 @@ def _columns(query: Query) -> str:
         return ""
     if query.snapshot_of:
         more = ", and `known_until`" if query.name.startswith("replaced_") else ""
+        if query.kind == "MACRO TABLE":
+            more = ", and `requested`, `days_earlier` and `is_outdated` of [answered_as_of](#answered_as_ofof_family-t)"
         return f"\nColumns: those of [{query.snapshot_of}](tables/{query.snapshot_of}.md){more}.\n"
     rows = (f"| `{one.name}` | {one.type} | {one.meaning} |\n" for one in view_columns()[query.name])
     return "\n| column | type | meaning |\n|---|---|---|\n" + "".join(rows)

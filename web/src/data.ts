@@ -22,6 +22,8 @@ export type Instant = SupplyStats & Scores & {
   at: string;
   /** Days since the end of the source's data; null before that end. */
   days_after_data: number | null;
+  /** Request options of the map; figures of maps with other options are not comparable. */
+  series: string | null;
   has_map: boolean;
   top_10: number | null;
   holders: number | null;
@@ -99,7 +101,9 @@ export type Change = Details & {
   share_before: number | null;
   share_after: number | null;
   amount_change: string | null;
-  change: "entered" | "left" | "grew" | "shrank" | "same";
+  /** Most that an address can have while a full list lacks it. */
+  unlisted_at_most: string | null;
+  change: "entered" | "left" | "grew" | "shrank";
 };
 
 /** A dictionary-encoded text column: the distinct values, and the index of each row's value. */
