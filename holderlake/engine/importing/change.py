@@ -106,11 +106,10 @@ class Change:
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
             number = self._number((incoming.chain, incoming.address))
             stored_parts = [part for part in self._parts.get(number, ()) if part.has_transfers]
-            overlap = overlap_of(
-                self._connect, self._coding, self._budget.batch, incoming, list(map(self._rows_path, stored_parts))
-            )
-            counts.undecided.extend(overlap.undecided)
             stored_keys = [self._keys(part) for part in stored_parts]
+            stored_files = list(zip(map(self._rows_path, stored_parts), stored_keys, strict=True))
+            overlap = overlap_of(self._connect, self._coding, self._budget.batch, incoming, stored_files)
+            counts.undecided.extend(overlap.undecided)
             new_rows = self._deduplicator.new_rows(incoming, stored_keys, map(self._rows_path, stored_parts), counts)
             if len(overlap.superseded):
                 new_rows = self._without(new_rows, overlap.superseded, counts) if new_rows is not None else None

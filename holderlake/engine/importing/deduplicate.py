@@ -15,13 +15,15 @@ from typing import Final
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.keys import RepeatedKeys, part_of
+from holderlake.engine.importing.keys import RepeatedKeys, are_among, part_of
 from holderlake.engine.importing.rows import Coding, read_rows
 from holderlake.engine.importing.sort import RowsInMemory, RowsOnDisk, TokenRows
 from holderlake.engine.importing.spill import TableBuckets
 from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.records import TRANSFERS
 
 _COMPARE: Final = """
 -- The verdict on each imported row with a repeated hash: 0 new, 1 known, 2 other content for a known key. The key is
@@ -50,6 +52,10 @@ SELECT place, CASE WHEN content <> row[2] THEN 2 WHEN place IS NOT DISTINCT FROM
 FROM keyed JOIN kept USING (transaction, log_index, item)
 WHERE origin = 1
 """
+
+
+_COMPARED: Final = ("tx_hash", "log_index", "token_id", "block_number", "from_address", "to_address", "value")
+"""Columns of a row's key and content."""
 
 
 @dataclass
@@ -144,16 +150,24 @@ class Deduplicator:
         ``stored_rows`` are the stored rows to compare with. The numbers of duplicates and conflicts are added to
         ``counts``.
         """
-        places = pa.array(np.arange(imported.num_rows))
+        keys = imported["key"].to_numpy()
+        decoded = self._coding.decoded(imported)
+        equals = _equal_rows(decoded, keys, stored_rows)
+        counts.duplicate += len(equals)
+        is_left = np.ones(imported.num_rows, np.bool_)
+        is_left[equals] = False
+        if not is_left.any():
+            return equals
+        places = np.flatnonzero(is_left)
         with self._connect() as cursor:
-            cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
-            cursor.register("stored", stored_rows.drop_columns("key"))
+            cursor.register("imported", decoded.take(pa.array(places)).append_column("place", pa.array(places)))
+            stored_left = are_among(np.sort(keys[places]), stored_rows["key"].to_numpy())
+            cursor.register("stored", stored_rows.filter(pa.array(stored_left)).drop_columns("key"))
             compared = cursor.sql(_COMPARE).to_arrow_table()
         verdicts = compared["verdict"].to_numpy()
         counts.duplicate += int((verdicts == 1).sum())
         counts.conflict += int((verdicts == 2).sum())
-        repeated_places: Array = compared["place"].to_numpy()[verdicts > 0]
-        return repeated_places
+        return np.concatenate([equals, compared["place"].to_numpy()[verdicts > 0]])
 
     def _stored_rows(self, hashes: RepeatedKeys, paths: Iterable[Path]) -> Iterator[pa.Table]:
         """Yield the stored rows whose hash is in ``hashes``, in batches. The added column ``key`` has the hash."""
@@ -163,3 +177,23 @@ class Deduplicator:
                 repeated = hashes.among(keys)
                 if repeated.any():
                     yield rows.append_column("key", pa.array(keys)).filter(pa.array(repeated))
+
+
+def _equal_rows(imported: pa.Table, keys: Array, stored_rows: pa.Table) -> Array:
+    """Return the places of the imported rows that equal a stored row, if no other row has the hash of their key.
+
+    ``keys`` are the hashes of the imported rows' keys. The comparison in SQL is many times slower.
+    """
+    stored_keys = stored_rows["key"].to_numpy()
+    distinct_stored, partners, stored_counts = np.unique(stored_keys, return_index=True, return_counts=True)
+    distinct, places, counts = np.unique(keys, return_index=True, return_counts=True)
+    candidates = places[(counts == 1) & are_among(distinct_stored[stored_counts == 1], distinct)]
+    partners = partners[np.searchsorted(distinct_stored, keys[candidates])]
+    ours, theirs = imported.take(pa.array(candidates)), stored_rows.take(pa.array(partners))
+    is_equal = np.ones(len(candidates), np.bool_)
+    for name in _COMPARED:
+        left, right = (table[name].cast(TRANSFERS.field(name).type) for table in (ours, theirs))
+        are_same = pc.or_(pc.fill_null(pc.equal(left, right), False), pc.and_(pc.is_null(left), pc.is_null(right)))
+        is_equal &= are_same.to_numpy()
+    equal_places: Array = candidates[is_equal]
+    return equal_places

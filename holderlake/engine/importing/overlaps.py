@@ -6,7 +6,7 @@ value and item. The row that says more stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holderlake.engine.content_indexes import content_places
+from holderlake.engine.importing.keys import are_among
 from holderlake.engine.importing.rows import Coding, read_rows
 from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.numeric.bigint import Array
@@ -108,24 +109,27 @@ def overlap_of(
     coding: Coding,
     batch: int,
     incoming: TokenRows,
-    stored_paths: Iterable[Path],
+    stored_files: Iterable[tuple[Path, Array]],
 ) -> Overlap:
-    """Return the overlap of the rows of a token that come, and that the files ``stored_paths`` have of the same blocks.
+    """Return the overlap of the rows of a token that come, and those of the same blocks in the ``stored_files``.
 
-    ``connect`` opens a DuckDB cursor. Files are read in batches of ``batch`` rows.
+    ``connect`` opens a DuckDB cursor. ``stored_files`` are paths with the sorted hashes of their rows' keys. Files are
+    read in batches of ``batch`` rows.
     """
     kinds, first_block, last_block = _kinds_of(coding, incoming)
-    paths = [path for path in stored_paths if _has_blocks(path, first_block, last_block)]
-    if len(kinds) == 1 and not paths:
+    files = [(path, keys) for path, keys in stored_files if _has_blocks(path, first_block, last_block)]
+    is_one_kind = len(kinds) == 1 and all(_is_of_kind(path, *next(iter(kinds))) for path, _ in files)
+    if is_one_kind and (not files or ("synthetic" not in next(iter(kinds)))):
         return Overlap(np.empty(0, np.uint64), [])
-    if kinds == {("exact", True)} and all(_is_complete(path) for path in paths):
+    blocks = _differing_blocks(coding, batch, incoming, files, (first_block, last_block), is_one_kind=is_one_kind)
+    if not len(blocks):
         return Overlap(np.empty(0, np.uint64), [])
     with connect() as cursor:
         cursor.execute(
             "CREATE TEMP TABLE rows (key UBIGINT, place BIGINT, is_new BOOLEAN, from_address VARCHAR, "
             "to_address VARCHAR, value VARCHAR, item VARCHAR, block_number BIGINT, tx_hash VARCHAR, log_index BIGINT)"
         )
-        for rows in _compared_rows(coding, batch, incoming, paths, (first_block, last_block)):
+        for rows in _compared_rows(coding, batch, incoming, [path for path, _ in files], blocks):
             cursor.register("more", rows)
             cursor.execute("INSERT INTO rows BY NAME FROM more")
         cursor.execute(_COMPARE)
@@ -190,24 +194,63 @@ def _has_blocks(path: Path, first_block: int, last_block: int) -> bool:
     )
 
 
-def _is_complete(path: Path) -> bool:
-    """Return whether all rows of a file have log indexes and transactions."""
+def _is_of_kind(path: Path, kind: str, has_transaction: bool) -> bool:
+    """Return whether the log indexes of all rows of a file are of this kind, and all or none have a transaction."""
     kinds, hashes = _statistics(path, "log_index_kind"), _statistics(path, "tx_hash")
-    return all(statistics is not None and statistics.min == statistics.max == "exact" for statistics in kinds) and all(
-        statistics is not None and statistics.null_count == 0 for statistics in hashes
+    return all(statistics is not None and statistics.min == statistics.max == kind for statistics in kinds) and all(
+        statistics is not None and (statistics.null_count == 0 if has_transaction else not statistics.has_min_max)
+        for statistics in hashes
     )
 
 
-def _compared_rows(
-    coding: Coding, batch: int, incoming: TokenRows, stored_paths: Iterable[Path], blocks: tuple[int, int]
-) -> Iterator[pa.Table]:
-    """Yield the columns to compare of the imported rows, and of the stored rows of these blocks."""
+def _differing_blocks(
+    coding: Coding,
+    batch: int,
+    incoming: TokenRows,
+    stored_files: Sequence[tuple[Path, Array]],
+    block_range: tuple[int, int],
+    *,
+    is_one_kind: bool,
+) -> Array:
+    """Return the blocks in which an imported row is not stored, or a stored row is not imported.
+
+    All other blocks were compared when their rows were stored. If all rows are of one kind, a row that differs says
+    something only if it repeats an equal one.
+    """
+    differing = [np.empty(0, np.int64)]
     for rows in incoming.columns(("token", "kind", "key", "block_time", *_COLUMNS)):
-        yield _with_places(coding.decoded(rows), rows["key"].to_numpy(), is_new=True)
-    for path in stored_paths:
+        is_new = np.ones(rows.num_rows, np.bool_)
+        for _, keys in stored_files:
+            is_new &= ~are_among(keys, rows["key"].to_numpy())
+        differing.append(_blocks_of(coding.decoded(rows.filter(pa.array(is_new))), is_one_kind))
+    for path, keys in stored_files:
+        if are_among(incoming.keys, keys).all():
+            continue
         for rows in read_rows(path, batch):
             numbers = rows["block_number"].to_numpy()
-            of_blocks = rows.filter(pa.array((numbers >= blocks[0]) & (numbers <= blocks[1])))
+            of_blocks = rows.filter(pa.array((numbers >= block_range[0]) & (numbers <= block_range[1])))
+            is_missing = ~are_among(incoming.keys, coding.keys(of_blocks))
+            differing.append(_blocks_of(of_blocks.filter(pa.array(is_missing)), is_one_kind))
+    return np.unique(np.concatenate(differing))
+
+
+def _blocks_of(rows: pa.Table, repeats_only: bool) -> Array:
+    """Return the blocks of rows. With ``repeats_only``, the first one of equal rows does not count."""
+    blocks: Array = rows["block_number"].to_numpy()
+    return blocks[content_places(rows) != 0] if repeats_only and rows.num_rows else blocks
+
+
+def _compared_rows(
+    coding: Coding, batch: int, incoming: TokenRows, stored_paths: Iterable[Path], blocks: Array
+) -> Iterator[pa.Table]:
+    """Yield the columns to compare of the imported and of the stored rows of ``blocks``, which are sorted."""
+    for rows in incoming.columns(("token", "kind", "key", "block_time", *_COLUMNS)):
+        of_blocks = rows.filter(pa.array(are_among(blocks, rows["block_number"].to_numpy())))
+        if of_blocks.num_rows:
+            yield _with_places(coding.decoded(of_blocks), of_blocks["key"].to_numpy(), is_new=True)
+    for path in stored_paths:
+        for rows in read_rows(path, batch):
+            of_blocks = rows.filter(pa.array(are_among(blocks, rows["block_number"].to_numpy())))
             if of_blocks.num_rows:
                 yield _with_places(of_blocks, coding.keys(of_blocks), is_new=False)
 
