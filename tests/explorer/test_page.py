@@ -41,7 +41,7 @@ BUBBLES = "() => document.getElementById('map').bubbles()"
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     chromium()
     home = tmp_path_factory.mktemp("world")
-    fill(home)
+    fill(home, with_edges=True)
     pages = {"HOLDERLAKE_EXPLORER__TRANSACTION_LINKS": '{"eth": "https://scan.example/tx/{value}"}'}
     with exploring(home, **pages) as address:
         yield address
