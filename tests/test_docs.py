@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from docs.reference.pages import FOLDER, PAGES
+from docs.reference.pages import DECISIONS, FOLDER, PAGES
 from holderlake.contract.tables import TABLES
 from holderlake.engine.sources.files.transfers import FORMATS
+from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettings
 from holderlake.settings.sections.nodes import NodeSettings
 
@@ -40,10 +41,14 @@ def test_the_page_of_sources_names_existing_settings_and_every_format() -> None:
     assert [name for name in FORMATS if f"`{name}`" not in page] == []
 
 
+def test_the_page_of_settings_has_each_section_once() -> None:
+    assert sorted(name for names in DECISIONS.values() for name in names) == sorted(Settings.model_fields)
+
+
 def test_the_page_of_backfills_names_existing_settings_and_columns() -> None:
     page = (FOLDER / "backfills.md").read_text()
     settings = PAGES["settings.md"]()
-    assert all(f"`{name}`" in settings for name in ("resume_parked", "concurrency"))
+    assert all(f"`{name}`" in settings for name in ("schedule.resume_parked", "provider.concurrency"))
     (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     known = {*TABLES["revisions"].schema.names, "timestamp"}
     assert set(re.findall(r"[a-z_]+", query.replace("FROM revisions", ""))) <= known

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -54,6 +54,9 @@ value, also a list or a table. The API key and other secrets come from the envir
 everything.
 
 A duration is a number and s, m, h, d or w, such as `30s`, `24h` or `7d`. A size is a number and MB, GB or TB.
+
+None is required. Most people set some of these; all settings follow by what you decide with them.
+
 """
 
 _SQL_HEAD: Final = """\
@@ -125,14 +128,52 @@ All commands end with one of these exit codes:
 """
 
 
+_SETTINGS_COLUMNS: Final = "| setting | environment | default | meaning |\n|---|---|---|---|\n"
+_MOST_SET: Final = (
+    "home",
+    "api_key",
+    "provider.url",
+    "provider.local",
+    "watchlist",
+    "maps.limit",
+    "holders.limit",
+    "budget.per_month",
+    "budget.renewal_day",
+    "schedule.cron",
+    "schedule.offsets",
+    "schedule.start",
+    "alerts.webhook",
+    "service.public_url",
+    "sources.rpc.<name>.endpoints",
+)
+DECISIONS: Final = {
+    "Where data lie": ("home", "lake", "bucket", "state"),
+    "Whom to ask": ("api_key", "api_key_file", "http_transport", "provider"),
+    "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
+    "When, and for how much": ("schedule", "budget", "healing"),
+    "What to keep": ("retention",),
+    "What to tell": ("alerts",),
+    "Own transfers": ("engine", "sources", "cluster"),
+    "What others see": ("service", "explorer"),
+}
+"""Fields of ``Settings`` by what a user decides with them."""
+
+
 def tables_page() -> str:
     """Return the page of all tables."""
     return _TABLES_HEAD + overview()
 
 
 def settings_page() -> str:
-    """Return the page of all settings with their environment variables and defaults."""
-    return _SETTINGS_HEAD + "".join(_settings(Settings, ()))
+    """Return the page of all settings with their environment variables and defaults.
+
+    The ones that most people set come first, then all of them by what a user decides.
+    """
+    rows = {".".join((*path, name)): row for path, name, row in _setting_rows(Settings, ())}
+    page = _SETTINGS_HEAD + _SETTINGS_COLUMNS + "".join(rows[name] for name in _MOST_SET)
+    for decision, names in DECISIONS.items():
+        page += f"\n## {decision}\n" + "".join(_settings(Settings, (), names))
+    return page
 
 
 def commands_page() -> str:
@@ -190,22 +231,38 @@ def _columns(query: Query) -> str:
     return "\n| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
-def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
-    title = f"`[{'.'.join(path)}]`" if path else "Top level"
-    about = " ".join((model.__doc__ or "").split()) if path else ""
-    plain = {name: field for name, field in model.model_fields.items() if not _is_section(field.annotation)}
+def _settings(model: type[BaseModel], path: tuple[str, ...], names: Collection[str] | None = None) -> Iterator[str]:
+    """Yield the text of a section and of the sections in it; ``names`` selects fields of the section."""
+    fields = {name: field for name, field in model.model_fields.items() if names is None or name in names}
+    plain = [name for name, field in fields.items() if not _is_section(field.annotation)]
     if plain:
-        yield f"\n## {title}\n\n" + (f"{about}\n\n" if about else "")
-        yield "| setting | environment | default | meaning |\n|---|---|---|---|\n"
-        for name, field in plain.items():
-            variable = "HOLDERLAKE_" + "__".join((*path, name)).upper()
-            yield f"| `{name}` | `{variable}` | {_default(field.default)} | {field.description} |\n"
+        about = " ".join((model.__doc__ or "").split()) if path else ""
+        yield (f"\n### `[{'.'.join(path)}]`\n" if path else "") + (f"\n{about}\n" if about else "")
+        yield "\n" + _SETTINGS_COLUMNS
+        yield from (row for place, name, row in _setting_rows(model, path) if place == path and name in plain)
+    for name in fields:
+        for inner, below in _sections(model, (*path, name)):
+            yield from _settings(inner, below)
+
+
+def _setting_rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yield the path, name and row of each setting of a section and of the sections in it."""
     for name, field in model.model_fields.items():
-        if _is_section(field.annotation) and isinstance(field.annotation, type):
-            yield from _settings(field.annotation, (*path, name))
-        for inner in filter(_is_section, get_args(field.annotation)):  # optional, or under names of the user's own
-            named = ("<name>",) if get_origin(field.annotation) is dict else ()
-            yield from _settings(inner, (*path, name, *named))
+        if not _is_section(field.annotation):
+            variable = "HOLDERLAKE_" + "__".join((*path, name)).upper()
+            setting = ".".join((*path, name))
+            yield path, name, f"| `{setting}` | `{variable}` | {_default(field.default)} | {field.description} |\n"
+        for inner, below in _sections(model, (*path, name)):
+            yield from _setting_rows(inner, below)
+
+
+def _sections(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[type[BaseModel], tuple[str, ...]]]:
+    """Yield the sections that the last field of ``path`` holds, with their paths."""
+    annotation = model.model_fields[path[-1]].annotation
+    if _is_section(annotation) and isinstance(annotation, type):
+        yield annotation, path
+    for inner in filter(_is_section, get_args(annotation)):  # optional, or under names of the user's own
+        yield inner, (*path, "<name>") if get_origin(annotation) is dict else path
 
 
 def _is_section(annotation: Any) -> bool:
