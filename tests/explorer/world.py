@@ -71,7 +71,11 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
         maps: dict[str, list[dict[str, Any]]] = {}
         made_maps = {TIDE: _tide(number), CROWD: _crowd(number), HOSTILE: _hostile()}
         if with_edges:
-            made_maps |= {HAIRBALL: _hairball(number), LONE: _map({WHALE: (1.0, {})}, [], [], 0.0), BURNT: _burnt(number)}
+            made_maps |= {
+                HAIRBALL: _hairball(number),
+                LONE: _map({address(90_001): (1.0, {})}, [], [], 0.0),
+                BURNT: _burnt(number),
+            }
         for token, made in made_maps.items():
             for name, listed in made.items():
                 maps.setdefault(name, []).extend({"token_address": token} | row for row in listed)
@@ -140,7 +144,7 @@ def _crowd(number: int, holders: int = 500, links: int = 5_000) -> dict[str, lis
 
 
 def _hairball(number: int) -> dict[str, list[dict[str, Any]]]:
-    """300 holders, of which 91% are one cluster, with 20 magic nodes and some 2,000 links."""
+    """300 holders, of which 91% are one cluster, with 20 magic nodes and 2,000 links. A time node links two others."""
     chance = random.Random(100 + number)
     listed = [address(20_000 + each) for each in range(300)]
     magic = [address(21_000 + each) for each in range(20)]
@@ -156,13 +160,16 @@ def _hairball(number: int) -> dict[str, list[dict[str, Any]]]:
     links = [
         transfer(one, other, HAIRBALL, "eth", str(amount), 1 + amount % 9) for (one, other), amount in amounts.items()
     ]
-    return _map(held, [(members, magic)], links, 5.0)
+    links += [transfer(EXCHANGE, one, HAIRBALL, "eth", "30") | {"time_node": 1} for one in listed[280:282]]
+    made = _map(held, [(members, magic), (listed[280:282], [])], links, 5.0)
+    made["map_nodes"] += [{"kind": "time", "address": EXCHANGE, "time_node": 1}]
+    return made
 
 
 def _burnt(number: int) -> dict[str, list[dict[str, Any]]]:
     """One holder until the last instant; then no one holds anything, and no figure applies."""
     if number < len(INSTANTS) - 1:
-        return _map({TEAM: (1.0, {})}, [], [], 0.0)
+        return _map({address(90_001): (1.0, {})}, [], [], 0.0)
     none = dict.fromkeys(["service_score", "gini_index", "nakamoto_coefficient", "cexs", "bundles"])
     return {"maps": [{"dt_update": "2026-06-01T00:00:00.000000"} | none]}
 
