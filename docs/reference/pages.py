@@ -25,7 +25,7 @@ from docs.reference.tables import ALL_TABLES, overview, table_page
 from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
-from holderlake.engine.sources.files.presets import PRESETS, Preset
+from holderlake.engine.sources.files.mapping import PRESETS, Preset
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
 from holderlake.warehouse.warehouse import Warehouse
