@@ -37,7 +37,7 @@ from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, ke
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
 from holderlake.dagster.versions import chosen_version, code_version, provenance
-from holderlake.healing.parked import parking
+from holderlake.healing.paused import pausing
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
 
@@ -109,7 +109,7 @@ def stream_asset(
         workspace: Workspace = getattr(context.resources, resource)
         partitions = keys_of_run(context)
         days = days_of(partitions)
-        with step_errors(context.op_execution_context, explain=parking(workspace)):
+        with step_errors(context.op_execution_context, explain=pausing(workspace)):
             results = by_day(_ingest(context, stream, days, config, workspace, key_prefix))
         plotted = newest_days(results)
         for table in stream.tables:

@@ -26,7 +26,7 @@ from dagster import (
 from pydantic import Field
 
 from holderlake.backfill.instants import chosen_instants
-from holderlake.backfill.paused import Selection, park, unpark
+from holderlake.backfill.paused import Selection, forget_paused, pause
 from holderlake.backfill.plan import Plan, make_plan
 from holderlake.backfill.progress import Progress, ProgressLog
 from holderlake.backfill.report import plan_markdown
@@ -116,7 +116,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         asyncio.run(run.execute(config))
-    unpark(workspace, _selection(config, workspace))
+    forget_paused(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.finished
     if missing:
         raise Failure(
@@ -284,7 +284,7 @@ def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
 
 def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
     """Return a stopped run's error and how to resume the run. Pause the backfill if only credits are missing."""
-    paused = park(workspace, error, _selection(config, workspace))
+    paused = pause(workspace, error, _selection(config, workspace))
     advice = paused.advice if paused else "Start the same backfill again to resume it."
     return f"{error} Finished partitions are kept. {advice}"
 

@@ -10,7 +10,7 @@ import pytest
 from dagster import DagsterInstance
 
 from holderlake.alerts.rules import Span, evaluate, tokens_of
-from holderlake.backfill.paused import parked_backfills
+from holderlake.backfill.paused import paused_backfills
 from holderlake.backfill.plan import make_plan
 from holderlake.backfill.report import sentences
 from holderlake.contract.requests import MapOptions, MapRequest
@@ -112,13 +112,13 @@ def test_a_stopped_refresh_resumes_without_paying_twice(
     options = MapOptions(limit=250, return_nodes=True, return_relationships=True, refresh=True, timestamp=1)
     price = MapRequest(chain=CHAIN, token_address="native", options=options).cost
     poor = _workspace(make_workspace, 250, budget={"per_run": f"{price * 3 // 2 / 100}"})
-    with pytest.raises(RunFailed, match="--parked"):
+    with pytest.raises(RunFailed, match="--paused"):
         fill_by_job(poor, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"])
-    (parked,) = parked_backfills(poor)
-    assert parked.of.refresh_since
+    (paused,) = paused_backfills(poor)
+    assert paused.of.refresh_since
     rich = _workspace(make_workspace, 250)
     before = rich.ledger.totals().spent
-    since = parked.of.refresh_since
+    since = paused.of.refresh_since
     fill_by_job(rich, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"], refresh_since=since)
     assert rich.ledger.totals().spent - before == price
     assert _limits(rich, "maps") == [250, 250]

@@ -8,7 +8,7 @@ import pytest
 
 from holderlake.contract.requests import MapOptions, MapRequest
 from holderlake.contract.times import utc_now
-from holderlake.healing.parked import parked_schedule, parking, waiting_schedule
+from holderlake.healing.paused import paused_schedule, pausing, waiting_schedule
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted, InvalidKey, RateLimitPersists
 from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace
@@ -23,7 +23,7 @@ def _later(workspace: Workspace, days: int) -> Workspace:
     return workspace
 
 
-def test_exhausted_credits_park_the_schedule_until_the_next_day(pipeline: Make) -> None:  # noqa: F811
+def test_exhausted_credits_pause_the_schedule_until_the_next_day(pipeline: Make) -> None:  # noqa: F811
     poor = pipeline(budget={"per_day": 70})
     assert poor.schedule(TICK) == [(_key(TODAY), False)]
     tomorrow = f"{utc_now() + DAY:%Y-%m-%d}"
@@ -32,12 +32,12 @@ def test_exhausted_credits_park_the_schedule_until_the_next_day(pipeline: Make) 
         assert f"wait for credits until {tomorrow}" in reason
     rich = pipeline(DAY, budget={"per_day": 7_000})
     assert rich.sensor("healing") == [(_key(TODAY), True)]
-    assert parked_schedule(rich.workspace) is None
+    assert paused_schedule(rich.workspace) is None
 
 
 def test_a_raised_ceiling_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
     poor = make_workspace(budget={"per_day": 1})
-    parking(poor)(BudgetExceeded("per_day", 100, 100, 1_400, "wait"))
+    pausing(poor)(BudgetExceeded("per_day", 100, 100, 1_400, "wait"))
     assert waiting_schedule(poor) is not None
     assert waiting_schedule(make_workspace(budget={"per_day": 100})) is None
     assert waiting_schedule(poor) is None
@@ -45,7 +45,7 @@ def test_a_raised_ceiling_resumes_the_schedule(make_workspace: MakeWorkspace) ->
 
 def test_another_key_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
     first = make_workspace(api_key="first")
-    parking(first)(CreditsExhausted("used up"))
+    pausing(first)(CreditsExhausted("used up"))
     assert waiting_schedule(first) is not None
     assert waiting_schedule(make_workspace(api_key="second")) is None
 
@@ -68,18 +68,18 @@ def test_a_top_up_resumes_the_schedule_before_the_renewal(
     refusal.request = MapRequest(chain="eth", token_address="0x1", options=MapOptions(return_nodes=True, timestamp=1))
     with scripted(step) as server:
         workspace = make_workspace(base_url=server.address, provider={"attempts": 1})
-        parking(workspace)(refusal)
+        pausing(workspace)(refusal)
         assert (waiting_schedule(workspace) is not None) is waits
-        assert (parked_schedule(workspace) is not None) is waits
+        assert (paused_schedule(workspace) is not None) is waits
         assert {one.target for one in server.received} == {"/v0/chains"}
 
 
 def test_the_renewal_resumes_the_schedule(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
-    parking(workspace)(CreditsExhausted("used up"))
-    parked = waiting_schedule(workspace)
-    assert parked is not None
-    assert parked.resume_on == workspace.ledger.totals().renewal
+    pausing(workspace)(CreditsExhausted("used up"))
+    paused = waiting_schedule(workspace)
+    assert paused is not None
+    assert paused.resume_on == workspace.ledger.totals().renewal
     assert waiting_schedule(_later(make_workspace(), 32)) is None
 
 
@@ -88,7 +88,7 @@ def test_the_renewal_resumes_the_schedule(make_workspace: MakeWorkspace) -> None
     [BudgetExceeded("per_run", 1, 1, 1, "start another run"), RateLimitPersists("slow"), InvalidKey("no such key")],
     ids=lambda trouble: type(trouble).__name__,
 )
-def test_other_errors_park_nothing(make_workspace: MakeWorkspace, trouble: Exception) -> None:
+def test_other_errors_pause_nothing(make_workspace: MakeWorkspace, trouble: Exception) -> None:
     workspace = make_workspace()
-    assert parking(workspace)(trouble) == str(trouble)
-    assert parked_schedule(workspace) is None
+    assert pausing(workspace)(trouble) == str(trouble)
+    assert paused_schedule(workspace) is None

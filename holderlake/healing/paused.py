@@ -1,7 +1,7 @@
-"""Record that the schedule is parked: credits are exhausted, so scheduled runs wait until there are credits again.
+"""Record that the schedule is paused: credits are exhausted, so scheduled runs wait until there are credits again.
 
-The record is a JSON file in the home's folder ``parked_schedule``, or a row in PostgreSQL. ``backfill.paused`` has
-parked backfills.
+The record is a JSON file in the home's folder ``paused_schedule``, or a row in PostgreSQL. ``backfill.paused`` has
+paused backfills.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from holderlake.backfill.paused import Parked, Selection, credits_again, parked_after
+from holderlake.backfill.paused import PausedBackfill, Selection, credits_again, paused_after
 from holderlake.provider.errors import PermanentError
 from holderlake.settings import Settings, SettingsError
 from holderlake.storage.documents import Documents
@@ -26,7 +26,7 @@ _NOTHING: Final = Selection((), ())
 
 
 @dataclass(frozen=True)
-class ParkedSchedule:
+class PausedSchedule:
     """The reason that scheduled runs wait: an error's text, code and time (naive UTC), and the day when they resume.
 
     ``asked``: cost (hundredths of a credit) of the call that exceeded a ceiling of the settings; None for another
@@ -43,27 +43,30 @@ class ParkedSchedule:
     """Cost (hundredths of a credit) of the call that the provider refused for lack of credits; None for another
     reason."""
 
+    def __str__(self) -> str:
+        return f"scheduled runs wait for credits until {self.resume_on}: {self.reason}"
+
     def is_due(self, workspace: Workspace) -> bool:
         """Return whether runs can resume: the day has come, a ceiling was raised, or there is another API key."""
         if self.account != _account(workspace.settings):
             return True
-        return Parked(_NOTHING, self.reason, self.resume_on, self.asked).is_due(workspace)
+        return PausedBackfill(_NOTHING, self.reason, self.resume_on, self.asked).is_due(workspace)
 
     def has_credits_again(self, workspace: Workspace) -> bool:
         """Ask the provider whether the refused call can be paid again. The request costs at most 0.01 credit."""
         return self.refused is not None and credits_again(workspace, self.refused)
 
 
-def parking(workspace: Workspace) -> Callable[[Exception], str]:
-    """Return a function that takes an error, parks the schedule if credits are exhausted, and returns the error's text.
+def pausing(workspace: Workspace) -> Callable[[Exception], str]:
+    """Return a function that pauses the schedule if an error says that credits are exhausted, and returns its text.
 
-    The ceiling per run and the rate limit do not park the schedule: the next run can continue.
+    The ceiling per run and the rate limit do not pause the schedule: the next run can continue.
     """
 
     def explain(error: Exception) -> str:
-        stopped = parked_after(workspace, error, _NOTHING)
+        stopped = paused_after(workspace, error, _NOTHING)
         if isinstance(error, PermanentError) and stopped and stopped.resume_on:
-            parked = ParkedSchedule(
+            paused = PausedSchedule(
                 stopped.reason,
                 error.code,
                 workspace.now(),
@@ -72,30 +75,30 @@ def parking(workspace: Workspace) -> Callable[[Exception], str]:
                 _account(workspace.settings),
                 stopped.refused,
             )
-            parked_before = parked_schedule(workspace)
-            if parked_before is None or parked_before.is_due(workspace):
-                _documents(workspace).put(_NAME, msgspec.json.encode(parked))
+            paused_before = paused_schedule(workspace)
+            if paused_before is None or paused_before.is_due(workspace):
+                _documents(workspace).put(_NAME, msgspec.json.encode(paused))
         return str(error)
 
     return explain
 
 
-def parked_schedule(workspace: Workspace) -> ParkedSchedule | None:
-    """Return the parked schedule; None if scheduled runs need not wait, or if the record is damaged."""
+def paused_schedule(workspace: Workspace) -> PausedSchedule | None:
+    """Return the paused schedule; None if scheduled runs need not wait, or if the record is damaged."""
     for content in _documents(workspace).all():
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            return msgspec.json.decode(content, type=ParkedSchedule)
+            return msgspec.json.decode(content, type=PausedSchedule)
     return None
 
 
-def waiting_schedule(workspace: Workspace) -> ParkedSchedule | None:
-    """Return the parked schedule if it still has to wait; otherwise delete it, and return None.
+def waiting_schedule(workspace: Workspace) -> PausedSchedule | None:
+    """Return the paused schedule if it still has to wait; otherwise delete it, and return None.
 
     A schedule that waits for credits of the provider asks it first, so that a top-up is noticed.
     """
-    parked = parked_schedule(workspace)
-    if parked is None or not (parked.is_due(workspace) or parked.has_credits_again(workspace)):
-        return parked
+    paused = paused_schedule(workspace)
+    if paused is None or not (paused.is_due(workspace) or paused.has_credits_again(workspace)):
+        return paused
     _documents(workspace).remove(_NAME)
     return None
 
@@ -110,4 +113,4 @@ def _account(settings: Settings) -> str:
 
 
 def _documents(workspace: Workspace) -> Documents:
-    return Documents(workspace.state(workspace.settings.home / "parked_schedule"))
+    return Documents(workspace.state(workspace.settings.home / "paused_schedule"))
