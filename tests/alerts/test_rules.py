@@ -11,8 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from holderlake.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Gap, Verified
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Gap, Verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers

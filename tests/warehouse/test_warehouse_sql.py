@@ -13,11 +13,11 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from docs.reference.view_columns import view_columns
 from holderlake.contract.tables import TABLES
 from holderlake.engine.maps.changes import Members, lineage
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
-from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import (
     DAYS,

@@ -26,6 +26,7 @@ from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.deduplicate import Counts, Deduplicator, overlap_of
 from holderlake.engine.importing.keys import SortedKeys
+from holderlake.engine.importing.part_writer import write_part
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
@@ -37,10 +38,7 @@ from holderlake.engine.importing.rows import (
     read_rows,
     write_rows,
 )
-from holderlake.engine.importing.sort import Sorter, TokenRows
-from holderlake.engine.importing.spill import ArrayBuckets
-from holderlake.engine.importing.writers.parts import write_part
-from holderlake.engine.importing.writers.runs import (
+from holderlake.engine.importing.run_writer import (
     Entries,
     EntryBuffer,
     entries_of_run,
@@ -49,6 +47,8 @@ from holderlake.engine.importing.writers.runs import (
     subtract,
     write_run,
 )
+from holderlake.engine.importing.sort import Sorter, TokenRows
+from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
@@ -454,7 +454,7 @@ class RowSummary:
 def _outdated(key: tuple[str, str], block: int) -> str:
     return (
         f"The balances of {key[1]} on {key[0]} that --balances-at had read from block {block} on were removed, because "
-        "transfers before them are new; read them again with 'holderlake import-rpc --balances-at'"
+        "transfers before them are new; read them again with 'holderlake import node --balances-at'"
     )
 
 
