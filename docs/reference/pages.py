@@ -162,7 +162,7 @@ _MOST_SET: Final = (
     "sources.rpc.<name>.endpoints",
 )
 DECISIONS: Final = {
-    "Where data lie": ("home", "lake", "bucket", "state"),
+    "Where data lie": ("home", "lake", "sql", "bucket", "state"),
     "Whom to ask": ("api_key", "api_key_file", "http_transport", "provider"),
     "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
     "When, and for how much": ("schedule", "budget", "healing"),

@@ -3,7 +3,7 @@
 -- those that any row or label names. Mints come from, and burns go to, addresses without an owner. Transfers within a
 -- group are included. since and until (not included) limit the time, and make long histories fast:
 -- flows('FERN', 'day', since := '2026-01-01').
--- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows((SELECT min(token_address) FROM latest_maps), 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
+-- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows((SELECT min(token_address) FROM stored_tokens), 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE MACRO flows(of_token, each, since := NULL, until := NULL) AS TABLE
 WITH token AS MATERIALIZED (
     SELECT
