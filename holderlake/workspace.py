@@ -19,17 +19,15 @@ from pydantic import SecretStr
 
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
-from holderlake.http.client import MEGABYTE
+from holderlake.http import MEGABYTE
 from holderlake.lake.lake import Lake
 from holderlake.lake.object_store import ARCHIVE, BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
-from holderlake.provider.ledger.move import copy_home
-from holderlake.provider.ledger.restore import restore_if_older
-from holderlake.provider.local_engine import Engine
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.ledger.restore import copy_home, restore_if_older
+from holderlake.provider.local_engine import DayReport, Engine
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.settings import Settings, SettingsError
 from holderlake.storage.objects import Below, Objects, open_objects

@@ -102,15 +102,15 @@ exact, and whole numbers stay whole.
 
 ## Without the warehouse
 
-`holderlake lake-views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
+`holderlake lake views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
 Parquet files, for any DuckDB: `duckdb -init lake.sql`. It shows the partitions that are committed when it is read; read
 it again to see later ones. While a partition is written, a query may see only a part of it; the warehouse never does.
 
 A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
 read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
-the damaged files on standard error, and leaves their partitions out too. `holderlake rebuild --damaged` repairs them
-at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in
-each session and each cursor.
+the damaged files on standard error, and leaves their partitions out too. `holderlake home rebuild --damaged` repairs
+them at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script
+in each session and each cursor.
 
 Other programs open a table's folder: see [connect your tools](connect.md#parquet-files).
 """
@@ -287,7 +287,8 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         for child, below in inner.items():
             yield from _commands(below, f"{name} {child}")
         return
-    yield f"\n## {name}\n\n{' '.join((command.help or '').split())}\n"
+    about, *examples = (" ".join(part.split()) for part in command.help.split("Example: "))
+    yield "\n".join([f"\n## {name}\n", about, "\n```sh", *examples, "```\n"])
     rows = [_parameter(one) for one in command.params if getattr(one, "name", "") != "help"]
     if rows:
         yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(rows)

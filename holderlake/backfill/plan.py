@@ -12,9 +12,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from holderlake.backfill.coverage import Coverage, Gap, with_settings
-from holderlake.backfill.estimates import Size, sample_sizes
 from holderlake.backfill.forecast import Forecast, Funds, forecast
-from holderlake.backfill.pricing import Bill, known_refusals, price
+from holderlake.backfill.pricing import Bill, Size, known_refusals, price, sample_sizes
 from holderlake.backfill.scope import LeftOut, streams_of, within_plan
 from holderlake.backfill.suggestions import Advice, Offer, advise
 from holderlake.contract.chains import from_first_day

@@ -242,7 +242,10 @@ class GroupedTransfer(Model):
 
     from_address: LinkEnd = Field(description="Sender")
     to_address: LinkEnd = Field(description="Receiver")
-    rel_type: Literal["GROUPED_TRANSFER"] = "GROUPED_TRANSFER"
+    rel_type: Literal["GROUPED_TRANSFER"] = Field(
+        default="GROUPED_TRANSFER",
+        description="Kind of relationship; GROUPED_TRANSFER unless the provider added others",
+    )
     data: Annotated[GroupedTransferData, ESSENTIAL]
 
 

@@ -25,7 +25,7 @@ from holderlake.contract.chains import from_first_day
 from holderlake.contract.tables import FAMILY_TABLES, TABLES
 from holderlake.contract.times import check_passed, parse_when
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import (
+from holderlake.dagster.metadata import (
     asset_key,
     column_schema,
     empty_metadata,
@@ -33,10 +33,10 @@ from holderlake.dagster.metadata.tables import (
     newest_days,
     table_metadata,
 )
-from holderlake.dagster.metadata.versions import chosen_version, code_version, provenance
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
+from holderlake.dagster.versions import chosen_version, code_version, provenance
 from holderlake.healing.paused import pausing
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace

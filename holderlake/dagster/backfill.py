@@ -39,10 +39,10 @@ from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.checks.streams import tag_failed_requests
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import asset_key, log_materialisations, newest_days
-from holderlake.dagster.metadata.versions import code_version, provenance
+from holderlake.dagster.metadata import asset_key, log_materialisations, newest_days
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
+from holderlake.dagster.versions import code_version, provenance
 from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS

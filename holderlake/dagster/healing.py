@@ -34,17 +34,23 @@ from holderlake.alerts.notices import (
     schedule_paused,
 )
 from holderlake.contract.times import from_unix
-from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
 from holderlake.dagster.backfill import BACKFILL, PLAN
 from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
-from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG
+from holderlake.dagster.failures import (
+    ENDPOINT_TAG,
+    ERROR_TAG,
+    PARTITION_TAG,
+    REPETITION_TAG,
+    attempts_of,
+    last_results,
+)
 from holderlake.dagster.followers import FOLLOW
 from holderlake.dagster.jobs import ALERTS, CHECKS, FRESHNESS, INGEST, RETENTION, TRANSFERS
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
 from holderlake.dagster.schedules import LIMITS
 from holderlake.dagster.transfers import is_imported
+from holderlake.dagster.versions import watch
 from holderlake.healing.attempts import Attempt, Choice, choose
 from holderlake.healing.expected import DAILY, Expected, expected
 from holderlake.healing.expected import TRANSFERS as TRANSFERS_TICKS

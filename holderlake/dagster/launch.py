@@ -24,9 +24,9 @@ from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.checks.alerts import ALERT_PREFIX
 from holderlake.dagster.history import check_history
 from holderlake.dagster.jobs import INGEST
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import process_lock
+from holderlake.dagster.versions import watch
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.ingest.streams.all import STREAMS
@@ -59,7 +59,7 @@ run_retries:
 """
 _prepared: set[str] = set()
 """Values of ``DAGSTER_HOME`` that this process set."""
-_MOVES_AWAY: Final = "'holderlake rebuild --damaged' moves that folder away"
+_MOVES_AWAY: Final = "'holderlake home rebuild --damaged' moves that folder away"
 _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
@@ -260,7 +260,7 @@ def _run(
 
 
 def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
-    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts`` reports."""
+    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts list`` reports."""
     for check in checks:
         if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
             values: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}

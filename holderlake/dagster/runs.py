@@ -12,9 +12,7 @@ from dagster import DagsterInstance
 
 from holderlake.backfill.scope import left_out_by_settings
 from holderlake.contract.times import partition_text, utc_now
-from holderlake.ingest.cancelling import cancelling
-from holderlake.ingest.preparing import check_before_run
-from holderlake.ingest.run import ingest
+from holderlake.ingest.run import cancelling, check_before_run, ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.maintenance.repair import repair_before_run
 from holderlake.provider.errors import PermanentError, TransientError

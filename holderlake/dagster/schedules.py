@@ -17,8 +17,8 @@ from dagster import (
 
 from holderlake.contract.times import partition_text
 from holderlake.dagster.jobs import FRESHNESS, INGEST, RETENTION, TRANSFERS
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
+from holderlake.dagster.versions import watch
 from holderlake.healing.expected import record_tick, record_transfers_tick
 from holderlake.healing.paused import waiting_schedule
 from holderlake.settings import Settings

@@ -33,8 +33,8 @@ from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.followers import followers_sensor
 from holderlake.dagster.healing import healing_sensors
 from holderlake.dagster.jobs import ALERTS
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
+from holderlake.dagster.versions import watch
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.chains import CHAINS, chain_ids
 from holderlake.settings import Settings

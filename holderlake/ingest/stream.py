@@ -18,9 +18,8 @@ from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text, to_unix, utc_now
 from holderlake.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.ingest.options import Options, chosen_options
-from holderlake.provider.fetcher import Provider
+from holderlake.provider.fetcher import Provider, rules_text
 from holderlake.provider.local_engine import BulkResult, Engine
-from holderlake.provider.rules import rules_text
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import stamina
 
-from holderlake.http.retries import log_retries
+from holderlake.http import log_retries
 from holderlake.service.billing.keys import KeyStore, postgresql_place
 from holderlake.settings import Settings
 from holderlake.storage.postgresql import Unreachable

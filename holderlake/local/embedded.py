@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from holderlake.contract.prices import CREDIT
 from holderlake.lake.lake import SAMPLE_PROVIDER, Lake
 from holderlake.local.store import engine_rules, open_store, own_store_id, stored_transfers
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.local_engine import DayReport
 from holderlake.settings import AddressSet, Settings, SettingsError
 from holderlake.workspace import Endpoint, OwnStore, Workspace
 
@@ -210,8 +210,8 @@ def _store(local: _Local) -> Store:
     """
     if not local.root.exists():
         raise SettingsError(
-            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import' or "
-            "'holderlake import-rpc'"
+            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import files' or "
+            "'holderlake import node'"
         )
     store = open_store(local.root, local.rules, local.memory_limit, local.index)
     atexit.register(store.close)

@@ -28,7 +28,7 @@ _HEAD: Final = """\
 -- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (1.5 or later):
 --     duckdb -init lake.sql        or        connection.execute(open("lake.sql").read())
 -- It shows the partitions that are committed when it is read; read it again to see later ones. It leaves out
--- partitions with damaged files; 'holderlake rebuild --damaged' repairs them at no cost.
+-- partitions with damaged files; 'holderlake home rebuild --damaged' repairs them at no cost.
 """
 
 _MANIFESTS: Final = """

@@ -207,7 +207,7 @@ class Warehouse:
             raise WarehouseError(_unwritable(self.path, error)) from error
         for damage in dict.fromkeys(loading.damaged):
             _log.warning(
-                "%s; its partition is not loaded. 'holderlake rebuild --damaged' repairs it at no cost", damage
+                "%s; its partition is not loaded. 'holderlake home rebuild --damaged' repairs it at no cost", damage
             )
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         seconds = time.monotonic() - start

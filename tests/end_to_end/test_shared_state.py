@@ -18,8 +18,8 @@ from holderlake.doctor.file_checks import check_files
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted
 from holderlake.provider.ledger.entries import Reservation, Reserve, Settle
 from holderlake.settings import Settings
+from holderlake.settings.sections.lake import StateSettings
 from holderlake.settings.sections.schedule import Budget
-from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.owners import leased
 from holderlake.workspace import Endpoint, Workspace
 from tests.commands import holderlake

@@ -16,7 +16,7 @@ from holderlake.dagster.launch import fill as fill_by_command
 from holderlake.dagster.launch import ingest_day
 from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
-from holderlake.ingest.preparing import LEAST_FREE
+from holderlake.ingest.run import LEAST_FREE
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import LakeError

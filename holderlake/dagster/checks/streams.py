@@ -33,7 +33,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.archive.provenance import newest_answer
 from holderlake.contract.models import unknown_fields
 from holderlake.contract.tables import TABLES
-from holderlake.dagster.metadata.tables import asset_key
+from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.ingest.partition import FINAL_FAILURES

@@ -24,9 +24,8 @@ from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, Op
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.deduplicate import Counts, Deduplicator
+from holderlake.engine.importing.deduplicate import Counts, Deduplicator, overlap_of
 from holderlake.engine.importing.keys import SortedKeys
-from holderlake.engine.importing.overlaps import overlap_of
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
@@ -455,7 +454,7 @@ class RowSummary:
 def _outdated(key: tuple[str, str], block: int) -> str:
     return (
         f"The balances of {key[1]} on {key[0]} that --balances-at had read from block {block} on were removed, because "
-        "transfers before them are new; read them again with 'holderlake import-rpc --balances-at'"
+        "transfers before them are new; read them again with 'holderlake import node --balances-at'"
     )
 
 

@@ -13,7 +13,7 @@ from holderlake.contract.chains import CHAIN_BY_EVM_ID
 from holderlake.contract.chains.addresses import parse_token, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.files.numbers import whole_count
+from holderlake.engine.sources.files.values import whole_count
 from holderlake.engine.sources.rows.json_rows import repetition
 from holderlake.engine.sources.rows.problems import bad_source
 from holderlake.engine.sources.rows.raw import read_text

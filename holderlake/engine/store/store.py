@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import sqlite3
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,15 +30,12 @@ from holderlake.engine.catalog.rules import open_rules
 from holderlake.engine.errors import BadSource, DamagedFile, EngineError
 from holderlake.engine.files.disk_errors import disk_failures
 from holderlake.engine.files.integrity import FileChecks, read_sums
-from holderlake.engine.files.manifest import CORRECTION, Manifest, OpenFiles, PartFile, View
+from holderlake.engine.files.manifest import CORRECTION, History, Manifest, OpenFiles, PartFile, View, history_of
 from holderlake.engine.importing.change import Change
-from holderlake.engine.importing.free_space import refuse_if_too_large
-from holderlake.engine.importing.paths import FOLDERS, ImportFolder, remove_killed_imports
+from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_too_large, remove_killed_imports
 from holderlake.engine.importing.rows import write_rows
 from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.records import TRANSFERS, ImportReport, Key, Rules
-from holderlake.engine.store.connection import DuckDB
-from holderlake.engine.store.histories import History, history_of
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
 from holderlake.units import parse_memory_limit
@@ -348,3 +346,43 @@ class Store(Metadata):
         manifest = self._manifest()
         histories = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
         return [history for history in histories if history]
+
+
+class DuckDB:
+    """An in-memory database of DuckDB for a store's queries, opened by the first cursor.
+
+    Opening takes 20 ms, and many uses of a store send no SQL. ``memory`` is the memory budget in bytes of the store's
+    imports. Threads can share it.
+    """
+
+    def __init__(self, root: Path, memory: int) -> None:
+        self._root = root
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._is_closed = False
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return a new cursor, which the caller must close. Raises ``duckdb.ConnectionException`` after ``close``."""
+        with self._lock:
+            if self._is_closed:
+                raise duckdb.ConnectionException("the store is closed; open it again")
+            if self._connection is None:
+                self._connection = _connect(self._root, self._memory)
+            return self._connection.cursor()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+
+def _connect(root: Path, memory: int) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET parquet_metadata_cache = true")  # a file of transfers never changes under its name
+    connection.execute("SET threads = 1")  # many small queries in parallel need no threads each
+    connection.execute(f"SET memory_limit = '{memory // 4}B'")  # the rest is for rows and arrays
+    connection.execute("SET temp_directory = $folder", {"folder": str(root / ".spill")})
+    return connection

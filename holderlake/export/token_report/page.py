@@ -7,8 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from holderlake.export.html import html_page
-from holderlake.export.text_format import number, percent, short
+from holderlake.export.html import html_page, number, percent, short
 from holderlake.export.token_report.content import Content, gather
 from holderlake.export.token_report.pictures import maps_of, plots_of
 from holderlake.storage.atomic_files import whole_file

@@ -1,4 +1,4 @@
--- Wallets that probably have one owner, from the transfers of your store: as 'holderlake entities' found them before the
+-- Wallets that probably have one owner, from the transfers of your store: as 'holderlake store entities' found them before the
 -- last load. A wallet without a row was joined to no other one. Clusters are another thing: they follow the provider's
 -- rule, on one map.
 -- Example: SELECT entity, wallets, round(min(confidence), 2) AS confidence FROM entities GROUP BY ALL ORDER BY wallets DESC, entity LIMIT 3;
@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW entities AS
 FROM _internal.stored_entities
 WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
 
--- The instants of the last 'holderlake entities' (--at), with the rule and the number of entities. The view entities is as
+-- The instants of the last 'holderlake store entities' (--at), with the rule and the number of entities. The view entities is as
 -- of the last one.
 -- Example: FROM entity_searches ORDER BY as_of;
 CREATE OR REPLACE VIEW entity_searches AS

@@ -4,7 +4,7 @@
 CREATE OR REPLACE VIEW stored_tokens AS
 FROM _internal.stored_tokens;
 
--- The labels of your store (holderlake labels), on each chain of the warehouse and of the store.
+-- The labels of your store (holderlake import labels), on each chain of the warehouse and of the store.
 -- Example: SELECT kind, count(*) AS addresses FROM stored_labels GROUP BY kind ORDER BY kind;
 CREATE OR REPLACE VIEW stored_labels AS
 SELECT used.chain, labels.address, labels.kind, labels.label

@@ -25,10 +25,14 @@ from holderlake.contract.chains.addresses import (
     shown,
     wrong_checksums,
 )
-from holderlake.engine.sources.files.hashes import parse_hash, parse_hashes
-from holderlake.engine.sources.files.instants import FIRST_SECOND, LAST_SECOND, NO_TIME, parse_time
-from holderlake.engine.sources.files.numbers import (
+from holderlake.engine.sources.files.values import (
+    FIRST_SECOND,
+    LAST_SECOND,
+    NO_TIME,
     has_more_digits_than_floats,
+    parse_hash,
+    parse_hashes,
+    parse_time,
     raw_amount,
     whole_count,
     whole_number,

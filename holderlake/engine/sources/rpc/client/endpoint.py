@@ -27,7 +27,7 @@ from holderlake.engine.sources.rpc.client.errors import (
     shortened,
 )
 from holderlake.engine.sources.rpc.client.messages import Call, chain_id, number
-from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transport
+from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, Transport
 
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)

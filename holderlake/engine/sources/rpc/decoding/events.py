@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.rpc.client.errors import InvalidAnswer
 from holderlake.engine.sources.rpc.client.messages import Log, number
-from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Topic of ``Transfer(address,address,uint256)`` of ERC-20 and ERC-721."""
@@ -40,6 +42,27 @@ _DIGITS: Final = "0123456789abcdefABCDEF"
 
 Move = tuple[str, str, str, str, str | None]
 """A transfer: token standard, sender, receiver, value and token id (the last two as decimal text)."""
+
+
+_ROW_COLUMNS: Final = (
+    "token_address",
+    "token_standard",
+    "from_address",
+    "to_address",
+    "value",
+    "token_id",
+    "block_number",
+    "block_time",
+    "tx_hash",
+    "log_index",
+)
+
+
+Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
+"""A transfer: token, standard, sender, receiver, value, token id, block, unix second, transaction hash, log index.
+
+Value and token id are decimal text.
+"""
 
 
 def add_transfers(
@@ -215,3 +238,27 @@ def _address(topic: str) -> str | None:
 
 def _is_hex(text: str) -> bool:
     return text != "" and not text.strip(_DIGITS)
+
+
+class Rows:
+    """Collects transfers of one chain and source for a table. ``log_index_kind`` is the value of the column of
+    this name in ``TRANSFERS``."""
+
+    def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
+        self._constant = {
+            "chain": chain,
+            "time_kind": "exact",
+            "log_index_kind": log_index_kind,
+            "source": source,
+        }
+        self._rows: list[Row] = []
+        self.add = self._rows.append
+        """Add one transfer."""
+
+    def table(self) -> pa.Table:
+        """Return the collected transfers as a table of the schema ``TRANSFERS``."""
+        if not self._rows:
+            return TRANSFERS.empty_table()
+        columns: dict[str, Any] = dict(zip(_ROW_COLUMNS, zip(*self._rows, strict=True), strict=True))
+        columns |= {name: pa.repeat(value, len(self._rows)) for name, value in self._constant.items()}
+        return pa.table([pa.array(columns[field.name], field.type) for field in TRANSFERS], schema=TRANSFERS)

@@ -23,9 +23,8 @@ from holderlake.engine.files.manifest import CORRECTION
 from holderlake.engine.files.parts import changes_of
 from holderlake.engine.numeric.bigint import digits_to_ints
 from holderlake.engine.records import Key
-from holderlake.engine.sources.rpc.client.blocks import first_block_from
 from holderlake.engine.sources.rpc.client.messages import number
-from holderlake.engine.sources.rpc.client.node import Node
+from holderlake.engine.sources.rpc.client.node import Node, first_block_from
 from holderlake.engine.sources.rpc.importing.causes import FAILURES, Contract
 from holderlake.engine.sources.rpc.importing.reading import parts
 from holderlake.engine.store.store import Store

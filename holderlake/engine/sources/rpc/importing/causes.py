@@ -27,8 +27,7 @@ from holderlake.engine.sources.rpc.client.messages import (
     transaction_hashes,
 )
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.decoding.events import EVENTS, TRANSFER, add_transfers, moves_of, wrapping
-from holderlake.engine.sources.rpc.decoding.rows import Rows
+from holderlake.engine.sources.rpc.decoding.events import EVENTS, TRANSFER, Rows, add_transfers, moves_of, wrapping
 from holderlake.engine.sources.rpc.importing.reading import is_minting
 from holderlake.engine.store.store import Store
 

@@ -22,11 +22,9 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.causes import Drift, compared
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
-from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merge_intervals
-from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, in_order
+from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints, Interval, gaps, merge_intervals
+from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, Width, in_order
 from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions, Selection
-from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
 _INTERNAL: Final = "internal"
@@ -221,7 +219,7 @@ def _checks(
         subject = ", ".join(lacking) if lacking and tokens is not None else "the chosen tokens"
         raise BadSource(
             f"no block of {subject} in this range was imported from a node of chain {chain}, so nothing can be "
-            "compared; 'holderlake import-rpc' imports blocks. The chain's coin has no events to compare"
+            "compared; 'holderlake import node' imports blocks. The chain's coin has no events to compare"
         )
     checks = []
     for (first_block, last_block), group in sorted(groups.items()):
