@@ -97,8 +97,7 @@ QUESTIONS: Final = (
     ),
     Question("holders_known_at", "FROM holders_known_at('{t}', '2027-01-01')", {"holders": HOLDER + ", fetched_at"}),
     Question("holder_changes", "FROM holder_changes('{t1}', '{t}')", {"holders": HOLDER}),
-    Question("holder_entries", "FROM holder_entries('{t1}', '{t}')", {"holders": HOLDER}),
-    Question("holder_exits", "FROM holder_exits('{t1}', '{t}')", {"holders": HOLDER}),
+    Question("holder_changes, each list", "FROM holder_changes('{t1}', '{t}', each_list := true)", {"holders": HOLDER}),
     Question(
         "holding_periods, all",
         "SELECT count(*) FROM holding_periods",

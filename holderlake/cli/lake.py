@@ -120,7 +120,7 @@ def lake_views(json: Json = False) -> None:
     workspace = shared.reading()
     lake = local_lake(workspace.settings)
     damaged = [damage for damage in damages(lake, every_byte=True) if damage.place]
-    sql = script(lake, damaged, workspace.warehouse.transfers)
+    sql = script(lake, damaged, workspace.warehouse.transfers, workspace.settings.sql.as_of_warning)
     if json:
         console.as_json({"sql": sql, "left_out": [str(damage) for damage in damaged]})
         return

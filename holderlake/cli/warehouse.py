@@ -13,7 +13,7 @@ from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
 from holderlake.contract.chains.addresses import typed_token
-from holderlake.contract.times import parse_when, utc_now
+from holderlake.contract.times import parse_end, parse_when, utc_now
 from holderlake.units import counted
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ def sql(
     workspace = shared.reading()
     if workspace.warehouse.version is None and workspace.settings.engine_store.exists():
         workspace.warehouse.load(workspace.lake)  # nothing was ingested yet, but transfers were imported
-    answer = workspace.warehouse.read(query or sys.stdin.read(), files=files, most=row_limit and row_limit + 1)
+    query = query or sys.stdin.read()
+    answer = workspace.warehouse.read(query, files=files, most=row_limit and row_limit + 1)
+    for note in workspace.warehouse.notes(query):
+        console.err.print(f"Note: {note}.", soft_wrap=True)
     if json:
         console.as_json(answer.to_pylist())
         return
@@ -119,17 +122,17 @@ def report(
 ) -> None:
     """Write an HTML page about a token: holders, entries and exits, clusters, concentration, flows, maps.
 
-    It begins with the first instant in the warehouse, unless --from says otherwise.
+    It begins with the first instant in the warehouse, unless --from says otherwise. A date alone as --to means its end.
 
     Example: holderlake report eth 0x6ba6f2207e343923ba692e5cae646fb0f566db8d --from 2025-01-01
     """
-    from holderlake.export.token_report.page import write_report
+    from holderlake.export.token_report import write_report
     from holderlake.storage.names import file_name_part
     from holderlake.warehouse.token_history import Period
 
     token = typed_token(chain, token)
     since = datetime.min if start is None else parse_when(start)
-    until = utc_now() if end is None else parse_when(end)
+    until = utc_now() if end is None else parse_end(end)
     shared.check_period(since, until)
     path = (file or Path(f"report-{file_name_part(chain)}-{file_name_part(token[:12])}.html")).expanduser()
     _check_new(path, force)

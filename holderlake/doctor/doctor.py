@@ -287,7 +287,7 @@ def _negative_balances(settings: Settings) -> Finding:
 
 def _inexact_balances(settings: Settings) -> Finding:
     """Count the tokens whose balances differ from those of their contracts, by their last comparison with a node."""
-    from holderlake.engine.sources.rpc.importing.verified import read_verified
+    from holderlake.engine.sources.rpc.verified import read_verified
 
     checked = read_verified(settings.engine_store)["balances"].to_pylist()
     if not checked:

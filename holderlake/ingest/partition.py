@@ -22,7 +22,8 @@ from holderlake.contract.models import ADDRESS_RULE, is_address
 from holderlake.contract.requests import Request
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import partition_text, utc_now
-from holderlake.decoding import UNREADABLE_ROW, Decoded
+from holderlake.decoding.answers import Decoded
+from holderlake.decoding.lenient import UNREADABLE_ROW
 from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.options import Options, with_options
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream

@@ -17,7 +17,7 @@ from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.provenance import UNREADABLE, Commit
 from holderlake.contract.prices import credits_text
-from holderlake.decoding import PARTIAL
+from holderlake.decoding.answers import PARTIAL
 from holderlake.ingest.partition import ANSWERS_AT_ONCE, FINAL_FAILURES
 from holderlake.ingest.run import cancelling, check_free_space, ingest_partition
 from holderlake.ingest.stream import IngestContext, Stream, partition_of

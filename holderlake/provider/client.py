@@ -24,6 +24,7 @@ import stamina
 from pydantic import SecretStr
 
 from holderlake.contract import exact_json
+from holderlake.contract.errors import ATTEMPTS
 from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
@@ -112,7 +113,7 @@ class ProviderClient:
         *,
         rate_per_minute: int = 10_000,
         timeout: float = 90.0,
-        attempts: int = 5,
+        attempts: int = ATTEMPTS,
         concurrency: int = 256,
         first_wait: float = 0.5,
         options: CallOptions | None = None,

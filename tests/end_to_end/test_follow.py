@@ -11,7 +11,7 @@ from typing import Any
 
 from holderlake.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.importing.undone import read_undone
+from holderlake.engine.sources.rpc.undone import read_undone
 from holderlake.engine.store.store import Store
 from holderlake.local.nodes.followers import followers
 from tests.chain.anvil import Anvil, call

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from holderlake.cli.main import app
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
-from holderlake.engine.sources.rpc.importing.verified import read_verified
+from holderlake.engine.sources.rpc.checkpoints import Checkpoints
+from holderlake.engine.sources.rpc.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.decoding import MalformedAnswer
+from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.maintenance.prune import prunable, prune, shares

@@ -18,7 +18,7 @@ from holderlake.archive import provenance
 from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
-from holderlake.decoding import Decoded
+from holderlake.decoding.answers import Decoded
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS

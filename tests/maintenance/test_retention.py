@@ -17,9 +17,9 @@ from dagster import AssetKey, DagsterInstance, asset, materialize
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
+from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.dagster.history import expired_runs
 from holderlake.dagster.launch import dagster_instance
-from holderlake.decoding import MalformedAnswer
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.maintenance.rebuild import rebuild
 from holderlake.maintenance.retention import delete_expired, expired

@@ -23,8 +23,8 @@ from holderlake.contract.models import Holder, Map
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Verified
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Verified
 from tests.service.conftest import DAY, UNIT, Caller, World
 
 

@@ -20,9 +20,9 @@ import pytest
 import holderlake
 from holderlake.contract.tables import TABLES
 from holderlake.engine.records import TRANSFERS, TokenInfo
-from holderlake.engine.sources.rpc.importing.undone import record_undone
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Verified
+from holderlake.engine.sources.rpc.undone import record_undone
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Verified
 from holderlake.engine.store.store import Store
 from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import MARKED, find_entities

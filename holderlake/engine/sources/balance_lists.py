@@ -24,8 +24,8 @@ from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.layouts import DECIMALS
 from holderlake.engine.sources.files.mapping import ColumnMap
 from holderlake.engine.sources.files.values import without_separators
-from holderlake.engine.sources.rows.problems import bad_source
-from holderlake.engine.sources.rows.raw import RawTable, read_raw, rejected_rows
+from holderlake.engine.sources.problems import bad_source
+from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
 from holderlake.units import counted
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {

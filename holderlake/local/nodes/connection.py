@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.contract.times import to_unix
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.checkpoints import imported_chain
-from holderlake.engine.sources.rpc.importing.run import ReadOptions, Selection, chain_named
+from holderlake.engine.sources.rpc.checkpoints import imported_chain
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.run import ReadOptions, Selection, chain_named
 from holderlake.settings import Settings, SettingsError
 from holderlake.settings.sections.engine import NodeSettings
 

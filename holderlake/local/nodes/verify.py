@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 from holderlake import console
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Scope, Verified, repair, verify
+from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Scope, Verified, repair, verify
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.local.nodes.connection import ImportOptions, connected

@@ -35,7 +35,7 @@ from holderlake.engine.maps.changes import map_changes
 from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.queries.holders import HolderPosition, holders_page
 from holderlake.engine.queries.items import holders_of_item, items_of_address
-from holderlake.engine.sources.rpc.importing.verified import read_verified
+from holderlake.engine.sources.rpc.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.entities import clusters
 from holderlake.service.api.answers import Answer, instant_of, raw_units

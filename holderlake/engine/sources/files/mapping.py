@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files import columns
-from holderlake.engine.sources.rows.problems import bad_source
-from holderlake.engine.sources.rows.raw import RawTable, read_raw, rejected_rows
+from holderlake.engine.sources.problems import bad_source
+from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
 
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")

@@ -19,12 +19,12 @@ from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.client.messages import number
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.causes import Drift, compared
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints, Interval, gaps, merge_intervals
-from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, Width, in_order
-from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions, Selection
+from holderlake.engine.sources.rpc.causes import Drift, compared
+from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Interval, gaps, merge_intervals
+from holderlake.engine.sources.rpc.messages import number
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.reading import EventReader, Piece, Width, in_order
+from holderlake.engine.sources.rpc.run import ChainImport, ReadOptions, Selection
 from holderlake.engine.store.store import Store
 
 _INTERNAL: Final = "internal"

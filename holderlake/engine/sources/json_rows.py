@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO
 import pyarrow as pa
 
 from holderlake.contract.text import printable
-from holderlake.engine.sources.rows.problems import bad_source
+from holderlake.engine.sources.problems import bad_source
 
 _ENVELOPES: Final = frozenset(
     {"result", "results", "data", "items", "records", "rows", "list", "transfers", "token_transfers", "logs"}

@@ -11,8 +11,8 @@ from typing import Any, Final, Self, TypeVar
 import stamina
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.client.endpoint import Endpoint
-from holderlake.engine.sources.rpc.client.errors import (
+from holderlake.engine.sources.rpc.endpoint import Endpoint
+from holderlake.engine.sources.rpc.errors import (
     BatchTooLong,
     Contradiction,
     InvalidAnswer,
@@ -21,7 +21,7 @@ from holderlake.engine.sources.rpc.client.errors import (
     Unavailable,
     WrongChain,
 )
-from holderlake.engine.sources.rpc.client.messages import Call, Header, block_number, header, number
+from holderlake.engine.sources.rpc.messages import Call, Header, block_number, header, number
 from holderlake.http import Transport, log_retries
 
 _REST_SECONDS: Final = 5.0

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS
+from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS
 from holderlake.storage.atomic_files import whole_file
 from holderlake.storage.locks import locked
 
 if TYPE_CHECKING:
-    from holderlake.engine.sources.rpc.importing.verify import Verified
+    from holderlake.engine.sources.rpc.verify import Verified
 
 VERIFIED: Final = pa.schema(
     [

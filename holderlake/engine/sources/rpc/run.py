@@ -23,12 +23,12 @@ from holderlake.engine.catalog.indexed_tokens import IMPORT
 from holderlake.engine.queries.balances import largest_balances
 from holderlake.engine.records import Label, TokenInfo
 from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
-from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
-from holderlake.engine.sources.rpc.client.messages import Call, code, eth_call
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.balances import BalancesRead, read_balances
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints, Segment, segments
-from holderlake.engine.sources.rpc.importing.reading import (
+from holderlake.engine.sources.rpc.balances import BalancesRead, read_balances
+from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS, Checkpoints, Segment, segments
+from holderlake.engine.sources.rpc.errors import ChainMoved, Diverged, WrongChain
+from holderlake.engine.sources.rpc.messages import Call, code, eth_call
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.reading import (
     RECEIPTS,
     SOURCE,
     SPARSE,
@@ -42,7 +42,7 @@ from holderlake.engine.sources.rpc.importing.reading import (
     parts,
     tracer_of,
 )
-from holderlake.engine.sources.rpc.importing.undone import record_undone
+from holderlake.engine.sources.rpc.undone import record_undone
 from holderlake.engine.store.store import Store
 
 _TURNS: Final = 20

@@ -25,8 +25,8 @@ import pyarrow.parquet
 
 from holderlake.contract.chains.addresses import is_any_address, shown
 from holderlake.engine.errors import BadSource
-from holderlake.engine.sources.rows.json_rows import read_json
-from holderlake.engine.sources.rows.problems import Problems, Rejected, RejectedRow, bad_source
+from holderlake.engine.sources.json_rows import read_json
+from holderlake.engine.sources.problems import Problems, Rejected, RejectedRow, bad_source
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"

@@ -23,10 +23,10 @@ from holderlake.engine.files.manifest import CORRECTION
 from holderlake.engine.files.parts import changes_of
 from holderlake.engine.numeric.bigint import digits_to_ints
 from holderlake.engine.records import Key
-from holderlake.engine.sources.rpc.client.messages import number
-from holderlake.engine.sources.rpc.client.node import Node, first_block_from
-from holderlake.engine.sources.rpc.importing.causes import FAILURES, Contract
-from holderlake.engine.sources.rpc.importing.reading import parts
+from holderlake.engine.sources.rpc.causes import FAILURES, Contract
+from holderlake.engine.sources.rpc.messages import number
+from holderlake.engine.sources.rpc.node import Node, first_block_from
+from holderlake.engine.sources.rpc.reading import parts
 from holderlake.engine.store.store import Store
 
 _BATCHES: Final = 20

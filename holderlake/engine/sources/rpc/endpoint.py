@@ -14,7 +14,7 @@ import httpx
 import msgspec
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.client.errors import (
+from holderlake.engine.sources.rpc.errors import (
     BatchTooLong,
     InvalidAnswer,
     NotKept,
@@ -26,7 +26,7 @@ from holderlake.engine.sources.rpc.client.errors import (
     error_from,
     shortened,
 )
-from holderlake.engine.sources.rpc.client.messages import Call, chain_id, number
+from holderlake.engine.sources.rpc.messages import Call, chain_id, number
 from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, Transport
 
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)

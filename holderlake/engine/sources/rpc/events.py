@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.rpc.client.errors import InvalidAnswer
-from holderlake.engine.sources.rpc.client.messages import Log, number
+from holderlake.engine.sources.rpc.errors import InvalidAnswer
+from holderlake.engine.sources.rpc.messages import Log, number
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Topic of ``Transfer(address,address,uint256)`` of ERC-20 and ERC-721."""

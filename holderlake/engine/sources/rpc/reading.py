@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.rpc.client import messages
-from holderlake.engine.sources.rpc.client.errors import (
+from holderlake.engine.sources.rpc import messages
+from holderlake.engine.sources.rpc.errors import (
     ChainMoved,
     Contradiction,
     InvalidAnswer,
@@ -29,9 +29,7 @@ from holderlake.engine.sources.rpc.client.errors import (
     TooLarge,
     Unavailable,
 )
-from holderlake.engine.sources.rpc.client.messages import Block, Call, Header, Log, number
-from holderlake.engine.sources.rpc.client.node import Node, checked_header
-from holderlake.engine.sources.rpc.decoding.events import (
+from holderlake.engine.sources.rpc.events import (
     EVENTS,
     TOPICS,
     TRANSFER,
@@ -41,7 +39,9 @@ from holderlake.engine.sources.rpc.decoding.events import (
     moves_of,
     wrapping,
 )
-from holderlake.engine.sources.rpc.importing.native import Moved, add_values, of_call_frames, of_receipts, of_traces
+from holderlake.engine.sources.rpc.messages import Block, Call, Header, Log, number
+from holderlake.engine.sources.rpc.native import Moved, add_values, of_call_frames, of_receipts, of_traces
+from holderlake.engine.sources.rpc.node import Node, checked_header
 from holderlake.units import counted
 
 SOURCE: Final = "rpc"

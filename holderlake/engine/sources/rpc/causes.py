@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.engine.queries.balances import Balances
-from holderlake.engine.sources.rpc.client.errors import InvalidAnswer, Refused, TooLarge, Unavailable
-from holderlake.engine.sources.rpc.client.messages import (
+from holderlake.engine.sources.rpc.errors import InvalidAnswer, Refused, TooLarge, Unavailable
+from holderlake.engine.sources.rpc.events import EVENTS, TRANSFER, Rows, add_transfers, moves_of, wrapping
+from holderlake.engine.sources.rpc.messages import (
     Log,
     block_events,
     code_at,
@@ -26,9 +27,8 @@ from holderlake.engine.sources.rpc.client.messages import (
     transaction_events,
     transaction_hashes,
 )
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.decoding.events import EVENTS, TRANSFER, Rows, add_transfers, moves_of, wrapping
-from holderlake.engine.sources.rpc.importing.reading import is_minting
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.reading import is_minting
 from holderlake.engine.store.store import Store
 
 _TOTAL_SUPPLY, _BALANCE_OF = "0x18160ddd", "0x70a08231"
