@@ -130,8 +130,9 @@ All commands end with one of these exit codes:
 _FORMATS_HEAD: Final = """\
 # Formats of transfer files
 
-`holderlake import` recognises these exports by their columns, or reads them with `--format`. Names match in any case and
-with any separators. Each sample is one row of such a file, as JSON; a CSV or Parquet file has the same names as columns.
+`holderlake import` recognises these exports by their columns, or reads them with `--format`. Names match in any case
+and with any separators. Each sample is one row of such a file, as JSON; a CSV or Parquet file has the same names as
+columns.
 [Where transfers come from](sources.md#add-a-format) shows how to add a format, and the options for other files.
 """
 

@@ -28,7 +28,7 @@ from holderlake.engine.sources.rows.rejected import rejected_rows
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "chain": (),
-    "token_address": ("token", "contract_address", "contract", "mint", "token.address"),
+    "token_address": ("token", "contract_address", "contract", "mint", "token.address", "info.mint"),
     "address": (
         *("owner", "owner_address", "token_owner", "owner_of", "info.owner", "owner.hash", "owner.address"),
         *(
