@@ -173,7 +173,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     They are imported here to make ``--help`` start faster.
     """
     from holderlake import errors
-    from holderlake.service.database.errors import KeysError
+    from holderlake.service.billing.tables import KeysError
 
     error_classes = (errors.DatabaseError, errors.EngineError, errors.LakeError, errors.ProviderError, errors.RunFailed)
     return (*error_classes, errors.SettingsError, errors.WarehouseError, KeysError, OSError, ValueError)

@@ -43,7 +43,7 @@ def explore(
     opening: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Serve a read-only web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C."""
-    from holderlake.explorer.server import serve as serve_page
+    from holderlake.explorer.app import serve as serve_page
 
     workspace = shared.reading()
     explorer_settings = workspace.settings.explorer
@@ -96,7 +96,7 @@ def mcp(
     """Serve the warehouse to assistants (Model Context Protocol), read-only. With --http, a token is printed."""
     if not extras.is_installed("mcp"):
         raise extras.missing("mcp")
-    from holderlake.mcp.serve import serve as serve_mcp
+    from holderlake.mcp.server import serve as serve_mcp
 
     workspace = shared.reading()
     serve_mcp(workspace.warehouse, http, port, allow_spending, partial(console.err.print, soft_wrap=True))

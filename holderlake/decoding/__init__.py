@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.exact_json import MalformedAnswer
+from holderlake.contract.models import AddressMetadata, Chain, GroupedTransfer, Holder, Map, Token
 from holderlake.contract.tables import INSTANT_TYPE, MISSING_CONTENT, TABLES, assemble
-from holderlake.decoding import lenient, structs
+from holderlake.decoding import lenient
 from holderlake.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE, Unreadable
 from holderlake.decoding.missing import (
     missing_blocks,
@@ -32,14 +33,13 @@ from holderlake.decoding.missing import (
     unnamed,
 )
 from holderlake.decoding.older_shapes import is_older_map
+from holderlake.decoding.structs import shape_of
 from holderlake.decoding.tables import (
     Common,
     TokenColumn,
-    addresses_table,
-    chains_table,
     holders_table,
     maps_tables,
-    tokens_table,
+    rows_of,
 )
 from holderlake.decoding.transfers import Transfers, distinct
 
@@ -90,7 +90,7 @@ class Decoded:
 
 
 def parse(raw: bytes, shape: Any) -> Any:
-    """Decode an answer's JSON bytes as ``shape``, the type of a struct or of a list of structs.
+    """Decode an answer's JSON bytes as the struct of ``shape``, a model, or as a list of structs.
 
     Raises ``msgspec.DecodeError`` or ``ValueError`` if a value has another type, or the bytes are not JSON.
     """
@@ -99,7 +99,7 @@ def parse(raw: bytes, shape: Any) -> Any:
 
 @cache
 def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(shape)
+    return msgspec.json.Decoder(shape_of(shape))
 
 
 def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
@@ -113,7 +113,7 @@ def map_tables(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
     def build(answers: Iterable[Any], tokens: Sequence[str], is_lenient: bool) -> Tables:
         return maps_tables(answers, TokenColumn(tokens), common, is_lenient)
 
-    return _decoded(raws, token_addresses, structs.Map, chain, build, missing_blocks)
+    return _decoded(raws, token_addresses, Map, chain, build, missing_blocks)
 
 
 def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
@@ -126,7 +126,7 @@ def holder_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str
     def build(answers: Iterable[Any], tokens: Sequence[str], is_lenient: bool) -> Tables:
         return {"holders": holders_table([*answers], TokenColumn(tokens), common)}
 
-    return _decoded(raws, token_addresses, list[structs.Node], chain, build, missing_holders)
+    return _decoded(raws, token_addresses, list[Holder], chain, build, missing_holders)
 
 
 def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str], as_of: datetime) -> Decoded:
@@ -144,7 +144,7 @@ def subgraph_rows(raws: Sequence[bytes], chain: str, address_sets: Sequence[str]
         (count,) = transfers.counts
         return {"subgraph_transfers": assemble(TABLES["subgraph_transfers"], count, common, transfers.columns())}
 
-    return _merged_answers(raws, list[structs.Transfer], build)
+    return _merged_answers(raws, list[GroupedTransfer], build)
 
 
 def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as_of: datetime) -> Decoded:
@@ -156,9 +156,11 @@ def address_rows(raws: Sequence[bytes], chain: str, addresses: Sequence[str], as
     common = _common(chain=chain, as_of=as_of)
 
     def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
-        return {"addresses": addresses_table([item for answer in answers for item in answer], common)}
+        return {
+            "addresses": rows_of("addresses", AddressMetadata, [item for answer in answers for item in answer], common)
+        }
 
-    return _merged_answers(raws, list[structs.Node], build)
+    return _merged_answers(raws, list[AddressMetadata], build)
 
 
 def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str], as_of: datetime) -> Decoded:
@@ -176,9 +178,9 @@ def token_rows(raws: Sequence[bytes], chain: str, token_addresses: Sequence[str]
             for token in answer
             if token.token_key.chain == chain and normalise_address(token.token_key.address) in requested_addresses
         ]
-        return {"tokens": tokens_table(tokens, _common(as_of))}
+        return {"tokens": rows_of("tokens", Token, tokens, _common(as_of))}
 
-    return _merged_answers(raws, list[structs.Token], build)
+    return _merged_answers(raws, list[Token], build)
 
 
 def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], as_of: datetime) -> Decoded:
@@ -190,9 +192,9 @@ def chain_rows(raws: Sequence[bytes], chain: str | None, chains: Sequence[str], 
 
     def build(answers: Sequence[Any], is_lenient: bool) -> Tables:
         chain_list = [listed_chain for answer in answers for listed_chain in answer if chain in (None, listed_chain.id)]
-        return {"chains": chains_table(chain_list, _common(as_of))}
+        return {"chains": rows_of("chains", Chain, chain_list, _common(as_of))}
 
-    return _merged_answers(raws, list[structs.Chain], build)
+    return _merged_answers(raws, list[Chain], build)
 
 
 def _common(as_of: datetime, **texts: str) -> Common:

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from holderlake.contract.chains import address_of_token_id
-from holderlake.contract.models import current_map_shape
-from holderlake.decoding.structs import Map, Struct, Token, Transfer
+from holderlake.contract.models import GroupedTransfer, Map, Token, current_map_shape
 
 
-def current(plain: Any, kind: type[Struct], chain: str | None) -> Any:
+def current(plain: Any, model: type[BaseModel], chain: str | None) -> Any:
     """Return the parsed JSON of an object in the current shape; unchanged if it has that shape already.
 
-    ``kind`` is the struct type that the object becomes. ``chain`` is the chain of a native token whose key has none.
+    ``model`` is the model of the object. ``chain`` is the chain of a native token whose key has none.
     """
     if not isinstance(plain, dict):
         return plain
-    if kind is Map:
+    if model is Map:
         return _map(plain)
-    if kind is Token:
+    if model is Token:
         return plain | {"token_key": _key(plain.get("token_key"), None)}
-    if kind is Transfer and isinstance(plain.get("data"), dict):
+    if model is GroupedTransfer and isinstance(plain.get("data"), dict):
         data = plain["data"]
         name = "token_ref" if data.get("token_key") is None else "token_key"
         return plain | {"data": data | {"token_key": _key(data.get(name), chain)}}

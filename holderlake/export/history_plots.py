@@ -1,6 +1,6 @@
 """Plots of tokens through time: one token in reports, several small plots in the metadata of Dagster's warehouse asset.
 
-Plots of one partition are in ``holderlake.dagster.metadata.plots``. The plots here show only numbers, dates and
+Plots of one partition are in ``holderlake.dagster.plots``. The plots here show only numbers, dates and
 addresses, because names and labels are untrusted.
 """
 

@@ -1,15 +1,18 @@
 """Ingest of one partition: fetch its missing subjects, decode the answers, commit the tables.
 
-A subject whose request fails becomes a row of ``failures``. The other subjects are committed.
+A subject whose request fails becomes a row of ``failures``. The other subjects are committed. Decoded rows of a large
+partition are on disk until then, so that memory does not grow with its number of tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -22,7 +25,6 @@ from holderlake.contract.times import partition_text, utc_now
 from holderlake.decoding import UNREADABLE_ROW, Decoded
 from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.options import Options, with_options
-from holderlake.ingest.spill import spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
 from holderlake.provider.errors import (
@@ -416,3 +418,20 @@ def _with_option_columns(name: str, rows: pa.Table, options: Options, rules: str
             schema.get_field_index(column), field, pa.repeat(pa.scalar(value, field.type), len(rows))
         )
     return rows
+
+
+def spilled(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Write tables to temporary files in ``folder``, and return the same tables, which read these files.
+
+    The files have no names: the system deletes them when the tables are deleted, or after a kill.
+    """
+    return {name: _spilled(folder, rows) for name, rows in tables.items()}
+
+
+def _spilled(folder: Path, rows: pa.Table) -> pa.Table:
+    with tempfile.TemporaryFile(dir=folder) as file:
+        with pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+        file.flush()
+        with pa.memory_map(f"/dev/fd/{file.fileno()}") as mapped:
+            return pa.ipc.open_file(mapped).read_all()

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
@@ -48,7 +49,6 @@ from holderlake.lake.rows import (
     empty,
     from_parquet,
     lacking,
-    options_after_write,
     rows_after_write,
     to_parquet,
 )
@@ -250,7 +250,7 @@ class Lake:
         unsent: Collection[str] = (),
         failures: pa.Table | None = None,
         final: bool = False,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] = MappingProxyType({}),
         record: bytes | None = None,
     ) -> Manifest:
         """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
@@ -262,7 +262,7 @@ class Lake:
         subject; rows of one subject keep their order. Writing the same answer again changes nothing. ``unsent`` are
         subjects whose requests the run was stopped before.
 
-        ``options`` are the request options; None keeps those of the partition. ``final`` means that the rows are about
+        ``options`` are the request options. ``final`` means that the rows are about
         a past that does not change: a subject with rows that were fetched before ``as_of`` is not covered. ``record``
         is the commit record, which a lake in a bucket keeps in the manifest.
 
@@ -289,7 +289,7 @@ class Lake:
                     name: table_file(table.num_rows, data[name]) if name in data else NO_FILE
                     for name, table in rows.items()
                 }
-                new_options = options_after_write(old_manifest, options, covered)
+                new_options = dict(options)
                 open_subjects = {*(old_manifest.unanswered if old_manifest else ()), *requested, *unsent}
                 unanswered = frozenset(open_subjects - subjects - covered.keys())
                 if old_manifest and _content(old_manifest) == (files, subjects, new_options, answers, unanswered):
@@ -345,7 +345,7 @@ class Lake:
         return latest._replace(manifest=None), {}
 
     def _lacking(self, manifest: Manifest, table: str) -> frozenset[str]:
-        """Return the columns that a table's file lacks, because an older version of Holderlake wrote it.
+        """Return the columns that a table's file lacks, because an earlier version of Holderlake wrote it.
 
         Raises ``LakeError`` for a file with a column of a later version.
         """

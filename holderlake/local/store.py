@@ -89,7 +89,6 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     if not root.exists():
         return None
     from holderlake.engine.errors import EngineError
-    from holderlake.engine.files.manifest import OPENING
     from holderlake.engine.store.store import Store
 
     try:
@@ -99,8 +98,7 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
         _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
         return None
     files = {
-        key: [root / part.paths[0] for part in manifest.parts_of(key) if part.kind != OPENING]
-        for key in manifest.numbers
+        key: [root / part.paths[0] for part in manifest.parts_of(key) if part.has_transfers] for key in manifest.numbers
     }
     present = {key: paths for key, paths in files.items() if paths}
     names = sorted(path.name for paths in present.values() for path in paths)

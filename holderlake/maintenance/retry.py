@@ -18,10 +18,8 @@ from holderlake.archive import provenance
 from holderlake.archive.provenance import UNREADABLE, Commit
 from holderlake.contract.prices import credits_text
 from holderlake.decoding import PARTIAL
-from holderlake.ingest.cancelling import cancelling
 from holderlake.ingest.partition import ANSWERS_AT_ONCE, FINAL_FAILURES
-from holderlake.ingest.preparing import check_free_space
-from holderlake.ingest.run import ingest_partition
+from holderlake.ingest.run import cancelling, check_free_space, ingest_partition
 from holderlake.ingest.stream import IngestContext, Stream, partition_of
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES
@@ -228,7 +226,7 @@ async def _request(context: IngestContext, chosen_failures: Sequence[Failure], r
                 )
             except TransientError:
                 return  # its failures are in the lake
-            context.workspace.on_result(result)
+            context.workspace.report(result)
 
     calls = context.provider.counters.calls
     try:

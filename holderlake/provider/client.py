@@ -27,8 +27,7 @@ from holderlake.contract import exact_json
 from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
-from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport
-from holderlake.http.retries import log_retries
+from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport, log_retries
 from holderlake.provider.backoff import LONGEST_WAIT, Backoff
 from holderlake.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.provider.errors import (

@@ -60,8 +60,8 @@ _MIXED_ROWS: Final = 250_000
 ``_MIXED_PART`` is a part of the table's rows, ``_MIXED_ROWS`` a number of rows.
 """
 
-_LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM {internal}loaded"
-_INSTALLED: Final = "SELECT part, sha FROM {internal}installed"
+_LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _internal.loaded"
+_INSTALLED: Final = "SELECT part, sha FROM _internal.installed"
 _MONTHS: Final = "SELECT DISTINCT date_trunc('month', {time}) AS month FROM old.{table} ORDER BY month"
 _COLUMNS: Final = """
 SELECT table_name, list(column_name)
@@ -98,12 +98,11 @@ class _State:
     """The content of the warehouse's file: ``loaded`` has the SHA-256 of each loaded manifest, by partition.
 
     ``installed`` has the SHA-256 of the SQL that made the tables (key "tables") and the views and macros (key "views").
-    Both are empty if there is no file. ``is_format_1`` is True if the internal tables are in the schema ``main``.
+    Both are empty if there is no file.
     """
 
     loaded: Mapping[Partition, str]
     installed: Mapping[str, str]
-    is_format_1: bool = False
 
 
 class Warehouse:
@@ -309,17 +308,6 @@ class Warehouse:
         last_path = state.installed.get("transfers")
         return str(root / link_name) if link_name else last_path if last_path and Path(last_path).exists() else None
 
-    def outdated(self) -> str:
-        """Return what the next load will change in a file that another version of Holderlake made; empty if nothing.
-
-        Raises ``WarehouseError`` if a later version made the file.
-        """
-        state = self._state()
-        if _old_tables(state):
-            self._refuse_unknown_columns()
-            return "write the tables again with the columns of this version; old rows have null in new ones"
-        return "replace views and macros" if _old_views(state) else ""
-
     def _state(self) -> _State:
         """Return the loaded manifests and installed definitions.
 
@@ -329,15 +317,14 @@ class Warehouse:
             return _State({}, {})
         with self.connect() as connection:
             try:
-                internal = schema.internal_tables(connection, "warehouse")
-                loaded = connection.execute(_LOADED.format(internal=internal)).fetchall()
-                installed = dict(connection.execute(_INSTALLED.format(internal=internal)).fetchall())
+                loaded = connection.execute(_LOADED).fetchall()
+                installed = dict(connection.execute(_INSTALLED).fetchall())
             except duckdb.CatalogException as error:
                 raise WarehouseError(f"{self.path} is a DuckDB file, but not a warehouse: move it away") from error
             except duckdb.Error as error:
                 raise DamagedWarehouse(f"{self.path} is damaged ({first_line(error)}); {REMEDY}") from error
         manifests = {(family, chain, at): sha for family, chain, at, sha in loaded}
-        return _State(manifests, installed, is_format_1=internal.endswith(".main._"))
+        return _State(manifests, installed)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -394,7 +381,7 @@ class Warehouse:
                 of_table = {"table": table.name, "columns": columns, "time": time, "order": schema.order(table, time)}
                 for (month,) in connection.execute(_MONTHS.format(**of_table)).fetchall():
                     connection.execute(_PACK.format(**of_table), {"month": month})
-            connection.execute(f"INSERT INTO _internal.loaded FROM {schema.internal_tables(connection, 'old')}loaded")
+            connection.execute("INSERT INTO _internal.loaded FROM old._internal.loaded")
             connection.execute("DETACH old")
             connection.execute("CHECKPOINT")
 
@@ -435,7 +422,7 @@ def _old_views(state: _State) -> bool:
 
 def _old_tables(state: _State) -> bool:
     """Return whether another version of Holderlake made the tables in the warehouse's file."""
-    return state.is_format_1 or (bool(state.installed) and state.installed.get("tables") != schema.tables_sha())
+    return bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
 
 
 def _is_full(error: Exception) -> bool:

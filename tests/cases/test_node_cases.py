@@ -190,6 +190,12 @@ def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
     assert "1 token compared, 1 with other balances than the contract" in said
 
 
+def test_values_that_are_numbers_of_items_are_noticed(tmp_path: Path) -> None:
+    code, output = run(tmp_path, "items", "import-rpc", "--to-block", "1000")
+    assert code == 0
+    assert f"value of token {TOKEN} on eth looks like numbers of items" in " ".join(output.split())
+
+
 def test_deposits_and_withdrawals_of_a_wrapped_coin_mint_and_burn(tmp_path: Path) -> None:
     (mode,) = modes("43-rpc-weth9")
     code, output = run(tmp_path, mode, "import-rpc", "--json")

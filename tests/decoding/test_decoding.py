@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,9 +15,8 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from holderlake import decoding
-from holderlake.contract import models
 from holderlake.contract.tables import TABLES, exact_amount
-from holderlake.decoding import MISSING_CONTENT, lenient, structs
+from holderlake.decoding import MISSING_CONTENT, lenient
 from tests.contract.answers import (
     ALICE,
     BOB,
@@ -410,25 +408,3 @@ def test_an_older_token_id_is_the_native_token(name: str, key: dict[str, str], t
         del edge["data"]["token_key"]
     (row,) = transfers_of(edge)
     assert (row["transfer_chain"], row["transfer_token"][:3]) == (token[0], token[1][:3])
-
-
-# Structs
-
-
-def structs_of(kind: Any) -> Iterator[type[msgspec.Struct]]:
-    """Every struct that a type holds."""
-    for part in getattr(kind, "__args__", ()):
-        yield from structs_of(part)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        yield kind
-        for field in msgspec.structs.fields(kind):
-            yield from structs_of(field.type)
-
-
-@pytest.mark.parametrize("shape", [structs.Map, structs.Token, structs.Chain])
-def test_every_field_of_a_struct_is_one_of_the_contract_s_model(shape: Any) -> None:
-    names = {"Transfer": "GroupedTransfer", "TransferData": "GroupedTransferData", "Node": "HolderNode"}
-    older = {"token_stats"}
-    for struct in structs_of(shape):
-        model = getattr(models, names.get(struct.__name__, struct.__name__))
-        assert {field.name for field in msgspec.structs.fields(struct)} - older <= set(model.model_fields)

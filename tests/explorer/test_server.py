@@ -14,8 +14,7 @@ import httpx
 import pytest
 import uvicorn
 
-from holderlake.explorer.app import create_app
-from holderlake.explorer.server import config_of
+from holderlake.explorer.app import config_of, create_app
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
 from tests.commands import holderlake

@@ -33,9 +33,8 @@ if importlib.util.find_spec("pyiceberg") is None:
     missing("the package pyiceberg is not installed: run 'make extras'")
 
 
-from holderlake.iceberg import tables
-from holderlake.iceberg.publish import COMMIT, clean_up, compare, publish, snapshots_of
-from holderlake.iceberg.tables import NAMESPACE, open_catalog
+from holderlake import iceberg
+from holderlake.iceberg import COMMIT, NAMESPACE, clean_up, compare, open_catalog, publish, snapshots_of
 
 TOKEN = "0x7"
 
@@ -333,8 +332,8 @@ def test_a_new_column_is_added_to_the_table(lake: Lake, tmp_path: Path, monkeypa
     publish(lake, tmp_path / "iceberg", None)
     holders = TABLES["holders"]
     wider = replace(holders, schema=holders.schema.append(pa.field("mood", pa.string())))
-    monkeypatch.setattr(tables, "TABLES", {**TABLES, "holders": wider})
-    table = tables.open_table(open_catalog(tmp_path / "iceberg", None), "holders")
+    monkeypatch.setattr(iceberg, "TABLES", {**TABLES, "holders": wider})
+    table = iceberg.open_table(open_catalog(tmp_path / "iceberg", None), "holders")
     assert set(table.scan().to_arrow()["mood"].to_pylist()) == {None}
 
 

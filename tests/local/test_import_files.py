@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from holderlake.cli.main import app, exit_code
 from holderlake.contract.times import utc_now
 from holderlake.engine.queries.holders import holders_as_of
+from holderlake.engine.sources.rpc.client.messages import Log
+from holderlake.engine.sources.rpc.decoding.events import is_partly_indexed, moves_of
 from holderlake.engine.store.store import Store
 from tests.engine.sources.foreign import (
     ANN,
@@ -96,13 +98,37 @@ def test_imported_transfers_are_in_the_warehouse_at_once(run: Run) -> None:
     assert found["last"] == max(HASHES)
 
 
-def test_an_import_names_events_with_one_indexed_address(run: Run) -> None:
-    odd = {**RPC_LOGS[0], "topics": RPC_LOGS[0]["topics"][:2], "logIndex": "0xfe"}
-    odd["data"] = RPC_LOGS[0]["topics"][2] + RPC_LOGS[0]["data"][2:]
+AMOUNT = f"0x{10**18:064x}"
+SIGNATURE, *PARTIES = RPC_LOGS[0]["topics"]
+TRANSFER_WITH_ONE_ADDRESS = [
+    ([PARTIES[0]], PARTIES[1] + AMOUNT[2:]),
+    ([PARTIES[0], AMOUNT], PARTIES[1]),
+    ([AMOUNT, PARTIES[0]], PARTIES[1]),
+    ([AMOUNT], PARTIES[0] + PARTIES[1][2:]),
+]
+
+
+@pytest.mark.parametrize(("topics", "data"), TRANSFER_WITH_ONE_ADDRESS)
+def test_an_import_names_events_with_one_indexed_address(topics: list[str], data: str, run: Run) -> None:
+    odd = {**RPC_LOGS[0], "topics": [SIGNATURE, *topics], "data": data, "logIndex": "0xfe"}
     Path("logs.json").write_bytes(as_json([*RPC_LOGS, odd]))
     ended = run("import", "logs.json", "--chain", "eth", "--json")
-    assert ended.code == 0
+    assert (ended.code, ended.lines[0]["rows"], ended.lines[0]["passed over"]) == (0, len(RPC_LOGS), 1)
     assert any("have only one of their addresses indexed" in notice for notice in ended.lines[0]["notices"])
+
+
+@pytest.mark.parametrize(("topics", "data"), TRANSFER_WITH_ONE_ADDRESS)
+def test_a_node_s_event_with_one_indexed_address_is_no_transfer(topics: list[str], data: str) -> None:
+    log = Log("0x" + "7" * 40, [SIGNATURE, *topics], data, "0x1", "0x1", "0x1", "0x0")
+    assert (moves_of(log), is_partly_indexed(log)) == (None, True)
+
+
+@pytest.mark.parametrize("receiver", [0, 1, 0xDEAD, 2**159 + 1])
+def test_large_amounts_to_addresses_of_burning_are_transfers(receiver: int) -> None:
+    log = Log(
+        "0x" + "7" * 40, [SIGNATURE, PARTIES[0], f"0x{receiver:064x}"], f"0x{2**140:064x}", "0x1", "0x", "0x", "0x"
+    )
+    assert [move[3] for move in moves_of(log) or ()] == [str(2**140)]
 
 
 def test_an_import_names_tokens_whose_decimals_are_assumed(run: Run) -> None:

@@ -89,6 +89,7 @@ def test_a_wrong_row_is_found_and_repaired(verify: Verify, tmp_path: Path, coin:
     assert (code, found["is_complete"]) == (0, True)
 
 
+@pytest.mark.timeout(900)
 def test_of_a_hundred_wrong_rows_all_are_found_and_repaired(verify: Verify, tmp_path: Path) -> None:
     chance = random.Random(1)
     for _ in range(100):

@@ -40,7 +40,7 @@ from holderlake.maintenance.repair import repair_before_run, repair_command
 from holderlake.provider.ledger.reports import ReportRow
 from holderlake.settings import Settings
 from holderlake.settings.sections.alerts import AlertRule
-from holderlake.workspace import Workspace
+from holderlake.workspace import OwnStore, Workspace
 from tests.damage import KINDS, damage
 from tests.engine import damaged as stores
 from tests.examples import MANY, some
@@ -181,8 +181,9 @@ def test_damage_is_found_or_harmless(template: Workspace, tmp_path: Path, damage
         rng = Random(number)
         chosen, kind = home / rng.choice(paths), rng.choice(CHOSEN_KINDS)
         what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
-        workspace = Workspace(template.settings.model_copy(update={"home": home}), template._endpoint)
-        workspace.transfers = partial(stored_transfers, workspace.settings.engine_store)
+        settings = template.settings.model_copy(update={"home": home})
+        store = OwnStore(transfers=partial(stored_transfers, settings.engine_store))
+        workspace = Workspace(settings, template._endpoint, store=store)
         try:
             outcome = after(workspace, chosen, expected, charges, answers)
         except _expected_errors() as error:

@@ -22,8 +22,8 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.provider.errors import AnswerNotKept
 from holderlake.settings import SettingsError
+from holderlake.settings.sections.lake import StateSettings
 from holderlake.settings.sections.schedule import Budget
-from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
 from tests.damage import KINDS, damage

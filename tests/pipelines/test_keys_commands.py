@@ -29,7 +29,7 @@ def environment(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
     if ledger.server is None:
         return Ledger(tmp_path / "service" / "accounts.sqlite")
-    monkeypatch.setenv("HOLDERLAKE_SERVICE__DATABASE", str(ledger.where))
+    monkeypatch.setenv("HOLDERLAKE_SERVICE__DATABASE", str(ledger.url))
     monkeypatch.setenv("HOLDERLAKE_SERVICE__SECRET", SECRET.decode())
     return ledger
 

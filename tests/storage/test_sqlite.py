@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +21,10 @@ def no_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_umask")
-def test_ledger_and_keys_cannot_be_read_by_other_users(tmp_path: Path) -> None:
+def test_only_their_owner_can_read_ledger_and_keys(tmp_path: Path) -> None:
     with CreditLedger(tmp_path / "ledger.sqlite"), KeyStore(tmp_path / "keys.sqlite") as keys:
         keys.create("a caller", 100)
         files = sorted(tmp_path.rglob("*.sqlite*"))
         assert {"ledger.sqlite", "ledger.sqlite-wal", "keys.sqlite"} <= {file.name for file in files}
-        assert [file.name for file in files if file.stat().st_mode & 0o007] == []
+        assert {"keys.sqlite-wal", "keys.sqlite-shm", "ledger.sqlite-shm"} <= {file.name for file in files}
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}

@@ -24,8 +24,8 @@ from holderlake.engine.sources.rpc.importing.undone import record_undone
 from holderlake.engine.sources.rpc.importing.verified import record
 from holderlake.engine.sources.rpc.importing.verify import Verified
 from holderlake.engine.store.store import Store
+from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import MARKED, find_entities
-from holderlake.entities.presets import PRESETS
 from holderlake.lake.damage import Damage, damages
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers

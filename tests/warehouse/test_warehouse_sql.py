@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from holderlake.contract.tables import TABLES
-from holderlake.engine.maps.lineage import Members, lineage
+from holderlake.engine.maps.changes import Members, lineage
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
 from holderlake.warehouse.view_columns import view_columns

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holderlake import console
-from holderlake.backfill.paused import parked_backfills, unpark
+from holderlake.backfill.paused import forget_paused, paused_backfills
 from holderlake.backfill.plan import make_plan
 from holderlake.backfill.report import plan_markdown, plan_report
 from holderlake.cli.ingest.outcome import Outcome
@@ -37,7 +37,6 @@ def run_backfill(
     if not as_json:
         plan_report(plan, False)
     outcome = Outcome(workspace, chains, instants, tables)
-    workspace.on_result = outcome.add
     if plan.is_finished:
         workspace.warehouse.load(workspace.lake)  # the run that fetched it may have been killed before
     else:
@@ -51,8 +50,8 @@ def run_backfill(
 
 def resume_paused(workspace: Workspace, as_json: bool) -> None:
     """Run the paused backfills that are due. Raises ``RunFailed`` if one stops again; it then stays paused."""
-    parked = parked_backfills(workspace)
-    for backfill in parked:
+    paused = paused_backfills(workspace)
+    for backfill in paused:
         if backfill.is_due(workspace) or backfill.has_credits_again(workspace):
             instants = list(map(parse_when, backfill.of.instants))
             run_backfill(
@@ -65,11 +64,11 @@ def resume_paused(workspace: Workspace, as_json: bool) -> None:
                 bool(backfill.of.refresh_since),
                 backfill.of.refresh_since,
             )
-            unpark(workspace, backfill.of)  # the run did so already, unless it had nothing to do
+            forget_paused(workspace, backfill.of)  # the run did so already, unless it had nothing to do
         else:
             console.err.print(
                 f"{counted(len(backfill.of.instants), 'instant', 'waits')} until {backfill.resume_on}: "
                 f"{backfill.reason}"
             )
-    if not parked and not as_json:
-        console.out.print("No backfill is parked.")
+    if not paused and not as_json:
+        console.out.print("No backfill is paused.")

@@ -42,7 +42,6 @@ def ingest(
     token = shared.tokens_of(chains, token)
     workspace.check()
     outcome = Outcome(workspace, chains, instants)
-    workspace.on_result = outcome.add
     with dagster_instance(workspace.settings.dagster_home) as instance:
         if len({instant.date() for instant in instants}) > 1:
             outcome.run(lambda: fill(workspace, instance, chains, instants, token or (), refresh))
@@ -98,8 +97,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     table: FilledTables = None,
     max_credits: Annotated[str | None, typer.Option(help="Stop before spending more credits than this.")] = None,
     refresh: Refresh = False,
-    parked: Annotated[
-        bool, typer.Option("--parked", help="Resume the backfills that ran out of credits, instead.")
+    paused: Annotated[
+        bool, typer.Option("--paused", help="Resume the backfills that ran out of credits, instead.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -111,12 +110,12 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     if max_credits is not None:
         settings = settings.with_run_ceiling(parse_credits(max_credits))
     workspace = shared.workspace(settings)
-    if parked:
+    if paused:
         times = {"--from": start, "--to": end, "--every": every, "--instants": instants}
         subjects = {"--chain": chain, "--token": token, "--table": table, "--refresh": refresh}
         given_options = [name for name, value in (times | subjects).items() if value]
         if given_options:
-            raise ValueError(f"--parked cannot be combined with {', '.join(given_options)}: use --parked alone")
+            raise ValueError(f"--paused cannot be combined with {', '.join(given_options)}: use --paused alone")
         resume_paused(workspace, json)
         return
     fill_instants = chosen_instants(start, end, every, instants)

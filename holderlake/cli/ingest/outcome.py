@@ -124,15 +124,16 @@ class Outcome:
         if self.is_cancelled:
             return
         try:
-            work()
+            with self.workspace.observed(self._add):
+                work()
         except RunFailed as error:
             self.errors.append(str(error))
             self.is_cancelled = isinstance(error, RunCancelled)
 
-    def add(self, result: PartitionResult) -> None:
+    def _add(self, event: object) -> None:
         """Record a finished partition."""
-        if result.skipped:
-            self.skipped[result.family] = result.skipped
+        if isinstance(event, PartitionResult) and event.skipped:
+            self.skipped[event.family] = event.skipped
 
     def conclude(self, as_json: bool) -> None:
         """Print the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""

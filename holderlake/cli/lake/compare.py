@@ -39,8 +39,7 @@ def compare(
 
     from holderlake import console
     from holderlake.comparison.compare import compare as compared
-    from holderlake.comparison.compare import counts
-    from holderlake.comparison.report import write_page
+    from holderlake.comparison.compare import counts, write_page
     from holderlake.contract.times import utc_now
     from holderlake.storage.atomic_files import whole_file
     from holderlake.warehouse.comparisons import folder_of as comparisons_folder

@@ -15,7 +15,7 @@ def publish_lake(workspace: Workspace, clean: bool, as_json: bool) -> bool:
 
     ``clean`` also drops earlier snapshots.
     """
-    from holderlake.iceberg.publish import clean_up, publish
+    from holderlake.iceberg import clean_up, publish
 
     iceberg, folder = workspace.settings.lake.iceberg, workspace.settings.iceberg_folder
     with console.progress("publishing", len(TABLES)) as bar:

@@ -29,8 +29,7 @@ def rebuild_command(
 ) -> None:
     """Rebuild lake and warehouse from the archived answers, at no cost. The old ones stay until it is done."""
     from holderlake.doctor.file_checks import set_databases_aside
-    from holderlake.maintenance.rebuild import rebuild, survey
-    from holderlake.maintenance.rebuild_report import report_rebuilt
+    from holderlake.maintenance.rebuild import rebuild, report_rebuilt, survey
     from holderlake.maintenance.repair import repair_command
 
     workspace = shared.reading()

@@ -16,15 +16,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake import console
-from holderlake.cluster.answers import BulkRequest, Engine, Partition, answers
-from holderlake.cluster.build import build, digest_of, latest_build
+from holderlake.cluster.answers import BulkRequest, Engine, Partition, answers, build, digest_of, latest_build
 from holderlake.cluster.statements import BUILD
 from holderlake.contract import tables
 from holderlake.contract.requests import HoldersRequest, MapOptions, MapRequest
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import check_passed, utc_now
 from holderlake.engine.catalog.rules import rules_in_force
-from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.store.store import Store
 from holderlake.errors import RunFailed
 from holderlake.ingest.options import options_of
@@ -32,7 +30,7 @@ from holderlake.ingest.partition import with_option_columns
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.local.store import open_own_store, own_store_id
-from holderlake.provider.rules import rules_text
+from holderlake.provider.fetcher import rules_text
 from holderlake.settings import Settings, SettingsError
 from holderlake.units import counted
 from holderlake.workspace import Workspace
@@ -94,9 +92,9 @@ def build_on_cluster(settings: Settings, files: Sequence[str], as_json: bool) ->
 
 
 def raw_files(store: Store) -> list[str]:
-    """Return the Parquet files of all transfers and opening balances of a store."""
+    """Return the Parquet files of all transfers, opening balances and corrections of a store."""
     manifest = store.view().manifest
-    openings = (part.file for parts in manifest.parts.values() for part in parts if part.kind == OPENING)
+    openings = (part.file for parts in manifest.parts.values() for part in parts if not part.has_transfers)
     return [*store.files(), *(f"{store.root}/openings/{name}.parquet" for name in sorted(openings))]
 
 

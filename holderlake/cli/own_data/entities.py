@@ -45,8 +45,8 @@ def entities(
     from holderlake import console
     from holderlake.contract.times import parse_when, to_unix
     from holderlake.entities.clusters import FOLDER
+    from holderlake.entities.kinds import PRESETS
     from holderlake.entities.links import find_entities, find_on
-    from holderlake.entities.presets import PRESETS
     from holderlake.entities.sources import file_marks, store_files, store_marks
     from holderlake.local.store import open_own_store
 

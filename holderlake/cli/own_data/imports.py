@@ -105,20 +105,40 @@ def import_rpc(  # noqa: PLR0913, PLR0917 - a command's options
             "--follow", help="Go on with each new block until Ctrl-C; answers of 'serve' and alerts follow at once."
         ),
     ] = False,
+    balances_at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--balances-at",
+            metavar="TIME",
+            help="Read the balances of each --token from its contract at this time, too: for tokens that change "
+            "balances without transfers; needs an archive node; may be given again.",
+        ),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Then compare what is stored with the node, as 'holderlake verify' does.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Import transfers from an EVM chain's node. Repeat it after an interruption; reorgs are rolled back."""
+    from holderlake.contract.times import parse_when
     from holderlake.local.nodes.connection import ImportOptions
     from holderlake.local.nodes.follow import follow_nodes
     from holderlake.local.nodes.imports import import_from_nodes
     from holderlake.local.nodes.verify import verify_with_nodes
 
     options = ImportOptions(
-        chain_typed(chain), token or [], all_tokens, native, traces, from_block, to_block, confirmations
+        chain_typed(chain),
+        token or [],
+        all_tokens,
+        native,
+        traces,
+        from_block,
+        to_block,
+        confirmations,
+        balances_at=[parse_when(text) for text in balances_at or ()],
     )
+    if follow and balances_at:
+        raise typer.BadParameter("--follow does not end; import without it first", param_hint="--balances-at")
     if follow and to_block is not None:
         raise typer.BadParameter("--follow has no last block; leave out --to-block", param_hint="--to-block")
     if follow and verify:

@@ -63,7 +63,7 @@ def keys_list(json: Json = False) -> None:
 def keys_revoke(prefix: Prefix) -> None:
     """End a key at once."""
     from holderlake.local.accounts import prefix_of
-    from holderlake.service.database.errors import UnknownKey
+    from holderlake.service.billing.tables import UnknownKey
 
     with _key_store(shared.settings()) as keys:
         if not keys.revoke(prefix_of(prefix)):

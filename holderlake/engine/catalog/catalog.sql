@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS histories (
 CREATE TABLE IF NOT EXISTS parts ( -- transfers/<file>.parquet or openings/<file>.parquet, and arrays/<file>.part
     file TEXT PRIMARY KEY,
     token INTEGER NOT NULL, -- number of the history
-    kind TEXT NOT NULL, -- base, tail or opening
+    kind TEXT NOT NULL, -- base, tail, opening or correction
     transfers INTEGER NOT NULL,
     first_time INTEGER NOT NULL,
     last_time INTEGER NOT NULL,
@@ -67,8 +67,9 @@ CREATE TABLE IF NOT EXISTS volumes ( -- arrays/<file>.volume: the dictionary of 
     first_number INTEGER NOT NULL,
     size INTEGER NOT NULL
 );
-CREATE VIEW IF NOT EXISTS listed AS -- the present files of the store, as paths within its folder
-SELECT iif(kind = 'opening', 'openings/', 'transfers/') || file || '.parquet' AS path FROM parts
+DROP VIEW IF EXISTS listed;
+CREATE VIEW listed AS -- the present files of the store, as paths within its folder
+SELECT iif(kind IN ('opening', 'correction'), 'openings/', 'transfers/') || file || '.parquet' AS path FROM parts
 UNION ALL SELECT 'arrays/' || file || '.part' FROM parts
 UNION ALL SELECT 'arrays/' || file || '.run' FROM runs
 UNION ALL SELECT 'arrays/' || file || '.volume' FROM volumes;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +21,12 @@ from holderlake.engine.files.dictionary import Dictionary, Volume
 from holderlake.engine.files.integrity import FileChecks, Sums, damaged, read_sums
 from holderlake.engine.files.parts import Part
 from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.records import Key
 
 BASE: Final = "base"
 TAIL: Final = "tail"
 OPENING: Final = "opening"
+CORRECTION: Final = "correction"
 
 _HISTORIES: Final = "SELECT number, chain, token_address FROM histories"
 _PARTS: Final = """
@@ -42,10 +44,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PartFile:
-    """A part: a file with transfers, or with opening balances, of one token. ``file`` is its name without suffix.
+    """A part: a file with transfers, opening balances or corrections of one token. ``file`` is its name without suffix.
 
     ``token`` is the token's number, ``transfers`` the number of rows. Times are unix seconds. ``kind`` is ``base`` (the
-    large part), ``tail`` (a small, newer part) or ``opening`` (opening balances).
+    large part), ``tail`` (a small, newer part), ``opening`` (opening balances) or ``correction`` (changes of balances
+    without transfers, see ``catalog.corrections``).
     """
 
     file: str
@@ -58,9 +61,14 @@ class PartFile:
     last_block: int
 
     @property
+    def has_transfers(self) -> bool:
+        """True if the rows are transfers: no opening balances or corrections, which change balances alone."""
+        return self.kind not in (OPENING, CORRECTION)
+
+    @property
     def paths(self) -> tuple[str, str]:
         """Paths within the store of the part's Parquet file with rows, and of its file of arrays."""
-        folder = "openings" if self.kind == OPENING else "transfers"
+        folder = "transfers" if self.has_transfers else "openings"
         return f"{folder}/{self.file}.parquet", f"arrays/{self.file}.part"
 
 
@@ -104,7 +112,7 @@ class Manifest:
 
     def transfer_files(self) -> list[str]:
         """Return the sorted names, without suffix, of all parts of transfers."""
-        return sorted(part.file for parts in self.parts.values() for part in parts if part.kind != OPENING)
+        return sorted(part.file for parts in self.parts.values() for part in parts if part.has_transfers)
 
     @cached_property
     def keys(self) -> Mapping[int, tuple[str, str]]:
@@ -164,7 +172,7 @@ class OpenFiles:
         full_path = self.checks.path(path, sums)
         try:
             return read_arrays(full_path)
-        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged, in a store without sums yet
+        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged on the disk, which keeps the signature
             raise damaged(self._root, path, f"is not a file of arrays ({error})") from error
 
     def all(self) -> list[Part | Run | Volume]:
@@ -236,7 +244,8 @@ class View:
         return self._runs.get(lambda: [self._opened.run(run.file, self.manifest.sums) for run in self.manifest.runs])
 
     def parts(self, chain: str, token_address: str, with_openings: bool = True) -> list[Part]:
-        """Return the parts of a token, the base first. Opening balances are included if ``with_openings`` is true."""
+        """Return the parts of a token, the base first. Opening balances and corrections are included if
+        ``with_openings`` is true."""
         return self._parts(self.manifest.parts_of((chain, token_address)), with_openings)
 
     def parts_of(self, number: int) -> list[Part]:
@@ -245,5 +254,34 @@ class View:
 
     def _parts(self, parts: tuple[PartFile, ...], with_openings: bool) -> list[Part]:
         return [
-            self._opened.part(part.file, self.manifest.sums) for part in parts if with_openings or part.kind != OPENING
+            self._opened.part(part.file, self.manifest.sums) for part in parts if with_openings or part.has_transfers
         ]
+
+
+@dataclass(frozen=True)
+class History:
+    """Summary of a token's stored transfers.
+
+    ``transfers`` is their number. ``first_time`` and ``last_time`` are the unix seconds of the first and the last.
+    """
+
+    chain: str
+    token_address: str
+    transfers: int
+    first_time: int
+    last_time: int
+
+
+def history_of(key: Key, parts: Sequence[PartFile]) -> History | None:
+    """Return the summary of the transfers in the parts of the token ``key``; None if there are none.
+
+    Opening balances and corrections are not transfers, so their parts do not count.
+    """
+    transfer_parts = [part for part in parts if part.has_transfers]
+    if not transfer_parts:
+        return None
+    first_time, last_time = (
+        min(part.first_time for part in transfer_parts),
+        max(part.last_time for part in transfer_parts),
+    )
+    return History(*key, sum(part.transfers for part in transfer_parts), first_time, last_time)

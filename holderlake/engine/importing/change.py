@@ -14,23 +14,22 @@ from typing import Final
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holderlake.engine.catalog.opening_balances import refuse_overlap
 from holderlake.engine.files.arrays import read_arrays, sync_folder, write_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums
-from holderlake.engine.files.manifest import BASE, OPENING, TAIL, OpenFiles, PartFile, read_manifest
+from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_manifest
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.deduplicate import Counts, Deduplicator
+from holderlake.engine.importing.deduplicate import Counts, Deduplicator, overlap_of
 from holderlake.engine.importing.keys import SortedKeys
-from holderlake.engine.importing.overlaps import overlap_of
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
     Period,
-    count_rows,
     joined_period,
     joined_rows,
     moves_of,
@@ -71,7 +70,6 @@ class Change:
         checks: FileChecks,
         memory: int,
     ) -> None:
-        record_sums(catalog, folder.root)  # a store of an earlier version has none yet
         self.manifest = read_manifest(catalog)
         self._root = folder.root
         self._import = folder
@@ -104,7 +102,7 @@ class Change:
         for incoming in self._sorter.by_token(transfers):
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
             number = self._number((incoming.chain, incoming.address))
-            stored_parts = [part for part in self._parts.get(number, ()) if part.kind != OPENING]
+            stored_parts = [part for part in self._parts.get(number, ()) if part.has_transfers]
             overlap = overlap_of(
                 self._connect, self._coding, self._budget.batch, incoming, list(map(self._rows_path, stored_parts))
             )
@@ -115,8 +113,12 @@ class Change:
                 new_rows = self._without(new_rows, overlap.superseded, counts) if new_rows is not None else None
                 stored_parts = self._remove_rows(stored_parts, overlap.superseded, counts)
             if new_rows is not None:
-                counts.first_times.append(self._add(number, new_rows, stored_parts).first_time)
-                self._refuse_overlap((incoming.chain, incoming.address), number)
+                key = (incoming.chain, incoming.address)
+                period = self._add(number, new_rows, stored_parts)
+                counts.first_times.append(period.first_time)
+                self._refuse_overlap(key, number)
+                if self.remove_corrections(key, period.first_block):
+                    counts.undecided.append(_outdated(key, period.first_block))
             assume_token(incoming)
         return counts
 
@@ -156,9 +158,9 @@ class Change:
         The rows in ``tables`` are sorted and have address numbers. ``keys`` are sorted arrays with the hashes of the
         rows' keys. Return the period of the rows in ``tables``.
         """
-        summary = RowSummary(number, self._spool, self._entries if kind != OPENING else None)
+        summary = RowSummary(number, self._spool, self._entries if kind not in (OPENING, CORRECTION) else None)
         name = self._import.new_name()
-        folder = "openings" if kind == OPENING else "transfers"
+        folder = "openings" if kind in (OPENING, CORRECTION) else "transfers"
         old_paths = [self._rows_path(part) for part in merged_parts]
         rows = joined_rows((self._plain(table) for table in summary.observe(tables)), old_paths, self._budget.batch)
         write_rows(self._path(folder, name), rows)
@@ -171,20 +173,6 @@ class Change:
     def _plain(self, rows: pa.Table) -> pa.Table:
         """Return rows in the schema ``TRANSFERS``, without the columns that an import adds."""
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
-
-    def take_over(self, chain: str, address: str, file: str) -> None:
-        """Make a Parquet file, which is already in the store's folder, the part of a token.
-
-        The file has the token's transfers; ``file`` is its name without suffix. The part's file of arrays is made from
-        it.
-        """
-        number = self._number((chain, address))
-        path = self._path("transfers", file)
-        summary = RowSummary(number, self._spool, self._entries)
-        keys = SortedKeys(count_rows(path), self._spool, self._budget)
-        summary.read(self._keyed(read_rows(path, self._budget.batch), keys))
-        self._write_part(file, summary.moves, [keys.array()])
-        self._replace(number, [], _part_file(file, number, BASE, joined_period(summary.periods), []))
 
     def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
         """Yield stored rows with added address numbers, and add the hashes of the rows' keys to ``keys``."""
@@ -199,10 +187,9 @@ class Change:
 
         All addresses of the part must be in the dictionary.
         """
-        is_opening = part.kind == OPENING
         summary, keys = RowSummary(part.token, self._spool, None), SortedKeys(part.transfers, self._spool, self._budget)
         summary.read(self._keyed(read_rows(self._rows_path(part), self._budget.batch), keys))
-        self._write_part(part.file, summary.moves, [np.empty(0, np.uint64) if is_opening else keys.array()])
+        self._write_part(part.file, summary.moves, [keys.array() if part.has_transfers else np.empty(0, np.uint64)])
         self._catalog.execute("DELETE FROM files WHERE path = ?", (f"arrays/{part.file}.part",))
 
     def remake_runs(self) -> None:
@@ -211,7 +198,7 @@ class Change:
             self._drop_run(run.file)
         for number, parts in self._parts.items():
             for part in parts:
-                if part.kind != OPENING:
+                if part.has_transfers:
                     self._entries.add(number, self._moves(part))
         if self._entries.count:
             self._write_run(self._entries.entries(), self._entries.count, self._entries.is_wide)
@@ -230,6 +217,7 @@ class Change:
         number = self._number(key)
         self._write(number, OPENING, [self._addresses.numbered(rows)], [np.empty(0, np.uint64)], [])
         self._refuse_overlap(key, number)
+        self.remove_corrections(key, 0)
 
     def remove_openings(self, key: tuple[str, str]) -> int:
         """Remove all opening balances of a token. Return the number of balances."""
@@ -237,18 +225,45 @@ class Change:
         openings = [part for part in self._parts.get(number, ()) if part.kind == OPENING]
         if openings:
             self._replace(number, openings, None)
+            self.remove_corrections(key, 0)
         return sum(part.transfers for part in openings)
 
     def _refuse_overlap(self, key: tuple[str, str], number: int) -> None:
         parts = self._parts.get(number, ())
         openings = [part for part in parts if part.kind == OPENING]
-        refuse_overlap(key, openings, [part for part in parts if part.kind != OPENING and part.transfers])
+        refuse_overlap(key, openings, [part for part in parts if part.has_transfers and part.transfers])
 
     def opening_rows(self, key: tuple[str, str]) -> pa.Table:
         """Return the stored opening balances of a token."""
-        parts = [part for part in self.manifest.parts_of(key) if part.kind == OPENING]
+        return self._rows_of_kind(key, OPENING)
+
+    def _rows_of_kind(self, key: tuple[str, str], kind: str) -> pa.Table:
+        parts = [part for part in self.manifest.parts_of(key) if part.kind == kind]
         tables = [pq.read_table(self._rows_path(part)).cast(TRANSFERS) for part in parts]
         return pa.concat_tables([TRANSFERS.empty_table(), *tables])
+
+    # ------------------------------------------------------------------ corrections
+
+    def replace_corrections(self, key: tuple[str, str], block: int, rows: pa.Table) -> None:
+        """Replace the corrections of a token from a block on by ``rows``, which have the columns of ``TRANSFERS``. All
+        corrections of the token become one part."""
+        stored_rows = self._rows_of_kind(key, CORRECTION)
+        earlier_rows = stored_rows.filter(pc.less(stored_rows["block_number"], block))
+        self.remove_corrections(key, 0)
+        all_rows = self._addresses.numbered(pa.concat_tables([earlier_rows, rows]))
+        self._write(self._number(key), CORRECTION, [all_rows], [np.empty(0, np.uint64)], [])
+
+    def remove_corrections(self, key: tuple[str, str], block: int) -> int:
+        """Remove the corrections of a token from a block on. Return the number of removed rows.
+
+        Corrections are differences from all that was stored before them, so an earlier row makes them wrong.
+        """
+        number = self._numbers.get(key, -1)
+        parts = [part for part in self._parts.get(number, ()) if part.kind == CORRECTION and part.last_block >= block]
+        removed = [
+            self._remove_from_part(part, lambda rows: rows["block_number"].to_numpy() >= block) for part in parts
+        ]
+        return sum(period.rows for period in removed)
 
     # ------------------------------------------------------------------ roll back
 
@@ -273,7 +288,7 @@ class Change:
         """
         path = self._rows_path(part)
         removed = (rows.filter(pa.array(is_removed(rows))) for rows in read_rows(path, self._budget.batch))
-        summary = RowSummary(part.token, self._spool, self._removed if part.kind != OPENING else None)
+        summary = RowSummary(part.token, self._spool, self._removed if part.has_transfers else None)
         summary.read(self._addresses.numbered(rows) for rows in removed if rows.num_rows)
         period = joined_period(summary.periods)
         if period.rows == part.transfers:
@@ -289,7 +304,7 @@ class Change:
         remaining = (rows.filter(pa.array(~is_removed(rows))) for rows in read_rows(path, self._budget.batch))
         rows = summary.observe(self._keyed((rows for rows in remaining if rows.num_rows), keys))
         write_rows(self._path(path.parent.name, name), map(self._plain, rows))
-        self._write_part(name, summary.moves, [np.empty(0, np.uint64) if part.kind == OPENING else keys.array()])
+        self._write_part(name, summary.moves, [keys.array() if part.has_transfers else np.empty(0, np.uint64)])
         self._replace(part.token, [part], _part_file(name, part.token, part.kind, joined_period(summary.periods), []))
 
     def _remove_entries(self, buffer: EntryBuffer) -> None:
@@ -434,6 +449,13 @@ class RowSummary:
         arrays = read_arrays(path)
         path.unlink()  # the mapping keeps the data
         return Moves(*(arrays[name] for name in names))
+
+
+def _outdated(key: tuple[str, str], block: int) -> str:
+    return (
+        f"The balances of {key[1]} on {key[0]} that --balances-at had read from block {block} on were removed, because "
+        "transfers before them are new; read them again with 'holderlake import-rpc --balances-at'"
+    )
 
 
 def _to_merge(stored_parts: list[PartFile], new_count: int) -> list[PartFile]:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from holderlake.engine.errors import BadSource
 from holderlake.engine.files.parts import Moves, joined_moves
-from holderlake.engine.importing.merge import merge_sorted
+from holderlake.engine.importing.keys import merge_sorted
 from holderlake.engine.numeric.bigint import Array, from_texts
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS

@@ -21,8 +21,7 @@ from holderlake.contract.tables import TABLES
 from holderlake.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.files.manifest import View
-from holderlake.engine.maps.graph import Graphs, Top, graphs_of
-from holderlake.engine.maps.graph_input import GraphInput
+from holderlake.engine.maps.graph import GraphInput, Graphs, Top, graphs_of
 from holderlake.engine.maps.relationships import TokenLookup, link_columns
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, to_ints

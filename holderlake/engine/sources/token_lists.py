@@ -13,7 +13,8 @@ from holderlake.contract.chains import CHAIN_BY_EVM_ID
 from holderlake.contract.chains.addresses import parse_token, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.files.numbers import whole_count
+from holderlake.engine.sources.files.values import whole_count
+from holderlake.engine.sources.rows.json_rows import repetition
 from holderlake.engine.sources.rows.problems import bad_source
 from holderlake.engine.sources.rows.raw import read_text
 
@@ -49,6 +50,8 @@ def read_tokens(path: Path) -> TokenList:
         content = json.loads(text, object_pairs_hook=_with_repeated)
     except (ValueError, RecursionError) as error:
         raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from error
+    if isinstance(content, dict) and _REPEATED in content:
+        raise bad_source(path, f"{content[_REPEATED]}; remove the repetition")
     tokens: dict[tuple[str, str], TokenInfo] = {}
     left_out: list[BadSource] = []
     for number, entry in enumerate(_entries(path, content), start=1):
@@ -65,12 +68,9 @@ def read_tokens(path: Path) -> TokenList:
 
 
 def _with_repeated(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    """Return a JSON object as a dictionary. One with a repeated key also has this key under ``_REPEATED``."""
+    """Return a JSON object as a dictionary. One with a repeated key has a sentence about it under ``_REPEATED``."""
     result: dict[Any, Any] = dict(pairs)
-    if len(result) < len(pairs) and "address" in result:
-        names = [name for name, _ in pairs]
-        result[_REPEATED] = next(name for name in names if names.count(name) > 1)
-    return result
+    return result if len(result) == len(pairs) else result | {_REPEATED: repetition(pairs)}
 
 
 def is_token_list(path: Path) -> bool:
@@ -115,10 +115,10 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
     """Return a token of the list, or None if its chain is unknown. Raises ``BadSource`` if it cannot be read."""
     if not isinstance(token, dict):
         raise bad_source(path, f"{shown(token)} is not a token; write an object, or remove it", row=number)
-    if _REPEATED in token:
-        raise bad_source(
-            path, f"the key {token[_REPEATED]!r} is repeated; remove the repetition, or the token", row=number
-        )
+    extensions = token.get("extensions")
+    for part in (token, extensions if isinstance(extensions, dict) else {}):
+        if _REPEATED in part:
+            raise bad_source(path, f"{part[_REPEATED]}; remove the repetition, or the token", row=number)
     chain_id = _whole_number(token.get("chainId"))
     if chain_id is None:
         reason = f"chainId is {shown(token.get('chainId'))}; write the number of the chain, or remove the token"

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.catalog.changelog import EVERY_PAST, note_change
+from holderlake.engine.catalog.corrections import CORRECTIONS
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.errors import BadSource, DamagedCatalog
 from holderlake.engine.importing.paths import files_of_import, imports_under_way, remove_spool
@@ -140,6 +142,7 @@ def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
     transfers = [path for path in readable if not path.startswith("openings/")]
     if openings:
         rows = pa.concat_tables(list(_rows(store.root, openings)))
+        rows = rows.filter(pc.not_equal(rows["source"], CORRECTIONS))  # 'import-rpc --balances-at' makes them again
         balances = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENING_BALANCES.names)
         done.added += store.add_opening_balances(balances).added
     if transfers:

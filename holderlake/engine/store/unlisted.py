@@ -33,7 +33,7 @@ _KNOWN_PATHS: Final = "SELECT path FROM listed UNION SELECT path FROM files"
 _COVERED: Final = """
 SELECT coalesce(sum(transfers) >= ? AND min(first_block) <= ? AND max(last_block) >= ?, 0)
 FROM parts JOIN histories ON token = number
-WHERE chain = ? AND token_address = ? AND (kind = 'opening') = ?
+WHERE chain = ? AND token_address = ? AND (kind IN ('opening', 'correction')) = ?
 """
 _EXPIRED: Final = "SELECT path FROM files WHERE replaced_at < ?"
 

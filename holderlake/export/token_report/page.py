@@ -7,8 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from holderlake.export import text_format
-from holderlake.export.html import html_page
+from holderlake.export.html import html_page, number, percent, short
 from holderlake.export.token_report.content import Content, gather
 from holderlake.export.token_report.pictures import maps_of, plots_of
 from holderlake.storage.atomic_files import whole_file
@@ -86,7 +85,7 @@ def report_page(content: Content, made_at: datetime) -> str:
         content=content,
         token=content.token,
         period=content.period,
-        name=content.token["name"] or content.token["symbol"] or text_format.short(content.period.token_address),
+        name=content.token["name"] or content.token["symbol"] or short(content.period.token_address),
         summary=_summary(content),
         figures=_figures(content.rows("concentration")),
         quality=content.rows("quality")[0],
@@ -107,8 +106,8 @@ def _summary(content: Content) -> str:
         verb = "fell" if scores[-1] < scores[0] else "rose"
         sentences.append(f"The score {verb} from {scores[0]:.1f} to {scores[-1]:.1f}.")
     if maps and maps[-1]["top_10_share"] is not None:
-        sentences.append(f"The ten largest holders have {text_format.percent(maps[-1]['top_10_share'])} of the supply")
-        sentences[-1] += f", clusters {text_format.percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
+        sentences.append(f"The ten largest holders have {percent(maps[-1]['top_10_share'])} of the supply")
+        sentences[-1] += f", clusters {percent(maps[-1]['bundles'])}." if maps[-1]["bundles"] else "."
     new_count = sum(1 for row in holders[:10] if row["rank_before"] is None)
     if content.rows("turnover"):
         sentences.append(f"Of the first {min(10, len(holders))}, {new_count} were not listed at the beginning.")
@@ -130,11 +129,11 @@ def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
 
 
 def _scaled(value: float | None, scale: float, digits: int) -> str:
-    text = text_format.number(None if value is None else value * scale, digits)
+    text = number(None if value is None else value * scale, digits)
     return f"{text}\u00a0%" if scale != 1 and value is not None else text
 
 
 def _change(first_value: float | None, last_value: float | None, scale: float, digits: int) -> str:
     if first_value is None or last_value is None:
-        return text_format.number(None)
+        return number(None)
     return f"{(last_value - first_value) * scale:+,.{digits}f}".replace("-", "\u2212")

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from holderlake.contract.text import printable
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, TITLES, plot
-from holderlake.export.text_format import percent
+from holderlake.export.html import percent
 from holderlake.export.token_report.content import Content
 from holderlake.units import counted
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
 from holderlake.contract.chains.addresses import typed_token
+from holderlake.contract.times import to_unix
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.checkpoints import imported_chain
 from holderlake.engine.sources.rpc.importing.run import ReadOptions, Selection, chain_named
 from holderlake.settings import Settings, SettingsError
-from holderlake.settings.sections.nodes import NodeSettings
+from holderlake.settings.sections.engine import NodeSettings
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class ImportOptions:
     ``traces`` also imports transfers of the chain's coin inside contract calls. ``sample`` is the number of ranges of
     blocks that a check compares; None means all blocks. ``against`` are the addresses of the nodes whose events a check
     compares. ``imported`` is the root of a store: without ``tokens``, all its tokens that came from nodes are chosen,
-    and an unknown chain id is that of the chain that was imported with it.
+    and an unknown chain id is that of the chain that was imported with it. ``balances_at`` are times (UTC) at which
+    balances are read, too.
     """
 
     chain: str | None = None
@@ -39,6 +42,7 @@ class ImportOptions:
     sample: int | None = None
     against: Sequence[str] = ()
     imported: Path | None = None
+    balances_at: Sequence[datetime] = ()
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,13 @@ def _selection(settings: Settings, chain: str, import_options: ImportOptions) ->
             f"no token of chain {chain} is chosen; add --token, --native or --all-tokens, or set "
             f"sources.rpc.{chain}.tokens in the settings"
         )
+    if import_options.balances_at and (every or token_addresses == [NATIVE]):
+        raise SettingsError("--balances-at reads balances of ERC-20 tokens; name them with --token")
     return Selection(
         tokens=None if every else tuple(token_addresses),
         native=import_options.native or NATIVE in token_addresses,
         traced=node_settings.traces if import_options.traces is None else import_options.traces,
         first_block=node_settings.first_block if import_options.from_block is None else import_options.from_block,
         last_block=import_options.to_block,
+        balances_at=tuple(map(to_unix, import_options.balances_at)),
     )

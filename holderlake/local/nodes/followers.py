@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from holderlake.storage.atomic_files import whole_file
-from holderlake.storage.locks import try_lock
+from holderlake.storage.locks import is_held
 from holderlake.units import counted
 
 _FOLDER: Final = "followers"
@@ -57,10 +57,7 @@ def followers(root: Path) -> list[Follower]:
     states = []
     for path in sorted((root / _FOLDER).glob("*.json")):
         if state := read_state(path):
-            lock = try_lock(path.with_suffix(".lock"))
-            if lock:
-                lock.release()
-            states.append(replace(state, is_running=lock is None))
+            states.append(replace(state, is_running=is_held(path.with_suffix(".lock"))))
     return states
 
 

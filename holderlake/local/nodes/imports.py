@@ -8,14 +8,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from holderlake import console
-from holderlake.contract.times import to_unix
-from holderlake.engine.sources.rpc.client.blocks import first_block_from
+from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
+from holderlake.engine.sources.rpc.client.node import first_block_from
+from holderlake.engine.sources.rpc.importing.balances import BalancesRead
 from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, Progress
 from holderlake.engine.store.store import Store
 from holderlake.local.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.local.store import open_own_store
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.local_engine import DayReport
 from holderlake.settings import Settings, SettingsError
 from holderlake.units import counted
 
@@ -97,6 +98,11 @@ async def _import_day(settings: Settings, store: Store, chain: str, day: str) ->
     return report, next_day_block <= head and report.last_block == next_day_block - 1
 
 
+def _line(reading: BalancesRead) -> list[object]:
+    time = from_unix(reading.second)
+    return [reading.token, reading.block, time, reading.holders, reading.corrected, reading.unread]
+
+
 def _print_report(report: NodeReport) -> None:
     columns = ("chain", "blocks", "to block", "logs", "rows added", "rows removed", "requests", "seconds")
     line = (
@@ -110,6 +116,19 @@ def _print_report(report: NodeReport) -> None:
         round(report.seconds, 1),
     )
     console.rows("Imported", columns, [line])
+    if report.balances_read:
+        console.rows(
+            "Balances read",
+            ("token", "block", "time", "holders", "corrected", "no answer"),
+            (_line(reading) for reading in report.balances_read),
+        )
+    for reading in report.balances_read:
+        if (reading.unlisted or 0) > 0:
+            console.err.print(
+                f"{reading.unlisted:,} of the supply of {reading.token} at block {reading.block:,} is not held by any "
+                "address with a transfer.",
+                soft_wrap=True,
+            )
     if report.reorgs:
         console.err.print(
             f"The chain was reorganised: {counted(report.removed, 'row')} from block "

@@ -65,7 +65,7 @@ class Schedule(Section):
     live_tolerance_seconds: int = Field(
         default=3_600, ge=0, description="A past instant this near is fetched live, without the history surcharge"
     )
-    resume_parked: bool = Field(
+    resume_paused: bool = Field(
         default=False, description="Resume backfills that ran out of credits as soon as there are credits again"
     )
 

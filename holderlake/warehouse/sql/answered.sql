@@ -9,7 +9,7 @@ GROUP BY chain, subject;
 
 -- Since when the answer about each token in each partition is known, and since when it is as it stands. A later answer
 -- with the same content only confirms it. The rows that a later answer changed are in replaced_tokens, replaced_holders
--- and so on; releases before 0.3 did not keep them (replaced_until).
+-- and so on.
 -- Example: FROM knowledge WHERE as_it_stands_since > known_since ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW knowledge AS
 WITH rows_known AS (
@@ -37,8 +37,7 @@ changes AS (
         subject,
         timestamp,
         min(known_since) AS since,
-        max(fetched_at) AS changed_at,
-        max(fetched_at) FILTER (gone IS NULL) AS replaced_until
+        max(fetched_at) AS changed_at
     FROM revisions
     GROUP BY ALL
 )
@@ -48,8 +47,7 @@ SELECT
     token_address,
     timestamp,
     since AS known_since,
-    greatest(changed_at, since) AS as_it_stands_since,
-    replaced_until
+    greatest(changed_at, since) AS as_it_stands_since
 FROM (
     SELECT
         coverage.family,
@@ -59,8 +57,7 @@ FROM (
         coalesce(
             least(coverage.known_since, rows_known.since, changes.since), failed.since, partitions.written_at
         ) AS since,
-        changes.changed_at,
-        changes.replaced_until
+        changes.changed_at
     FROM coverage
     LEFT JOIN rows_known
         ON rows_known.family = coverage.family
@@ -88,7 +85,7 @@ FROM (
 -- the time known: two axes of time.
 -- Example: FROM answered_known_at('holders', '2026-06-30', '2027-01-01') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_known_at(of_table, t, known) AS TABLE
-SELECT chain, token_address, timestamp, coalesce(replaced_until > instant(known), false) AS replaced
+SELECT chain, token_address, timestamp
 FROM knowledge
 WHERE family = CASE WHEN of_table IN ('tokens', 'holders') THEN of_table ELSE 'maps' END
     AND timestamp <= instant(t)

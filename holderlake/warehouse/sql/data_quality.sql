@@ -57,7 +57,6 @@ holes AS (
         FROM (
             SELECT family, chain, timestamp, subject, false AS has_failed FROM unanswered
             UNION ALL
-            -- partitions of earlier releases record no unanswered subjects
             SELECT family_of(endpoint), chain, timestamp, subject, true FROM failures WHERE place IS NULL
         )
         GROUP BY family, chain, timestamp, subject

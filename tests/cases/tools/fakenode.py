@@ -23,6 +23,7 @@ MODE is one of
     dup                        eth_getLogs returns each event twice
     meta:KIND                  name(), symbol() and decimals() answer oddly: bytes32, nulls, huge, rtl or empty
     weth                       the token is a wrapped coin: Deposit and Withdrawal events change balances, too
+    items                      Transfer events without indexed fields, of numbered items that are minted and then moved
     rebase                     supply and balances are twice what the events say
     nullblock:N                eth_getBlockByNumber of block N is null
     late                       eth_blockNumber is 50 blocks ahead of the newest block that exists
@@ -87,6 +88,10 @@ class Node:
         """Return all events of a block."""
         if block % 50 or not block:
             return []
+        if self.mode == "items":
+            item, is_move = divmod(block // 50 + 1, 2)
+            owners = (item + 10, item + 20) if is_move else (0, item + 10)
+            return [self.log(block, 0, [TRANSFER], "0x" + "".join(word(number)[2:] for number in (*owners, item)))]
         if self.mode != "weth":
             return [self.log(block, 0, [TRANSFER, word(0), word(block // 50 % 10 + 1)], word(block))]
         if block % 100:
@@ -180,7 +185,7 @@ class Node:
         if method in self.lacks:
             raise Fault(-32601, f"the method {method} does not exist/is not available")
         if "state" in self.lacks and method in ("eth_call", "eth_getCode") and str(params[-1]).startswith("0x"):
-            raise Fault(-32000, "state of this block is pruned; use an archive node")
+            raise Fault(-32000, "missing trie node 0123abcd (path 05) state 0x0123 is not available, not found")
         if method == "eth_chainId":
             return hex(self.chain_id)
         if method == "eth_blockNumber":

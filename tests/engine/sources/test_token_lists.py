@@ -84,6 +84,14 @@ def test_a_token_with_a_repeated_key_is_left_out(tmp_path: Path) -> None:
     assert "row 2: the key 'decimals' is repeated" in read.left_out[0]
 
 
+def test_a_map_with_a_repeated_address_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    entry = f'"{TOKEN["address"]}": {{"name": "Quill", "symbol": "Q", "decimals": 8}}'
+    path.write_text(f"{{{entry}, {entry}}}")
+    with pytest.raises(BadSource, match="is repeated in a JSON object; remove the repetition"):
+        read_tokens(path)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

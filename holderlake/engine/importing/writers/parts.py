@@ -15,8 +15,7 @@ from holderlake.engine.files.arrays import ArrayFile
 from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.parts import DAY, FOREVER, Moves, changes_of, joined_moves
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.keys import merged_keys
-from holderlake.engine.importing.merge import merge_sorted
+from holderlake.engine.importing.keys import merge_sorted, merged_keys
 from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array, descending_order, from_digits, resized, total, width_for
 

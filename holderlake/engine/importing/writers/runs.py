@@ -16,7 +16,7 @@ from holderlake.engine.files.adjacency import ANY, INWARD, OUTWARD, STEP, Run
 from holderlake.engine.files.arrays import ArrayFile
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.merge import merge_sorted
+from holderlake.engine.importing.keys import merge_sorted
 from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array
 

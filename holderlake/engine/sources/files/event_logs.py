@@ -59,9 +59,24 @@ def decoded_logs(raw: RawTable) -> RawTable:
 
 def _partly_indexed(topics: list[pa.Array], data: pa.Array) -> pa.Array:
     """Return a mask of the ``Transfer`` events with one address in a topic and one in the data."""
-    is_one = pc.and_(pc.fill_null(pc.match_substring_regex(topics[1], _PADDED), False), pc.is_null(topics[2]))
-    words = pc.fill_null(pc.match_substring_regex(data, "^0{24}[0-9a-f]{104}$"), False)
-    return pc.and_(_is(topics[0], TRANSFER), pc.and_(is_one, words))
+    is_one = pc.and_(_matches(topics[1], _PADDED), pc.is_null(topics[2]))
+    words = _matches(data, "^0{24}[0-9a-f]{104}$")
+    return pc.and_(_is(topics[0], TRANSFER), pc.or_(pc.and_(is_one, words), _have_value_in_topic(topics, data)))
+
+
+def _have_value_in_topic(topics: list[pa.Array], data: pa.Array) -> pa.Array:
+    """Return a mask of the logs with three topics, a value in one of them and an address in the data.
+
+    ``rpc.decoding.events`` has the reasons.
+    """
+    first, second = (pc.and_(_matches(topic, "^0{40}"), pc.invert(_matches(topic, "^0{60}"))) for topic in topics[1:3])
+    is_address = pc.and_(_matches(data, _PADDED), pc.invert(_matches(data, "^0{32}")))
+    has_three = pc.and_(pc.is_valid(topics[2]), pc.is_null(topics[3]))
+    return pc.and_(pc.and_(is_address, has_three), pc.or_(first, second))
+
+
+def _matches(texts: pa.Array, pattern: str) -> pa.Array:
+    return pc.fill_null(pc.match_substring_regex(texts, pattern), False)
 
 
 def _indexed(topics: list[pa.Array], data: pa.Array) -> tuple[list[pa.Array], pa.Array]:
@@ -80,6 +95,7 @@ def _indexed(topics: list[pa.Array], data: pa.Array) -> tuple[list[pa.Array], pa
 def _kinds(topics: list[pa.Array], data: pa.Array) -> pa.Array:
     """Return the token standard of each log that is a single transfer, and null for other logs."""
     transfer = pc.and_(_is(topics[0], TRANSFER), _are_addresses(topics[1], topics[2]))
+    transfer = pc.and_(transfer, pc.invert(_have_value_in_topic(topics, data)))
     word = pc.match_substring_regex(data, "^[0-9a-f]{64}$")
     fungible = pc.and_(pc.and_(transfer, pc.is_null(topics[3])), word)
     item = pc.and_(pc.and_(transfer, pc.is_valid(topics[3])), pc.equal(data, ""))
@@ -175,7 +191,7 @@ def _is(topic: pa.Array, signature: str) -> pa.Array:
 
 
 def _are_addresses(*topics: pa.Array) -> pa.Array:
-    sender, receiver = (pc.fill_null(pc.match_substring_regex(topic, _PADDED), False) for topic in topics)
+    sender, receiver = (_matches(topic, _PADDED) for topic in topics)
     return pc.and_(sender, receiver)
 
 

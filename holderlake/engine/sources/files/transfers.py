@@ -16,23 +16,26 @@ import pyarrow.compute as pc
 from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.files.building import NO_TIMES, TIME_COLUMNS
 from holderlake.engine.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
-from holderlake.engine.sources.files.layouts import LAYOUTS, Layout, read_holderlake
+from holderlake.engine.sources.files.layouts import LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
 from holderlake.engine.sources.files.mapping import (
+    PRESETS,
     ColumnMap,
+    Preset,
+    folded_name,
     mapped,
     missing_columns,
+    missing_options,
     missing_text,
+    preset_for,
+    spellings,
     suggestion,
     with_item_values,
     with_times,
 )
-from holderlake.engine.sources.files.presets import PRESETS, Preset, folded_name, missing_options, preset_for, spellings
-from holderlake.engine.sources.files.separators import note_ambiguous, without_separators
+from holderlake.engine.sources.files.values import note_ambiguous, without_separators
 from holderlake.engine.sources.rows.problems import Rejected
-from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw
-from holderlake.engine.sources.rows.rejected import rejected_rows
+from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw, rejected_rows
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
 """The names of formats, for ``FileOptions.format`` and ``detect_format``."""

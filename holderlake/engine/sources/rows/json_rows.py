@@ -82,7 +82,7 @@ def _rows(path: Path, stream: TextIO, rows_at: str | None) -> Iterator[dict[str,
             pairs = list(_flat("", record))
             row = dict(pairs)
             if len(row) < len(pairs):
-                raise bad_source(path, f"{_repeated(pairs)}; remove the repetition", line=line)
+                raise bad_source(path, f"{repetition(pairs)}; remove the repetition", line=line)
             yield row
 
 
@@ -100,7 +100,7 @@ def _documents(path: Path, stream: TextIO) -> Iterator[tuple[int | None, Any, bo
     lines = ((number, text) for number, text in enumerate(texts, start=1) if text.strip())
     line, first_line = next(lines, (1, ""))
     document = _loaded(first_line)
-    if isinstance(document, _Repeated):
+    if isinstance(document, RepeatedKey):
         raise bad_source(path, f"{document}; remove the repetition", line=line)
     if document is _BROKEN:
         whole_text = first_line + "".join(texts)
@@ -158,7 +158,7 @@ class _Elements:
         while True:
             try:
                 element, end = _DECODER.raw_decode(self.text, place)
-            except _Repeated as error:
+            except RepeatedKey as error:
                 raise bad_source(self._path, f"{error}; remove the repetition") from None
             except RecursionError:
                 raise bad_source(self._path, _TOO_DEEP) from None
@@ -187,7 +187,7 @@ def _lines(head: str, stream: TextIO) -> Iterator[str]:
 
 def _line(path: Path, line: int, text: str) -> Any:
     document = _loaded(text)
-    if isinstance(document, _Repeated):
+    if isinstance(document, RepeatedKey):
         raise bad_source(path, f"{document}; remove the repetition", line=line)
     if document is _BROKEN:
         raise bad_source(path, "not a complete JSON object; write one object on each line", line=line)
@@ -199,7 +199,7 @@ def _whole_document(path: Path, line: int, text: str) -> Any:
         return _DECODER.decode(text)
     except RecursionError:
         raise bad_source(path, _TOO_DEEP) from None
-    except _Repeated as error:
+    except RepeatedKey as error:
         raise bad_source(path, f"{error}; remove the repetition") from None
     except ValueError as error:
         if "\n{" in text.strip():
@@ -211,28 +211,31 @@ def _loaded(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        return error if isinstance(error, _Repeated) else _BROKEN
+        return error if isinstance(error, RepeatedKey) else _BROKEN
 
 
-class _Repeated(ValueError):
+class RepeatedKey(ValueError):
     """A key is repeated in a JSON object, so its value is not clear."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unambiguous_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dictionary, as ``object_pairs_hook``. Raises ``RepeatedKey``."""
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise _Repeated(_repeated(pairs))
+        raise RepeatedKey(repetition(pairs))
     return result
 
 
-def _repeated(pairs: list[tuple[str, Any]]) -> str:
-    """Return the sentence about the first key that occurs more than once."""
+def repetition(pairs: list[tuple[str, Any]]) -> str:
+    """Return a sentence about the first key that occurs more than once."""
     names = [name for name, _ in pairs]
     repeated = next(name for name in names if names.count(name) > 1)
     return f"the key {repeated!r} is repeated in a JSON object"
 
 
-_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_object)
+_DECODER: Final = json.JSONDecoder(
+    parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=unambiguous_object
+)
 
 
 def _records(

@@ -16,16 +16,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from holderlake.contract.chains.addresses import is_any_address, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.sources.rows.json_rows import read_json
-from holderlake.engine.sources.rows.problems import Problems, bad_source
+from holderlake.engine.sources.rows.problems import Problems, Rejected, RejectedRow, bad_source
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -273,3 +274,31 @@ def _read_csv(path: Path) -> pa.Table:
             # all columns are text, because a guessed type would round amounts beyond 64 bits
             convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
+
+
+def rejected_rows(raw: RawTable) -> Rejected | None:
+    """Return the invalid rows of a file with their values and reasons, or None if all rows are valid."""
+    if not raw.problems.reasons:
+        return None
+    places = pc.indices_nonzero(raw.problems.bad_rows(raw.table.num_rows)).to_pylist()
+    rows = (
+        RejectedRow(
+            raw.number(place),
+            *raw.problems.of_row(place),
+            {name: _plain(raw.table[name][place].as_py()) for name in raw.columns},
+        )
+        for place in places
+    )
+    return Rejected(raw.path, tuple(rows), raw.table.num_rows) if places else None
+
+
+_PLAIN: Final = (str, int, float, bool, type(None))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON writes without loss: bytes as hexadecimal text, integers and other types as text."""
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value if isinstance(value, _PLAIN) else str(value)
+    return str(value)

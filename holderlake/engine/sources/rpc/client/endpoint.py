@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from holderlake.engine.sources.rpc.client.errors import (
     BatchTooLong,
     InvalidAnswer,
+    NotKept,
     Refused,
     RpcError,
     TooLarge,
@@ -26,7 +27,7 @@ from holderlake.engine.sources.rpc.client.errors import (
     shortened,
 )
 from holderlake.engine.sources.rpc.client.messages import Call, chain_id, number
-from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, Transport
+from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, Transport
 
 _TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -205,7 +206,7 @@ class Endpoint:
         fault = reply.fault
         if fault is not None:
             failure = error_from(self.host, fault.code, fault.words, is_divisible=call.is_divisible)
-            if call.may_fail and not isinstance(failure, Unavailable):
+            if call.may_fail and not isinstance(failure, (Unavailable, NotKept)):
                 return None
             raise failure
         try:

@@ -7,6 +7,7 @@ RpcError             any error of a node; it names the endpoint's host, never it
 - TooLarge           more than the endpoint returns at a time: the request must be split
 - BatchTooLong       more calls than the endpoint accepts in one request: fewer calls may help
 - Refused            an error that a retry would not change
+- NotKept            the endpoint does not keep the block, or its state: another endpoint may
 - WrongChain         the endpoint has another chain id
 - ChainMoved         blocks that were read are no longer in the chain
 - Diverged           no imported block is in the chain
@@ -61,6 +62,10 @@ class Refused(RpcError):
         self.number = number
 
 
+class NotKept(Refused):
+    """The endpoint has pruned the block or its state."""
+
+
 class WrongChain(RpcError):
     """The endpoint's chain id differs from that of the import."""
 
@@ -102,12 +107,18 @@ _ANY_LIMIT: Final = re.compile(
 _LIMIT_CODES: Final = frozenset({-32005, -32016, -32062, -32614, -32701, 413})
 """Error codes with which providers report that a call exceeds a limit."""
 _PASSING: Final = re.compile(
-    r"internal error|header not found|unknown block|missing trie|not (yet )?(available|synced)|unavailable|syncing"
+    r"internal error|header not found|unknown block|not (yet )?(available|synced)|unavailable|syncing"
     r"|connection|bad gateway|no (healthy )?(upstream|backend)",
     re.IGNORECASE,
 )
-_NOT_KEPT: Final = re.compile(r"\bpruned?\b|\bpruning\b|\barchiv(e|al)\b", re.IGNORECASE)
-"""Words of endpoints that do not keep old blocks. Smaller ranges do not help, another endpoint may."""
+_NOT_KEPT: Final = re.compile(
+    r"\bpruned?\b|\bpruning\b|\barchiv(e|al)\b|missing trie|\bstate\b.*\b(not available|unavailable|missing|not found)"
+    r"|(historical|old|missing) state|distance to target block|(no|without) state\b",
+    re.IGNORECASE,
+)
+"""Words of endpoints that do not keep old blocks or their state. Smaller ranges do not help, another endpoint may."""
+_REVERTED: Final = re.compile(r"revert", re.IGNORECASE)
+"""Word of errors whose text may come from a contract."""
 _TOO_MANY: Final = 429
 
 
@@ -122,8 +133,8 @@ def error_from(host: str, number: int, words: str, *, is_divisible: bool) -> Rpc
     if number == _TOO_MANY or (_RATE.search(words) and not is_size):
         return Unavailable(text)
     is_method_missing = number == _NO_METHOD or bool(_NO_METHOD_WORDS.search(words))
-    if _NOT_KEPT.search(words) and not is_size:
-        return Refused(text, number)
+    if _NOT_KEPT.search(words) and not is_size and not _REVERTED.search(words):
+        return NotKept(text, number)
     is_limit = number in _LIMIT_CODES or bool(_ANY_LIMIT.search(words))
     if is_divisible and (is_size or (is_limit and not is_method_missing and not _PASSING.search(words))):
         return TooLarge(text)

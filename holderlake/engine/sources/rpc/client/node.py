@@ -22,13 +22,17 @@ from holderlake.engine.sources.rpc.client.errors import (
     WrongChain,
 )
 from holderlake.engine.sources.rpc.client.messages import Call, Header, block_number, header, number
-from holderlake.http.client import Transport
-from holderlake.http.retries import log_retries
+from holderlake.http import Transport, log_retries
 
 _REST_SECONDS: Final = 5.0
 _LONGEST_WAIT: Final = 60.0
 
 T = TypeVar("T")
+
+
+_LOOKS: Final = 16
+"""Number of blocks that one batch of requests examines. Seven batches find one block among 100 million."""
+
 
 log_retries()
 
@@ -231,3 +235,22 @@ def _quantity(text: str) -> int:
         return number(text)
     except ValueError as error:
         raise InvalidAnswer(f"the node sent an invalid number: {error}; use another endpoint") from None
+
+
+async def first_block_from(node: Node, second: int, head: int) -> int:
+    """Return the first block at or after a unix second; ``head + 1`` if all blocks up to ``head`` are earlier.
+
+    Raises ``RpcError``.
+    """
+    low, high = 0, head + 1  # blocks before low are earlier, blocks from high on are not
+    while low < high:
+        step = max(1, (high - low) // _LOOKS)
+        looks = list(range(low, high, step))
+        headers = await node.headers(looks)
+        earlier = [block for block in looks if number(headers[block].timestamp) < second]
+        later = [block for block in looks if number(headers[block].timestamp) >= second]
+        low = max(earlier) + 1 if earlier else low
+        high = min(later) if later else high
+        if not later and step == 1:
+            break
+    return low

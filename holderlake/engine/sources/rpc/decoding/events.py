@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.rpc.client.errors import InvalidAnswer
 from holderlake.engine.sources.rpc.client.messages import Log, number
-from holderlake.engine.sources.rpc.decoding.rows import Rows
 
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 """Topic of ``Transfer(address,address,uint256)`` of ERC-20 and ERC-721."""
@@ -34,10 +36,33 @@ EVENTS: Final = [*TOPICS, DEPOSIT, WITHDRAWAL]
 _WORD: Final = 64
 _MAX: Final = 2**256 - 1
 _FILLING: Final = "0x" + "0" * 24
+_AMOUNT: Final = "0x" + "0" * 40
+"""Beginning of a topic with a number below 2^96."""
 _DIGITS: Final = "0123456789abcdefABCDEF"
 
 Move = tuple[str, str, str, str, str | None]
 """A transfer: token standard, sender, receiver, value and token id (the last two as decimal text)."""
+
+
+_ROW_COLUMNS: Final = (
+    "token_address",
+    "token_standard",
+    "from_address",
+    "to_address",
+    "value",
+    "token_id",
+    "block_number",
+    "block_time",
+    "tx_hash",
+    "log_index",
+)
+
+
+Row = tuple[str, str, str, str, str, str | None, int, int, str, int]
+"""A transfer: token, standard, sender, receiver, value, token id, block, unix second, transaction hash, log index.
+
+Value and token id are decimal text.
+"""
 
 
 def add_transfers(
@@ -116,11 +141,27 @@ def moves_of(log: Log) -> list[Move] | None:
 def is_partly_indexed(log: Log) -> bool:
     """Return whether a Transfer event has one address in a topic and one in its data.
 
-    Such an event does not show which of the two is the sender.
+    Such an event does not show which of the two is the sender. Its value is in its data, or in another topic.
     """
+    if not log.topics or log.topics[0] != TRANSFER:
+        return False
     words = log.data[2:]
-    is_partly = len(log.topics) == 2 and log.topics[0] == TRANSFER and len(words) == 2 * _WORD
+    if len(log.topics) == 3:
+        return _has_value_in_topic(log.topics, words)
+    is_partly = len(log.topics) == 2 and len(words) == 2 * _WORD
     return is_partly and _address(log.topics[1]) is not None and _address(f"0x{words[:_WORD]}") is not None
+
+
+def _has_value_in_topic(topics: Sequence[str], data: str) -> bool:
+    """Return whether a Transfer event with three topics has its value in a topic and an address in its data.
+
+    No address has so many leading zeros as an amount, but those with up to four digits, to which tokens are burnt. The
+    number in the data is as large as an address.
+    """
+    is_address = len(data) == _WORD and data.startswith("0" * 24) and not data.startswith("0" * 32)
+    return is_address and any(
+        topic.startswith(_AMOUNT) and not topic.startswith("0x" + "0" * 60) for topic in topics[1:]
+    )
 
 
 def wrapping(log: Log) -> tuple[str, int] | None:
@@ -141,8 +182,10 @@ def _of_transfer(topics: list[str], data: str) -> list[Move] | None:
     sender, receiver = _address(topics[1]), _address(topics[2])
     if sender is None or receiver is None:
         return None
-    if len(topics) == 3:
+    if len(topics) == 3 and not _has_value_in_topic(topics, data):
         return [("erc20", sender, receiver, str(int(data, 16)), None)] if len(data) == _WORD else None
+    if len(topics) == 3:
+        return None
     item = topics[3][2:]
     return [("erc721", sender, receiver, "1", str(int(item, 16)))] if not data and _is_hex(item) else None
 
@@ -195,3 +238,27 @@ def _address(topic: str) -> str | None:
 
 def _is_hex(text: str) -> bool:
     return text != "" and not text.strip(_DIGITS)
+
+
+class Rows:
+    """Collects transfers of one chain and source for a table. ``log_index_kind`` is the value of the column of
+    this name in ``TRANSFERS``."""
+
+    def __init__(self, chain: str, source: str, log_index_kind: str) -> None:
+        self._constant = {
+            "chain": chain,
+            "time_kind": "exact",
+            "log_index_kind": log_index_kind,
+            "source": source,
+        }
+        self._rows: list[Row] = []
+        self.add = self._rows.append
+        """Add one transfer."""
+
+    def table(self) -> pa.Table:
+        """Return the collected transfers as a table of the schema ``TRANSFERS``."""
+        if not self._rows:
+            return TRANSFERS.empty_table()
+        columns: dict[str, Any] = dict(zip(_ROW_COLUMNS, zip(*self._rows, strict=True), strict=True))
+        columns |= {name: pa.repeat(value, len(self._rows)) for name, value in self._constant.items()}
+        return pa.table([pa.array(columns[field.name], field.type) for field in TRANSFERS], schema=TRANSFERS)

@@ -27,8 +27,7 @@ from holderlake.engine.sources.rpc.client.messages import (
     transaction_hashes,
 )
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.decoding.events import EVENTS, TRANSFER, add_transfers, moves_of, wrapping
-from holderlake.engine.sources.rpc.decoding.rows import Rows
+from holderlake.engine.sources.rpc.decoding.events import EVENTS, TRANSFER, Rows, add_transfers, moves_of, wrapping
 from holderlake.engine.sources.rpc.importing.reading import is_minting
 from holderlake.engine.store.store import Store
 
@@ -37,7 +36,7 @@ _LARGEST: Final = 50
 _RANDOM: Final = 150
 _EXAMINED: Final = 8
 """Number of differing holders of a token whose causes are examined."""
-_FAILURES: Final = (Refused, Unavailable, InvalidAnswer, TooLarge, ValueError)
+FAILURES: Final = (Refused, Unavailable, InvalidAnswer, TooLarge, ValueError)
 _ROWS: Final = """
 SELECT block_number, log_index, tx_hash, from_address, to_address, value
 FROM read_parquet($files)
@@ -136,10 +135,10 @@ async def compared(
     ``first_block`` is the first imported block.
     """
     sample = sampled_holders(balances)
-    contract = _Contract(store, node, chain, token)
+    contract = Contract(store, node, chain, token)
     try:
         supply, *contract_balances = await contract.state([None, *(address for address, _ in sample)], block)
-    except _FAILURES:
+    except FAILURES:
         contract_balances = [None]
     if None in contract_balances:
         return None if await contract.keeps_state(block) else Compared(0, None, has_state=False)
@@ -160,7 +159,7 @@ async def compared(
 
 
 async def _examine(
-    contract: _Contract,
+    contract: Contract,
     drift: Drift,
     suspects: Sequence[str | None],
     wrong: Sequence[str],
@@ -179,13 +178,13 @@ async def _examine(
                 continue
             examined.add(block)
             drift.causes.extend(await _causes_in(contract, drift, block, suspect, wrong))
-        except _FAILURES:
+        except FAILURES:
             drift.causes.append(Cause("unknown", WORDS["unknown"], None, suspect))
             return
 
 
 async def _causes_in(
-    contract: _Contract, drift: Drift, block: int, suspect: str | None, wrong: Sequence[str]
+    contract: Contract, drift: Drift, block: int, suspect: str | None, wrong: Sequence[str]
 ) -> list[Cause]:
     """Return the causes of the differences that begin in a block."""
     stored_rows = contract.rows_in(block)
@@ -216,7 +215,7 @@ async def _causes_in(
 
 
 async def _residuals(
-    contract: _Contract, parties: Sequence[str], stored_rows: Sequence[tuple[Any, ...]], block: int
+    contract: Contract, parties: Sequence[str], stored_rows: Sequence[tuple[Any, ...]], block: int
 ) -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
     """Return what the events of a block do not explain: by address, and of the supply.
 
@@ -293,14 +292,15 @@ def _transfers(events: Sequence[Log], wrapped: Collection[str]) -> list[tuple[st
     return list(zip(*(rows.table()[name].to_pylist() for name in columns), strict=True))
 
 
-class _Contract:
+class Contract:
     """A token's contract on a node, and the stored rows of the token."""
 
     def __init__(self, store: Store, node: Node, chain: str, token: str) -> None:
         self._store = store
         self._node = node
         self._chain = chain
-        self._token = token
+        self.token = token
+        self.batch = max(1, node.batch - 1)
 
     async def state(self, addresses: Sequence[str | None], block: int) -> list[int | None]:
         """Return balances after a block. None among ``addresses`` is the total supply, None in the result no answer."""
@@ -308,7 +308,7 @@ class _Contract:
             _TOTAL_SUPPLY if address is None else f"{_BALANCE_OF}{address.removeprefix('0x'):0>64}"
             for address in addresses
         ]
-        answers = await self._node.ask([eth_call(self._token, question, block) for question in data], list)
+        answers = await self._node.ask([eth_call(self.token, question, block) for question in data], list)
         return [None if answer in (None, "0x") else int(answer, 16) for answer in answers]
 
     async def first_difference(self, address: str | None, first_block: int, last_block: int) -> int:
@@ -337,7 +337,7 @@ class _Contract:
         return answer != stored_amount
 
     async def _is_without_code(self, block: int) -> bool:
-        (code,) = await self._node.ask([code_at(self._token, block)], list)
+        (code,) = await self._node.ask([code_at(self.token, block)], list)
         return bool(code == "0x")
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - the object lives for one token
@@ -353,8 +353,8 @@ class _Contract:
         return self._query(_IN_BLOCK, {"block": block})
 
     def _query(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        files = self._store.files([(self._chain, self._token)])
-        all_parameters = {"files": files, "chain": self._chain, "token": self._token, **parameters}
+        files = self._store.files([(self._chain, self.token)])
+        all_parameters = {"files": files, "chain": self._chain, "token": self.token, **parameters}
         return [tuple(row.values()) for row in self._store.query(sql, all_parameters).to_pylist()]
 
     async def events_in(self, block: int) -> list[Log]:
@@ -363,23 +363,23 @@ class _Contract:
             (receipts,) = await self._node.ask([block_events(block)], list)
             if receipts is None:
                 raise ValueError(f"no receipts of block {block}")
-        except _FAILURES:
+        except FAILURES:
             receipts = await self._receipts_by_transaction(block)
         events = [log for receipt in receipts if receipt is not None for log in receipt.logs]
-        return [log for log in events if log.address.lower() == self._token]
+        return [log for log in events if log.address.lower() == self.token]
 
     async def wrapped_by(self, events: Sequence[Log]) -> frozenset[str]:
         """Return the token, as a set, if a Deposit or Withdrawal among these events mints or burns; else no token."""
         for log in events:
             if wrapping(log) is not None and await is_minting(self._node, log, events):
-                return frozenset({self._token})
+                return frozenset({self.token})
         return frozenset()
 
     async def keeps_state(self, block: int) -> bool:
         """Return whether the node has the contract's code at a block, so that it keeps the state of it."""
         try:
-            (answer,) = await self._node.ask([code_at(self._token, block)], list)
-        except _FAILURES:
+            (answer,) = await self._node.ask([code_at(self.token, block)], list)
+        except FAILURES:
             return False
         return answer is not None
 
@@ -387,8 +387,8 @@ class _Contract:
         try:
             (hashes,) = await self._node.ask([transaction_hashes(block)], list)
             return await self._node.ask([transaction_events(transaction) for transaction in hashes.transactions], list)
-        except (*_FAILURES, AttributeError):
-            (answer,) = await self._node.ask([logs(block, block, [self._token], [])], list)
+        except (*FAILURES, AttributeError):
+            (answer,) = await self._node.ask([logs(block, block, [self.token], [])], list)
             return [_Logs(answer)]
 
 

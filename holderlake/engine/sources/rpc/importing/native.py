@@ -14,7 +14,7 @@ from holderlake.contract.chains import NATIVE
 from holderlake.engine.records import NATIVE_LOG_INDEX
 from holderlake.engine.sources.rpc.client.errors import InvalidAnswer
 from holderlake.engine.sources.rpc.client.messages import Block, CallFrame, Receipt, Trace, TracedTransaction, number
-from holderlake.engine.sources.rpc.decoding.rows import Rows
+from holderlake.engine.sources.rpc.decoding.events import Rows
 
 _FAILED: Final = "0x0"
 _MOVING_CALLS: Final = frozenset({"CALL", "CREATE", "CREATE2", "SELFDESTRUCT"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -21,13 +21,13 @@ from holderlake.contract.chains import KNOWN_CHAINS, NATIVE, ZERO_ADDRESS
 from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT
 from holderlake.engine.queries.balances import largest_balances
-from holderlake.engine.records import TokenInfo
-from holderlake.engine.sources.notices import assumed_decimals, partly_indexed
+from holderlake.engine.records import Label, TokenInfo
+from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
 from holderlake.engine.sources.rpc.client.errors import ChainMoved, Diverged, WrongChain
+from holderlake.engine.sources.rpc.client.messages import Call, code, eth_call
 from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
-from holderlake.engine.sources.rpc.importing.intervals import Segment, segments
-from holderlake.engine.sources.rpc.importing.metadata import contracts, decimals, described
+from holderlake.engine.sources.rpc.importing.balances import BalancesRead, read_balances
+from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints, Segment, segments
 from holderlake.engine.sources.rpc.importing.reading import (
     RECEIPTS,
     SOURCE,
@@ -37,17 +37,34 @@ from holderlake.engine.sources.rpc.importing.reading import (
     Reader,
     Tracer,
     ValueReader,
+    Width,
     in_order,
     parts,
     tracer_of,
 )
 from holderlake.engine.sources.rpc.importing.undone import record_undone
-from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
 _TURNS: Final = 20
 """The most reorganisations during one import. Then the import fails."""
 _FLUSH_SECONDS: Final = 20.0
+_TOKENS_A_QUERY: Final = 200
+_ROWS_OF_TOKEN: Final = 50_000
+"""Number of rows of a token that decide whether its values are numbers of items."""
+_FIRST_ROWS: Final = """
+FROM read_parquet($files)
+QUALIFY row_number() OVER (PARTITION BY token_address ORDER BY block_number, log_index) <= $rows
+"""
+
+
+_NAME, _SYMBOL, _DECIMALS = "0x06fdde03", "0x95d89b41", "0x313ce567"
+_QUESTIONS: Final = (_NAME, _SYMBOL, _DECIMALS)
+_WORD: Final = 32
+_MAX_DECIMALS: Final = 255
+_LONGEST: Final = 100
+_DELEGATED: Final = "0xef0100"
+"""First bytes, in hexadecimal, of the code of a wallet that delegates to a contract (EIP-7702). It counts as a
+wallet."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,7 @@ class Selection:
     ``first_block`` and ``last_block`` are the first and the last block. If ``last_block`` is None, it is the newest
     final block. ``tokens`` are addresses, and may include ``native``; None means all tokens. If ``tokens`` is None,
     ``native`` adds the chain's coin. ``traced`` adds the values of inner calls, if the node has traces.
+    ``balances_at`` are unix seconds at which the balances of the tokens are read from their contracts, too.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -64,6 +82,7 @@ class Selection:
     traced: bool = True
     first_block: int = 0
     last_block: int | None = None
+    balances_at: tuple[int, ...] = ()
 
     @property
     def contracts(self) -> list[str]:
@@ -110,7 +129,8 @@ class NodeReport:
     ``blocks`` is the number of blocks that were read. A block counts twice if events and values were read separately.
     ``logs`` counts events and transactions, ``passed_over`` events that are not transfers, and ``removed`` rows that
     reorganisations removed; ``undone_after`` is the last block before these. ``values_from`` is the source of the
-    native coin's amounts. ``rejected`` has the errors of endpoints that were not used, ``notices``
+    native coin's amounts. ``balances_read`` has the balances that were read at the instants of
+    ``Selection.balances_at``. ``rejected`` has the errors of endpoints that were not used, ``notices``
     sentences about assumed decimals and about rows that may repeat rows of files.
     """
 
@@ -132,6 +152,7 @@ class NodeReport:
     requests: int = 0
     seconds: float = 0.0
     values_from: str | None = None
+    balances_read: list[BalancesRead] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -206,6 +227,7 @@ class ChainImport:
             self._store.index_tokens([(self._chain, token) for token in self._selection.named_tokens], IMPORT)
             await self._catch_up()
             await self._describe()
+            await self._read_balances()
         self._report.requests = self._node.requests
         self._report.rejected = self._node.rejected
         self._report.seconds = time.monotonic() - self._began
@@ -344,6 +366,17 @@ class ChainImport:
             self._report.notices += outcome.undecided
         self._checkpoints.cover(part.scopes, pending.pieces[0].first_block, pending.pieces[-1].last_block)
 
+    async def _read_balances(self) -> None:
+        if self._selection.balances_at:
+            self._report.balances_read = await read_balances(
+                self._store,
+                self._node,
+                self._chain,
+                self._selection.contracts,
+                self._selection.balances_at,
+                self._report.last_block,
+            )
+
     # ------------------------------------------------------------------ reorganisations
 
     async def _settle(self, head: int) -> bool:
@@ -388,6 +421,8 @@ class ChainImport:
         await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
         notice = assumed_decimals(self._tokens_in_store())
         self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
+        if self._report.added:
+            self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else assumed)
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
         if self._selection.tokens is not None:
             await self._find_contracts(tokens)
@@ -400,6 +435,14 @@ class ChainImport:
             for token, places in zip(due, await decimals(self._node, due), strict=True)
             if places is not None
         )
+
+    def _odd_values(self, tokens: Sequence[TokenInfo]) -> list[str]:
+        """Return notices about tokens whose first stored values are probably not amounts, such as numbers of items."""
+        notices: list[str] = []
+        for group in parts([token.address for token in tokens if token.standard == "erc20"], _TOKENS_A_QUERY):
+            files = self._store.files((self._chain, address) for address in group)
+            notices += notices_of(self._store.query(_FIRST_ROWS, {"files": files, "rows": _ROWS_OF_TOKEN}))
+        return notices
 
     def _tokens_in_store(self) -> list[TokenInfo]:
         wished = (
@@ -449,3 +492,90 @@ class _Pending:
 
 def _header_batches(blocks: list[int], size: int) -> list[Sequence[int]]:
     return [blocks[:1], *parts(blocks[1:], size)] if blocks else []
+
+
+async def described(node: Node, tokens: Sequence[TokenInfo]) -> list[TokenInfo]:
+    """Return the tokens with the name, symbol and decimals that their contracts report.
+
+    Values that a contract does not report stay unchanged. Raises ``RpcError``.
+    """
+    calls = [eth_call(token.address, question) for token in tokens for question in _QUESTIONS]
+    answers = await _all(node, calls)
+    return [
+        _described(token, *token_answers)
+        for token, token_answers in zip(tokens, parts(answers, len(_QUESTIONS)), strict=True)
+    ]
+
+
+async def decimals(node: Node, tokens: Sequence[TokenInfo]) -> list[int | None]:
+    """Return the decimals that the contracts of tokens report, None where one reports none. Raises ``RpcError``."""
+    answers = await _all(node, [eth_call(token.address, _DECIMALS) for token in tokens])
+    return [
+        decimals_of(answer) if token.standard == "erc20" else 0 for token, answer in zip(tokens, answers, strict=True)
+    ]
+
+
+async def contracts(node: Node, chain: str, addresses: Iterable[str]) -> list[Label]:
+    """Return a label for each of the addresses that is a contract at the newest block. Raises ``RpcError``."""
+    address_list = list(addresses)
+    answers = await _all(node, [code(address) for address in address_list])
+    return [
+        Label(address, chain, SOURCE, is_contract=True)
+        for address, contract_code in zip(address_list, answers, strict=True)
+        if contract_code and contract_code != "0x" and not contract_code.startswith(_DELEGATED)
+    ]
+
+
+async def _all(node: Node, calls: Sequence[Call]) -> list[str | None]:
+    answers: list[str | None] = []
+    for part in parts(calls, node.batch):
+        answers += await node.ask(part, list)
+    return answers
+
+
+def _described(token: TokenInfo, name: str | None, symbol: str | None, decimals: str | None) -> TokenInfo:
+    own_name, own_symbol = text_of(name), text_of(symbol)
+    places = decimals_of(decimals) if token.standard == "erc20" else 0
+    return replace(
+        token,
+        name=own_name or own_symbol or token.name,
+        symbol=own_symbol or own_name or token.symbol,
+        decimals=token.decimals if places is None else places,
+        is_assumed=token.is_assumed and places is None,
+    )
+
+
+def text_of(answer: str | None) -> str | None:
+    """Return the text in a contract's answer to a call; None if it is invalid. The answer is a string, or 32 bytes in
+    early tokens."""
+    raw = _bytes(answer)
+    if len(raw) == _WORD:
+        return _clean(raw.rstrip(b"\0"))
+    if len(raw) < 2 * _WORD:
+        return None
+    start = int.from_bytes(raw[:_WORD], "big")
+    if start + _WORD > len(raw):
+        return None
+    length = int.from_bytes(raw[start : start + _WORD], "big")
+    return _clean(raw[start + _WORD : start + _WORD + length])
+
+
+def decimals_of(answer: str | None) -> int | None:
+    """Return the decimals in a contract's answer; None if the answer is invalid."""
+    raw = _bytes(answer)
+    places = int.from_bytes(raw[:_WORD], "big") if len(raw) >= _WORD else None
+    return places if places is not None and places <= _MAX_DECIMALS else None
+
+
+def _bytes(answer: str | None) -> bytes:
+    try:
+        return bytes.fromhex((answer or "").removeprefix("0x"))
+    except ValueError:
+        return b""
+
+
+def _clean(raw: bytes) -> str | None:
+    """Return bytes as printable text in one line of limited length; None if nothing printable remains."""
+    text = raw.decode("utf-8", "ignore")
+    words = "".join(letter if letter.isprintable() else " " for letter in text).split()
+    return " ".join(words)[:_LONGEST].strip() or None

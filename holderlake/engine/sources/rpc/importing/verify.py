@@ -22,11 +22,9 @@ from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.sources.rpc.client.messages import number
 from holderlake.engine.sources.rpc.client.node import Node
 from holderlake.engine.sources.rpc.importing.causes import Drift, compared
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints
-from holderlake.engine.sources.rpc.importing.intervals import Interval, gaps, merge_intervals
-from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, in_order
+from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS, Checkpoints, Interval, gaps, merge_intervals
+from holderlake.engine.sources.rpc.importing.reading import EventReader, Piece, Width, in_order
 from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions, Selection
-from holderlake.engine.sources.rpc.importing.width import Width
 from holderlake.engine.store.store import Store
 
 _INTERNAL: Final = "internal"
