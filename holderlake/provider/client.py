@@ -138,8 +138,8 @@ class ProviderClient:
         self._options = options or CallOptions()
         self._resume_at = 0.0
         self._answered_at = float("-inf")
-        self.publishes_rules = False
-        """True after an answer that names the provider's rules, which only Holderlake's service does."""
+        self.publishes_rules: bool | None = None
+        """Whether an answer named the provider's rules, which only Holderlake's service does. None before an answer."""
         self._under_way: set[asyncio.Task[Any]] = set()
         self.limit = AdaptiveLimit(concurrency)
         self._slots = Slots(lambda: self.limit.value)
@@ -246,7 +246,7 @@ class ProviderClient:
             headers = {name: self.redacted(value) for name, value in response.headers.items()}
             raise error_of(response.status, self.redacted_bytes(response.content), headers, request.endpoint)
         self._answered_at = asyncio.get_running_loop().time()
-        self.publishes_rules |= "x-rules" in response.headers
+        self.publishes_rules = self.publishes_rules or "x-rules" in response.headers
         cost, remaining, disbelieved = self._credits(request, response.headers)
         garbage = no_answer_in(response.content)
         if garbage is not None and not cost:

@@ -422,9 +422,10 @@ def rules_text(rules: Mapping[str, Any]) -> str:
 async def fetch_rules(client: ProviderClient) -> str | None:
     """Return the provider's rules as JSON, or None if it publishes none that can be read.
 
-    A provider whose answers do not name its rules gets no request, because the path is not in the contract.
+    A provider whose answers do not name its rules gets no request, because the path is not in the contract. Without an
+    answer it is asked: another host may have fetched all answers of a partition.
     """
-    if not client.publishes_rules:
+    if client.publishes_rules is False:
         return None
     try:
         answer = await asyncio.wait_for(client.exchange(RulesRequest()), _SECONDS)
