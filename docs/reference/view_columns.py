@@ -42,7 +42,7 @@ def view_columns() -> dict[str, list[Column]]:
 
 def _described(connection: duckdb.DuckDBPyConnection, query: Query) -> list[tuple[str, str]]:
     """Return pairs (name, type) of a query's columns. A macro is called with the arguments in its example."""
-    call = re.search(rf"\b{query.name}(\([^)]*\))?", query.example)
+    call = re.search(rf"\b{query.name}(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?", query.example)
     source = query.name if query.kind == "VIEW" or call is None else call.group()
     rows = connection.execute(f"DESCRIBE FROM {source}").fetchall()
     return [(name, dtype) for name, dtype, *_ in rows]

@@ -2,5 +2,5 @@
 
 Modules: ``export`` (one file from a table, view or query), ``formats`` (Parquet, CSV, Arrow, Excel), ``history_plots``
 and ``token_report``. Everything here only reads the warehouse; the commands that call it are in
-``holderlake.cli.lake``.
+``holderlake.cli.warehouse``.
 """

@@ -9,7 +9,7 @@ import base64
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -52,9 +52,9 @@ _QUESTIONS = (
     "changes",
     "clusters",
     "flows",
-    "problems",
-    "quality",
 )
+_OF_PERIOD = ("problems", "quality")
+"""Questions about the complete period. The others compare its first and last instant with data."""
 
 
 _log = logging.getLogger(__name__)
@@ -203,7 +203,9 @@ def gather(warehouse: Warehouse, period: Period) -> Content:
                 f"{period.until:%Y-%m-%d %H:%M}; the warehouse has data from {token['known_from']:%Y-%m-%d %H:%M} to "
                 f"{token['known_to']:%Y-%m-%d %H:%M}"
             )
-        answers = {question: history.ask(question) for question in _QUESTIONS}
+        of_period = {question: history.ask(question) for question in _OF_PERIOD}
+        history.period = replace(period, since=token["first_instant"], until=token["last_instant"])
+        answers = of_period | {question: history.ask(question) for question in _QUESTIONS}
         return Content(period, token, answers, _maps(history, token))
 
 
@@ -290,7 +292,7 @@ def _alternative_text(content: Content, question: str) -> str:
         if scores:
             text += f" The score goes from {scores[0]:.1f} to {scores[-1]:.1f}."
     elif question == "turnover":
-        text += f" {sum(row['entered'] for row in rows):,} entered and {sum(row['left_it'] for row in rows):,} left."
+        text += f" {sum(row['entered'] for row in rows):,} entered and {sum(row['left'] for row in rows):,} left."
     elif question == "clusters":
         text += f" The largest held {percent(max(row['share'] or 0 for row in rows))} of the supply."
     else:

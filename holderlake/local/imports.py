@@ -1,4 +1,4 @@
-"""``holderlake import`` and ``holderlake labels``: import files into the engine's store, and print a report."""
+"""``holderlake import files`` and ``import labels``: read files into the engine's store, and print a report."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "
 """Columns of the report that are shown only if a file has a value for them."""
 
 _NO_INDEX = (
-    "No token is indexed, so only a token's own transfers connect its holders. 'holderlake index CHAIN TOKEN' makes "
-    "the transfers of a token, such as USDC or native, count on all maps."
+    "No token is indexed, so only a token's own transfers connect its holders. 'holderlake store index CHAIN TOKEN' "
+    "makes the transfers of a token, such as USDC or native, count on all maps."
 )
 
 

@@ -45,7 +45,7 @@ class Imported:
 
 
 def imported(home: Path, path: Path, *options: str) -> Imported:
-    arguments = ("import-balances", str(path), "--block", "21000000", "--at", "2024-10-19", *options, "--json")
+    arguments = ("import", "balances", str(path), "--block", "21000000", "--at", "2024-10-19", *options, "--json")
     ended = holderlake(*arguments, env={"HOLDERLAKE_HOME": str(home)})
     notices = json.loads(ended.stdout)["notices"] if ended.returncode == 0 else []
     chain, token = (options[options.index(name) + 1] for name in ("--chain", "--token"))

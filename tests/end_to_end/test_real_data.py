@@ -77,11 +77,11 @@ def histories(shared_data: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
 def server(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A served store of everything in the real data."""
     home = Home(tmp_path_factory.mktemp("server"))
-    imported = home.run("import", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
+    imported = home.run("import", "files", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
     assert sum(line["added"] for line in imported) == 60_726
-    again = home.run("import", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
+    again = home.run("import", "files", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
     assert sum(line["added"] for line in again) == 0
-    home.run("labels", *map(str, sorted((shared_data / "labels").iterdir())))
+    home.run("import", "labels", *map(str, sorted((shared_data / "labels").iterdir())))
     key, other_key = (home.run("keys", "create", name, "--credits", "1000000")["key"] for name in ("ingest", "other"))
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]

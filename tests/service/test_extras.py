@@ -183,7 +183,7 @@ def test_a_store_without_entities_says_how_to_find_them(own_world, start):
     (own_world.store.root / "entities" / "entity_searches.parquet").unlink()
     answer = start(store=own_world.store).caller().http.get(f"/v0/x/tokens/clusters/eth/{own_world.token}")
     assert (answer.status_code, answer.json()["code"]) == (404, "no_entities")
-    assert "holderlake entities" in answer.json()["detail"]
+    assert "holderlake store entities" in answer.json()["detail"]
 
 
 def test_evidence_of_one_cluster(caller, world):

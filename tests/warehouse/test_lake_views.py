@@ -331,7 +331,7 @@ def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> Non
     path = first_file(two_days, "holders")
     path.write_bytes(b"not Parquet")
     done = subprocess.run(
-        [sys.executable, "-c", HOLDERLAKE, "lake-views"],
+        [sys.executable, "-c", HOLDERLAKE, "lake", "views"],
         cwd=ROOT,
         env={"HOLDERLAKE_HOME": str(two_days.root.parent)},
         capture_output=True,

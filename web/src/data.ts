@@ -1,5 +1,6 @@
 /** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
+import type { HolderNode, Scores, SupplyStats } from "./columns";
 import { cut } from "./format";
 
 export type Token = {
@@ -17,22 +18,14 @@ export type Token = {
 };
 
 /** Shares are parts of the supply from 0 to 1; `at` is the text of a partition, 20261101T000000Z. */
-export type Instant = {
+export type Instant = SupplyStats & Scores & {
   at: string;
   /** Days since the end of the source's data; null before that end. */
   days_after_data: number | null;
+  /** Request options of the map; figures of maps with other options are not comparable. */
+  series: string | null;
   has_map: boolean;
-  service_score: number | null;
-  gini_index: number | null;
-  herfindahl_hirschman_index: number | null;
-  nakamoto_coefficient: number | null;
   top_10: number | null;
-  top_10_adjusted: number | null;
-  cexs: number | null;
-  dexs: number | null;
-  contracts: number | null;
-  fresh_wallets: number | null;
-  bundles: number | null;
   holders: number | null;
   clusters: number | null;
   largest_cluster: number | null;
@@ -54,28 +47,13 @@ export type History = {
   failures: Failure[];
 };
 
-type Details = {
-  address: string;
-  label: string | null;
-  is_contract: boolean | null;
-  is_cex: boolean | null;
-  is_dex: boolean | null;
-};
+type Details = Pick<HolderNode, "address" | "label" | "is_contract" | "is_cex" | "is_dex">;
 
 /** A node of a map. Kind "holder" is in the list of holders, but not on the map. Amounts are exact texts. */
-export type Node = Details & {
+export type Node = Omit<HolderNode, "first_activity_date"> & {
   id: string;
   kind: "top_holder" | "magic" | "time" | "holder";
   time_node: number | null;
-  rank: number | null;
-  share: number | null;
-  amount: string | null;
-  is_shown_on_map: boolean | null;
-  is_supernode: boolean | null;
-  is_paid_label: boolean | null;
-  degree: number | null;
-  inward_relations: number | null;
-  outward_relations: number | null;
   first_activity: number | null;
   cluster_id: number | null;
 };
@@ -123,7 +101,9 @@ export type Change = Details & {
   share_before: number | null;
   share_after: number | null;
   amount_change: string | null;
-  change: "entered" | "left" | "grew" | "shrank" | "same";
+  /** Most that an address can have while a full list lacks it. */
+  unlisted_at_most: string | null;
+  change: "entered" | "left" | "grew" | "shrank";
 };
 
 /** A dictionary-encoded text column: the distinct values, and the index of each row's value. */
@@ -135,10 +115,21 @@ export const version = signal("");
 
 type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; verified: boolean | null; verified_balances: string; verified_block: number; verified_as_of: number };
 
+/** A saved page carries its answers, compressed, by request. */
+const packed = document.getElementById("answers");
+export const isSaved = packed !== null;
+const saved = packed && unpacked(packed.textContent ?? "");
+
+async function unpacked(text: string): Promise<Record<string, unknown>> {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
 const cached = new Map<string, Promise<unknown>>();
 const MAX_CACHED = 64;
 
 export async function findTokens(text: string): Promise<Token[]> {
+  if (isSaved) return [];
   return rows<Token>(await request<Columns>("tokens", { q: text }));
 }
 
@@ -174,6 +165,7 @@ export type Transfer = { time: number; amount: string | null; token_id: string |
 
 /** The newest transfers behind a link, if the warehouse has those of an own store. */
 export function transfersOf(link: Link, at: string): Promise<Transfer[]> {
+  if (isSaved) return Promise.resolve([]);
   const asked = { chain: link.transfer_chain ?? "", token: link.transfer_token ?? "", sender: link.from_address, receiver: link.to_address, at };
   return once("transfers", asked, (answer: Columns) => rows<Transfer>(answer));
 }
@@ -206,7 +198,7 @@ export function sources(chain: string, token: string, at: string): Promise<Diffe
 
 /** Requests a history again, which also drops cached answers of an older version. */
 export async function refresh(chain: string, token: string): Promise<void> {
-  cached.delete(key("history", { chain, token }));
+  cached.delete(askedFor("history", { chain, token }));
   await history(chain, token);
 }
 
@@ -243,7 +235,7 @@ function toMap(at: string, answer: Record<string, Columns>): TokenMap {
 }
 
 function once<A, B>(path: string, query: Record<string, string>, read: (answer: A) => B): Promise<B> {
-  const name = key(path, query);
+  const name = askedFor(path, query);
   const found = cached.get(name) as Promise<B> | undefined;
   if (found) return found;
   const answer = request<A>(path, query).then(read);
@@ -254,12 +246,18 @@ function once<A, B>(path: string, query: Record<string, string>, read: (answer: 
   return answer;
 }
 
-const key = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
+/** Returns path and query of a request. */
+export const askedFor = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
 
 async function request<T>(path: string, query: Record<string, string>): Promise<T> {
+  if (saved) {
+    const answer = (await saved)[askedFor(path, query)];
+    if (answer === undefined) throw new Error("This saved page does not have that. Open it in the explorer.");
+    return answer as T;
+  }
   let answer: Response;
   try {
-    answer = await fetch(`api/${key(path, query)}`);
+    answer = await fetch(`api/${askedFor(path, query)}`);
   } catch {
     throw new Error("The explorer no longer answers. Start 'holderlake explore' again, then reload this page.");
   }
@@ -267,7 +265,7 @@ async function request<T>(path: string, query: Record<string, string>): Promise<
   if (!answer.ok) throw new Error(errorText(body.detail) ?? `The explorer answered ${answer.status}.`);
   const tag = answer.headers.get("etag") ?? "";
   if (tag !== version.peek()) {
-    const mine = key(path, query);
+    const mine = askedFor(path, query);
     if (version.peek()) for (const name of cached.keys()) if (name !== mine) cached.delete(name);
     version.value = tag;
   }

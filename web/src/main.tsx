@@ -4,8 +4,9 @@ import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
 import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
+import { isSaved } from "./data";
 import { brief, count, cut, date, number, share } from "./format";
-import { BubbleMap, zoom } from "./map/map";
+import { BubbleMap, scene, zoom } from "./map/map";
 import { samples } from "./map/scene";
 import { Added } from "./panels/added";
 import { Clusters } from "./panels/clusters";
@@ -15,7 +16,8 @@ import { Excluded, Holders } from "./panels/holders";
 import { Links } from "./panels/links";
 import { Picker } from "./panels/picker";
 import { Save } from "./panels/save";
-import { Copy, Selection } from "./panels/selection";
+import { Copy } from "./panels/parts";
+import { Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
 import { changeOf, follow, history, instant, spoken, title } from "./state";
 import { show, TABS, view, type Layer, type Tab } from "./view";
@@ -28,14 +30,18 @@ const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
   compare: ["Compare", () => <Compare />],
 };
 
+/** A saved page cannot compare: the explorer does that. */
+const tabs = TABS.filter((tab) => !isSaved || tab !== "compare");
+const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href;
+
 function App() {
   return (
     <>
       <a class="skip" href="#panel">Skip to the tables</a>
       <header>
-        <a class="brand" href="./"><img src="icon.svg" alt="" width="24" height="24" />Holderlake</a>
-        <Picker />
-        <div class="tools"><Save /><Share /><Themes /><Help /></div>
+        <a class="brand" {...(!isSaved && { href: "./" })}><img src={icon} alt="" width="24" height="24" />Holderlake</a>
+        {!isSaved && <Picker />}
+        <div class="tools"><Save />{!isSaved && <Share />}<Themes /><Help /></div>
       </header>
       <main>
         <section class="stage" aria-labelledby="title">
@@ -46,7 +52,7 @@ function App() {
           <Legend />
           <TimeBar />
           <Excluded />
-          <Added />
+          {!isSaved && <Added />}
         </section>
         <section class="side" aria-label="Tables" id="panel" tabIndex={-1}>
           <Selection />
@@ -102,11 +108,11 @@ function Badge() {
   const check = history.value?.verified;
   if (!check) return null;
   if (check.isComplete && check.hasOtherBalances)
-    return <span class="badge wrong" title="The contract changes balances without transfers, as rebasing tokens and tokens with a fee do: ‘holderlake verify’ names the cause">balances not exact</span>;
+    return <span class="badge wrong" title="The contract changes balances without transfers, as rebasing tokens and tokens with a fee do: ‘holderlake import verify’ names the cause">balances not exact</span>;
   const until = `block ${count(check.block)}, ${date(check.asOf)}`;
   return check.isComplete
     ? <span class="badge" title={`All transfers up to ${until} are those of a node`}>verified to {date(check.asOf)}</span>
-    : <span class="badge wrong" title={`Transfers up to ${until} differ from those of a node: run ‘holderlake verify’`}>incomplete</span>;
+    : <span class="badge wrong" title={`Transfers up to ${until} differ from those of a node: run ‘holderlake import verify’`}>incomplete</span>;
 }
 
 /** A note on a map that is later than the source's data. */
@@ -137,7 +143,7 @@ function AssumedDecimals() {
 /** Sample bubbles of round shares in the scale of the map. */
 function Sizes() {
   const listed = samples(zoom.value);
-  if (!listed.length) return null;
+  if (!listed.length || !scene.value?.bubbles.length) return null;
   return (
     <li class="sizes">
       {listed.map(({ share: part, radius }) => (
@@ -167,8 +173,8 @@ function Legend() {
       <li><Dot colour="var(--lone)" />holder on its own</li>
       <li>area is share of supply</li>
       <Sizes />
-      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>magic nodes</Toggle>
-      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>time nodes</Toggle>
+      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>wallets that link holders</Toggle>
+      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>used at the same time</Toggle>
       <Toggle layer="exchanges">exchanges</Toggle>
       <Toggle layer="contracts">contracts</Toggle>
     </ul>
@@ -193,7 +199,7 @@ function Tabs() {
   const choose = (one: Tab) => show({ tab: one, find: "" }, true);
   const pressed = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const next = TABS[(TABS.indexOf(tab) + (step ?? 0) + TABS.length) % TABS.length];
+    const next = tabs[(tabs.indexOf(tab) + (step ?? 0) + tabs.length) % tabs.length];
     if (!step || !next) return;
     event.preventDefault();
     choose(next);
@@ -202,7 +208,7 @@ function Tabs() {
   return (
     <div class="tabs">
       <div role="tablist" aria-label="Tables" onKeyDown={pressed}>
-        {TABS.map((one) => (
+        {tabs.map((one) => (
           <button key={one} type="button" role="tab" id={`tab-${one}`} aria-selected={one === tab} aria-controls="tabpanel" tabIndex={one === tab ? 0 : -1} onClick={() => choose(one)}>
             {PANELS[one][0]}
           </button>
@@ -255,13 +261,14 @@ function Help() {
         <h2 id="help-title">Reading the map</h2>
         <p>
           A bubble is a holder, its area the part of the supply that it holds. Lines are transfers; holders that they
-          connect are a cluster, in one colour and with one number. A hollow ring is a magic node: an address that
-          connects holders. It can hold a part of the supply too. A diamond is a time node: an exchange or contract in one window of time. It
-          connects the holders that used it then. Exchanges and contracts themselves are listed below the map.
+          connect are a cluster, in one colour and with one number. A hollow ring is a wallet that links
+          holders (a magic node). It can hold a part of the supply too. A diamond is an exchange or contract in one window of
+          time (a time node). It connects the holders that used it then. Exchanges and contracts themselves are listed below the
+          map. The card of a cluster says why its holders are together.
         </p>
         <h3>Keys on the map</h3>
         <dl class="keys">{KEYS.map(([key, does]) => <div key={key}><dt>{key}</dt><dd>{does}</dd></div>)}</dl>
-        <p><a href="licences.txt">Licences of the libraries in this page</a></p>
+        <p>{isSaved ? "The licences of the libraries in this page are at the end of its file." : <a href="licences.txt">Licences of the libraries in this page</a>}</p>
         <button type="button" onClick={() => dialog.current?.close()}>Close</button>
       </dialog>
     </>

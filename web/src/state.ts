@@ -1,7 +1,8 @@
 /** The state of the page: follows the view, requests its data, and plays the history. */
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
-import { cut, date, NOTHING, number, share } from "./format";
+import { evidenceOf } from "./evidence";
+import { counted, cut, date, name, NOTHING, number, share } from "./format";
 import { added, show, view } from "./view";
 
 export type Trouble = { title: string; advice: string };
@@ -25,6 +26,15 @@ export const selected = computed(() => shown.value?.byId.get(view.value.node) ??
 export const cluster = computed(
   () => shown.value?.clusters.find((one) => one.cluster_id === view.value.cluster) ?? null,
 );
+/** Returns the symbol of a link's token, or the beginning and end of its address. */
+export function symbolOf(link: data.Link): string {
+  const { value: of } = history;
+  const own = link.transfer_token === of?.address && link.transfer_chain === of?.chain;
+  return name({ address: (own ? of?.symbol : link.transfer_symbol) || link.transfer_token || "", label: null });
+}
+
+/** The evidence for the selected cluster. */
+export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, symbolOf) : null));
 /** The instant that the map is compared with, if the view has one. */
 export const other = computed(() =>
   view.value.with && instants.value.length ? (instants.value[placeOf(view.value.with)] ?? null) : null,
@@ -75,7 +85,7 @@ export function select(node: string): void {
 export function selectCluster(number: number): void {
   show({ cluster: number, node: "" }, true);
   const found = shown.peek()?.clusters.find((one) => one.cluster_id === number);
-  if (found) say(`Cluster ${number}: ${found.holder_count} holders, ${share(found.share)} of the supply.`);
+  if (found && evidence.peek()) say(`Cluster ${number}: ${counted(found.holder_count, "holder")}, ${share(found.share)} of the supply. ${evidence.peek()?.sentence}`);
 }
 
 export function say(text: string): void {
@@ -85,12 +95,12 @@ export function say(text: string): void {
 export function described(node: data.Node): string {
   const title = node.label ? cut(node.label, 60) : node.address;
   const parts = [
-    node.kind === "magic" ? `Magic node ${title}` : node.kind === "time" ? `Time node ${node.time_node} of ${title}` : title,
+    node.kind === "magic" ? `Wallet that links holders, ${title}` : node.kind === "time" ? `Time window ${node.time_node} of ${title}` : title,
   ];
   if (node.rank !== null) parts.push(`rank ${node.rank}, ${share(node.share)} of the supply`);
   if (node.cluster_id !== null) parts.push(`cluster ${node.cluster_id}`);
   const links = shown.peek()?.linksOf.get(node.id)?.length ?? 0;
-  return `${parts.join(", ")}, ${links} ${links === 1 ? "link" : "links"}.`;
+  return `${parts.join(", ")}, ${counted(links, "link")}.`;
 }
 
 const chosen = computed(() => `${view.value.chain}\n${view.value.token}`);
@@ -141,6 +151,7 @@ export function follow(): void {
       .catch(failed);
   });
   data.findPages().catch(() => undefined); // the page works without
+  if (data.isSaved) return;
   addEventListener("focus", () => {
     const of = history.peek();
     if (of) data.refresh(of.chain, of.address).catch(failed);
@@ -209,12 +220,15 @@ function followCluster(before: data.TokenMap | null, after: data.TokenMap): void
 }
 
 function missing(map: data.TokenMap): Trouble {
+  if (!map.nodes.length && !map.failures.length) {
+    return { title: `No one holds this token at ${date(map.at)}`, advice: "All of it is burnt, or no holder is known. Move the slider to another date." };
+  }
   const why = map.failures.find((one) => /map/.test(one.endpoint)) ?? map.failures[0];
   return {
     title: `No map at ${date(map.at)}`,
     advice: why
       ? `The provider reported: ${cut(why.reason, 200)}. Move the slider to another date.`
-      : "The list of holders is on the right. Move the slider to another date for a map.",
+      : "The table has the list of holders. Move the slider to another date for a map.",
   };
 }
 
@@ -228,8 +242,8 @@ function summary(of: data.History, at: string): string {
   const instant = of.instants.find((one) => one.at === at);
   const score = instant?.service_score;
   const parts = [score === null || score === undefined ? "no score" : `score ${number(score)}`];
-  if (instant?.holders) parts.push(`${instant.holders} holders`);
-  if (instant?.clusters) parts.push(`${instant.clusters} clusters`);
+  if (instant?.holders) parts.push(counted(instant.holders, "holder"));
+  if (instant?.clusters) parts.push(counted(instant.clusters, "cluster"));
   if (instant?.top_10 !== null && instant?.top_10 !== undefined) parts.push(`the ten largest hold ${share(instant.top_10)}`);
   return `${date(at) || NOTHING}: ${parts.join(", ")}.`;
 }

@@ -59,7 +59,10 @@ export function addresses(text: string): string[] {
   return [...new Set(found.map((one) => (/^0x[0-9a-f]+$/i.test(one) ? one.toLowerCase() : one)))].slice(0, 50);
 }
 
-export const view = signal<View>(read(location.search));
+/** The view with which a saved page opens. */
+const saved = document.getElementById("view");
+
+export const view = signal<View>(read(saved?.textContent ?? location.search));
 
 const adding = computed(() => view.value.add);
 /** The addresses that were added to the map. */
@@ -69,7 +72,7 @@ export const added = computed(() => addresses(adding.value));
 export function show(change: Partial<View>, step = false): void {
   view.value = { ...view.peek(), ...change };
   const address = toQuery(view.peek());
-  if (address === location.search) return;
+  if (saved || address === location.search) return; // a file has no query
   history[step ? "pushState" : "replaceState"](null, "", address || location.pathname);
 }
 
@@ -102,7 +105,7 @@ function read(search: string): View {
   };
 }
 
-function toQuery(of: View): string {
+export function toQuery(of: View): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(of)) {
     if (value !== START[name as keyof View]) query.set(name, value === true ? "" : value === false ? "no" : String(value));

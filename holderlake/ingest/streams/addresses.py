@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
-from holderlake.decoding import address_rows
+from holderlake.decoding.answers import address_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace

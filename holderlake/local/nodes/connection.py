@@ -22,7 +22,7 @@ from holderlake.settings.sections.engine import NodeSettings
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options of ``holderlake import-rpc`` and ``verify``. An option that is None is taken from the settings.
+    """Options of ``holderlake import node`` and ``import verify``. An option that is None is taken from the settings.
 
     ``traces`` also imports transfers of the chain's coin inside contract calls. ``sample`` is the number of ranges of
     blocks that a check compares; None means all blocks. ``against`` are the addresses of the nodes whose events a check

@@ -1,4 +1,4 @@
-"""Import a chain's transfers from nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
+"""Import a chain's transfers from nodes, for ``holderlake import node`` and the asset ``transfers``."""
 
 from __future__ import annotations
 

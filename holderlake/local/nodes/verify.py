@@ -1,4 +1,4 @@
-"""Compare stored transfers with nodes, for ``holderlake verify``."""
+"""Compare stored transfers with nodes, for ``holderlake import verify``."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def verify_with_nodes(
     if not total.is_complete:
         raise SomeFailed(
             f"{counted(len(total.differences), 'range')} of blocks with differences, {len(total.unread):,} "
-            "missing; 'holderlake verify' with the same tokens, a node that has all events, and --repair reads "
-            "them again"
+            "missing; 'holderlake import verify' with the same tokens, a node that has all events, and --repair "
+            "reads them again"
         )
     if not total.is_equal:
         raise SomeFailed(

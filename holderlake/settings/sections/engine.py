@@ -42,7 +42,7 @@ class Thresholds(Section):
 
 
 class EngineSettings(Section):
-    """The engine behind `import` and `serve`."""
+    """The engine behind `holderlake import` and `serve`."""
 
     store: Folder | None = Field(default=None, description="Folder of the engine's store; by default `engine` in home")
     memory_limit: MemoryLimit = Field(

@@ -1,7 +1,7 @@
 /** The drawn content of a map: bubbles with their positions, and one line for all links between two bubbles. */
 import { idOf, type Link, type Node, type Past, type TokenMap } from "../data";
 import type { Layer } from "../view";
-import { areaOf, type Task } from "./layout";
+import { areaOf, type Graph, type Task } from "./layout";
 import type { Asked, Placed } from "./layout.worker";
 
 export type Bubble = { id: string; node: Node; radius: number; x: number; y: number };
@@ -44,7 +44,9 @@ export function samples(zoom: number): { share: number; radius: number }[] {
   return found;
 }
 
-const worker = new Worker("layout.js", { type: "module" });
+/** A saved page carries the worker's code. A worker of a file cannot be a module. */
+const code = document.getElementById("layout")?.textContent;
+const worker = new Worker(code ? URL.createObjectURL(new Blob([code], { type: "text/javascript" })) : "layout.js");
 const waiting = new Map<number, (places: Float64Array) => void>();
 let number = 0;
 worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
@@ -52,7 +54,7 @@ worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
   waiting.delete(data.number);
 });
 
-function computed(task: { history: Omit<Task, "anchors" | "area"> } | { instant: Task }): Promise<Float64Array> {
+function computed(task: { history: Graph } | { instant: Task }): Promise<Float64Array> {
   return new Promise((done) => {
     const asked: Asked = { number: ++number, ...task };
     waiting.set(asked.number, done);
@@ -87,6 +89,7 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
     area: anchors.area,
     anchors: placed.map((node) => anchors.at.get(node.id) ?? null),
     links: pairs.map((pair) => pair.ends),
+    groups: placed.map((node) => groupOf(map, node)),
   };
   const places = await computed({ instant: task });
   const all = placed.map((node, index): Bubble => {
@@ -100,6 +103,13 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
     return isDrawn(from) && isDrawn(to) ? [{ from, to, links, forth, back }] : [];
   });
   return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines };
+}
+
+/** Returns the cluster of a node. A time node is in the cluster of its holders, if they have the same. */
+function groupOf(map: TokenMap, node: Node): number | null {
+  if (node.kind !== "time") return node.cluster_id;
+  const ends = (map.linksOf.get(node.id) ?? []).map((link) => map.byId.get(link.from === node.id ? link.to : link.from)?.cluster_id ?? null);
+  return ends.every((one) => one === ends[0]) ? (ends[0] ?? null) : null;
 }
 
 type Pair = { ends: [number, number]; links: Link[]; forth: boolean; back: boolean };

@@ -4,7 +4,7 @@
  */
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
-import { forgetFont, type Look, paintBubble, paintChosenLines, paintLines, paintText, paintTints, type Shape } from "./brush";
+import { forgetFont, type Look, PLAIN, paintBubble, paintChosenLines, paintLines, paintText, paintTints, type Shape } from "./brush";
 import { bounds, type Bubble, type Line, type Scene } from "./scene";
 
 type Tuple = [number, number, number, number];
@@ -23,7 +23,7 @@ export class Stage {
   onZoom: () => void = () => undefined;
   /** Duration of a movement through time. */
   pace = MOVE_MILLISECONDS;
-  private look: Look = { fill: () => "#888888", sign: () => "", tinted: false, chosen: null, ringed: "" };
+  private look = PLAIN;
   private drawn = new Map<string, Drawn>();
   private camera: ZoomTransform = zoomIdentity;
   private linksCamera: ZoomTransform = zoomIdentity;
@@ -63,7 +63,12 @@ export class Stage {
     });
     select(above).call(this.zoomed).on("dblclick.zoom", null);
     new ResizeObserver(() => this.resize()).observe(above);
-    Object.assign(above, { bubbles: () => this.places() }); // for tests: positions in the window
+    Object.assign(above, { bubbles: () => this.places() }); // for tests: positions in the window, colours, highlight
+  }
+
+  /** The canvases, the lowest first. */
+  get layers(): HTMLCanvasElement[] {
+    return [this.below, this.above];
   }
 
   /** Changes to another map. */
@@ -226,10 +231,12 @@ export class Stage {
     return this.camera.k;
   }
 
-  private places(): { id: string; x: number; y: number; radius: number; world: [number, number, number] }[] {
-    return (this.scene?.bubbles ?? []).map(({ id, x, y, radius }) => {
+  private places(): { id: string; x: number; y: number; radius: number; world: [number, number, number]; fill: string; lit: boolean }[] {
+    const { fill, chosen } = this.look;
+    return (this.scene?.bubbles ?? []).map((bubble) => {
+      const { id, x, y, radius } = bubble;
       const [left, top] = this.camera.apply([x, y]);
-      return { id, x: left, y: top, radius: radius * this.camera.k, world: [x, y, radius] };
+      return { id, x: left, y: top, radius: radius * this.camera.k, world: [x, y, radius], fill: fill(bubble), lit: chosen?.has(id) ?? true };
     });
   }
 
@@ -338,7 +345,7 @@ export class Stage {
     this.prepare(context);
     const { chosen } = this.look;
     const { k } = this.camera;
-    if (chosen) paintChosenLines(context, this.drawn, (this.scene?.lines ?? []).filter((line) => this.isHighlighted(line)), k);
+    if (chosen) paintChosenLines(context, this.drawn, (this.scene?.lines ?? []).filter((line) => this.isHighlighted(line)), this.look, k);
     for (const one of this.drawn.values()) {
       const isBright = !chosen || chosen.has(one.bubble.id);
       context.globalAlpha = one.alpha * (isBright ? 1 : 0.22);

@@ -1,15 +1,14 @@
 /** Details of the selection: a holder and its address, or a cluster and its evidence. */
-import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { findTokens, type Node, type Token } from "../data";
 import { brief, count, cut, date, exact, share } from "../format";
-import { cluster, say, selected, showToken, shown } from "../state";
+import { cluster, evidence, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
 import { isExcluded } from "../map/scene";
 import { OnMap } from "./added";
 import { ClusterCard } from "./clusters";
 import { LinkTable, Outside, span } from "./links";
-import { ClusterMark, Kinds } from "./parts";
+import { ClusterMark, Copy, Kinds } from "./parts";
 
 export function Selection() {
   const { value: node } = selected;
@@ -19,7 +18,7 @@ export function Selection() {
   return (
     <section class="card" aria-label="Selection">
       <button type="button" class="close" aria-label="End the selection" onClick={() => show({ node: "", cluster: 0 })}>×</button>
-      {group ? <ClusterCard key={group.cluster_id} cluster={group} /> : node ? (
+      {group && evidence.value ? <ClusterCard key={group.cluster_id} cluster={group} evidence={evidence.value} /> : node ? (
         <HolderCard key={node.id} node={node} />
       ) : (
         <>
@@ -87,30 +86,8 @@ function Elsewhere({ address }: { address: string }) {
   );
 }
 
-const kindOf = (node: Node) => (node.kind === "magic" ? "Magic node" : node.kind === "time" ? `Time node ${node.time_node}` : node.rank === null ? "Address" : "Holder");
+const kindOf = (node: Node) => (node.kind === "magic" ? "Wallet that links holders" : node.kind === "time" ? `Time window ${node.time_node}` : node.rank === null ? "Address" : "Holder");
 
 function Fact({ name, wide = false, children }: { name: string; wide?: boolean; children: preact.ComponentChildren }) {
   return <div class={wide ? "wide" : ""}><dt>{name}</dt><dd>{children}</dd></div>;
-}
-
-const copied = signal("");
-
-/** A button that copies a text, and confirms it. */
-export function Copy({ text, what, shows }: { text: string; what: string; shows?: string }) {
-  const done = copied.value === text;
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      copied.value = text;
-      say(`Copied the ${what}.`);
-      setTimeout(() => (copied.value = ""), 1_500);
-    } catch {
-      say(`The browser does not let the ${what} be copied.`);
-    }
-  };
-  return (
-    <button type="button" class={shows ? "" : "small"} onClick={copy} aria-label={shows ? undefined : `${done ? "Copied" : "Copy"} the ${what}`}>
-      {done ? "Copied" : (shows ?? "Copy")}
-    </button>
-  );
 }

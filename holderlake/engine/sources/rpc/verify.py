@@ -219,7 +219,7 @@ def _checks(
         subject = ", ".join(lacking) if lacking and tokens is not None else "the chosen tokens"
         raise BadSource(
             f"no block of {subject} in this range was imported from a node of chain {chain}, so nothing can be "
-            "compared; 'holderlake import-rpc' imports blocks. The chain's coin has no events to compare"
+            "compared; 'holderlake import node' imports blocks. The chain's coin has no events to compare"
         )
     checks = []
     for (first_block, last_block), group in sorted(groups.items()):

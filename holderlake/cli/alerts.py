@@ -1,4 +1,4 @@
-"""``holderlake alerts``: find alerts, deliver them, and test the webhook."""
+"""``holderlake alerts``: list alerts, deliver them, and test the webhook."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
-from holderlake.cli.shared import Json
-from holderlake.contract.times import parse_when, utc_now
+from holderlake.cli.shared import From, Json, To
+from holderlake.contract.times import parse_end, parse_when, utc_now
 from holderlake.units import counted
 
 if TYPE_CHECKING:
@@ -22,49 +22,54 @@ if TYPE_CHECKING:
     from holderlake.settings import Settings
 
 
-def alerts(
-    start: Annotated[str | None, typer.Option("--from", help="First instant; default: alerts.max_age ago.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Last instant, included; default: now.")] = None,
+app = typer.Typer(help="List the alerts of the warehouse's rules, and deliver them.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_alerts(
+    start: From = None,
+    end: To = None,
     rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be given again.")] = None,
-    deliver: Annotated[
-        bool, typer.Option("--deliver", help="Send new alerts to the log and the webhook, as the sensor does.")
-    ] = False,
-    test_webhook: Annotated[bool, typer.Option("--test-webhook", help="Send a test message to the webhook.")] = False,
     json: Json = False,
 ) -> None:
-    """List the alerts of the warehouse's rules, and their deliveries. Sends none without --deliver."""
-    from holderlake.alerts.delivery import deliver_alerts, evaluate_rules
+    """List the alerts of the warehouse's rules with their deliveries, and notices about the pipeline. It sends none.
+
+    By default it lists those since alerts.max_age ago.
+
+    Example: holderlake alerts list --from 2025-01-01 --rule cluster_share
+    """
+    from holderlake.alerts.delivery import evaluate_rules
 
     settings = shared.settings()
-    if test_webhook or deliver:
-        given_options = [name for name, value in {"--from": start, "--to": end, "--rule": rule}.items() if value]
-        if given_options or (test_webhook and deliver):
-            option = "--test-webhook" if test_webhook else "--deliver"
-            raise ValueError(
-                f"{option} cannot be combined with {', '.join(given_options or ['--deliver'])}: leave one out"
-            )
-    if test_webhook:
-        _try_webhook(settings, json)
-        return
-    workspace = shared.workspace(settings)
-    if deliver:
-        _report_delivery(deliver_alerts(workspace), json)
-        return
     now = utc_now()
     since = now - settings.alerts.max_age if start is None else parse_when(start)
-    until = now if end is None else parse_when(end)
-    if since > until:
-        raise ValueError(f"--from ({since:%Y-%m-%d %H:%M}) is after --to ({until:%Y-%m-%d %H:%M}): exchange them")
-    found_alerts = evaluate_rules(workspace, since, until, rule or ())
-    _report_found(settings, found_alerts, since, json)
+    until = now if end is None else parse_end(end)
+    shared.check_period(since, until)
+    _report_found(settings, evaluate_rules(shared.workspace(settings), since, until, rule or ()), since, json)
 
 
-def _try_webhook(settings: Settings, as_json: bool) -> None:
+@app.command("deliver")
+def deliver_new_alerts(json: Json = False) -> None:
+    """Send new alerts to the log and the webhook, as the sensor does.
+
+    Example: holderlake alerts deliver
+    """
+    from holderlake.alerts.delivery import deliver_alerts
+
+    _report_delivery(deliver_alerts(shared.workspace()), json)
+
+
+@app.command("test-webhook")
+def test_webhook(json: Json = False) -> None:
+    """Send a test message to the webhook.
+
+    Example: holderlake alerts test-webhook
+    """
     from holderlake.alerts.delivery import webhook_of
     from holderlake.alerts.webhook import NotDelivered, test_message
     from holderlake.errors import RunFailed
 
-    webhook = webhook_of(settings)
+    webhook = webhook_of(shared.settings())
     if webhook is None:
         raise ValueError(
             "no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file with its URL"
@@ -74,7 +79,7 @@ def _try_webhook(settings: Settings, as_json: bool) -> None:
         webhook.send(message)
     except NotDelivered as error:
         raise RunFailed(str(error)) from None
-    if as_json:
+    if json:
         console.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
     else:
         signed = "signed" if webhook.secret else "not signed: no secret is set"

@@ -1,4 +1,4 @@
-"""``holderlake demo``, ``ingest``, ``plan``, ``backfill`` and ``credits``."""
+"""Commands that fetch: ``holderlake demo``, ``ingest``, ``plan``, ``backfill``, ``retry-failures`` and ``credits``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,28 @@ from typing import Annotated, Literal
 import typer
 
 from holderlake.cli import shared
-from holderlake.cli.shared import Chains, Every, FilledTables, From, Instants, Json, Refresh, To, Tokens
+from holderlake.cli.exit_codes import ExitCode
+from holderlake.cli.shared import (
+    GROUP_BY,
+    Chains,
+    Every,
+    FilledTables,
+    From,
+    Instants,
+    Json,
+    Refresh,
+    SeveralAt,
+    To,
+    Tokens,
+)
 from holderlake.contract.prices import parse_credits
 
 
 def demo(json: Json = False) -> None:
-    """Run the main job on the built-in sample world: chains, tokens and instants, through Dagster to DuckDB."""
+    """Run the main job on the built-in sample world: chains, tokens and instants, through Dagster to DuckDB.
+
+    Example: holderlake demo
+    """
     from holderlake.cli.demo import run_demo
 
     run_demo(shared.workspace(shared.settings().without_provider()), as_json=json)
@@ -24,16 +40,18 @@ def demo(json: Json = False) -> None:
 def ingest(
     chain: Chains = None,
     token: Tokens = None,
-    at: Annotated[
-        list[str] | None,
-        typer.Option("--at", help="As-of instant, such as 2026-05-01; may be given again; default: now."),
-    ] = None,
+    at: SeveralAt = None,
     refresh: Refresh = False,
     json: Json = False,
 ) -> None:
-    """Fetch the tokens of each chain through Dagster, now or as of past instants, and load the warehouse."""
+    """Fetch the tokens of each chain through Dagster, now or as of past instants, and load the warehouse.
+
+    Example: holderlake ingest
+
+    Example: holderlake ingest --chain eth --at 2026-05-01 --at 2026-06-01
+    """
     from holderlake.backfill.instants import past_instants
-    from holderlake.cli.ingest.outcome import Outcome
+    from holderlake.cli.outcome import Outcome
     from holderlake.dagster.launch import dagster_instance, fill, ingest_day, loads_once
 
     workspace = shared.workspace()
@@ -62,10 +80,13 @@ def plan(  # noqa: PLR0913, PLR0917 - a command's options
     token: Tokens = None,
     table: FilledTables = None,
     refresh: Refresh = False,
-    by: Annotated[Literal["endpoint", "token"], typer.Option(help="Group calls by this.")] = "endpoint",
+    by: Annotated[Literal["endpoint", "token"], GROUP_BY] = "endpoint",
     json: Json = False,
 ) -> None:
-    """Show what a backfill would cost at most: calls, credits, minutes, and cheaper variants. It sends no request."""
+    """Show what a backfill would cost at most: calls, credits, minutes, and cheaper variants. It sends no request.
+
+    Example: holderlake plan --from 2026-01-01 --every 1w --chain eth
+    """
     from holderlake.backfill.instants import chosen_instants
     from holderlake.backfill.plan import make_plan
     from holderlake.backfill.report import plan_report
@@ -102,9 +123,14 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     ] = False,
     json: Json = False,
 ) -> None:
-    """Fetch past instants in one run, newest first. Repeat the command after an interruption: it resumes."""
+    """Fetch past instants in one run, newest first. Repeat the command after an interruption: it resumes.
+
+    Example: holderlake backfill --from 2026-01-01 --every 1w --chain eth --max-credits 5000
+
+    Example: holderlake backfill --paused
+    """
     from holderlake.backfill.instants import chosen_instants
-    from holderlake.cli.ingest.backfill import resume_paused, run_backfill
+    from holderlake.cli.backfill import resume_paused, run_backfill
 
     settings = shared.settings()
     if max_credits is not None:
@@ -123,11 +149,39 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     run_backfill(workspace, chains, fill_instants, shared.tokens_of(chains, token) or (), table or (), json, refresh)
 
 
-def credits(
-    by: Annotated[Literal["endpoint", "day", "run", "token"], typer.Option(help="Group lines by this.")] = "endpoint",
+def retry_failures(
+    chain: Chains = None,
+    family: Annotated[list[str] | None, typer.Option("--family", help="Only this family; may be given again.")] = None,
+    code: Annotated[
+        list[str] | None, typer.Option("--code", help="Only this code, final ones too; may be given again.")
+    ] = None,
+    pay_again: Annotated[
+        bool, typer.Option("--pay-again", help="Pay again for answers that still cannot be read.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Show the ledger: credits spent, reserved and left, and the renewal date."""
-    from holderlake.cli.ingest.credits import credits_report
+    """Repeat failed requests. Paid answers that could not be read are decoded again first, at no cost.
+
+    Example: holderlake retry-failures --chain eth
+    """
+    from holderlake.maintenance.retry import failures, report_retried, retry
+
+    workspace = shared.workspace()
+    workspace.check()
+    report = retry(workspace, failures(workspace, chain or (), family or (), code or ()), pay_again)
+    report_retried(report, json)
+    if report.failed or report.left:
+        raise typer.Exit(ExitCode.SOME_FAILED if report.landed else ExitCode.NOTHING_DONE)
+
+
+def credits(
+    by: Annotated[Literal["endpoint", "day", "run", "token"], GROUP_BY] = "endpoint",
+    json: Json = False,
+) -> None:
+    """Show the ledger: credits spent, reserved and left, and the renewal date.
+
+    Example: holderlake credits --by day
+    """
+    from holderlake.cli.credits import credits_report
 
     credits_report(shared.reading(), by, json)

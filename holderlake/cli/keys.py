@@ -1,4 +1,4 @@
-"""``holderlake keys`` and ``usage``: API keys of the service, and the charges for each key."""
+"""``holderlake keys``: API keys of the service, and the charges for each key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from holderlake import console
 from holderlake.cli import shared
-from holderlake.cli.shared import Json
+from holderlake.cli.shared import GROUP_BY, From, Json, To
 from holderlake.contract.prices import credits_text, parse_credits
 from holderlake.contract.times import parse_when, utc_now
 from holderlake.units import counted, parse_duration
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Manage the API keys of the service.", no_args_is_help=True)
 
+_ALLOWANCE = typer.Option("--credits", help="Monthly allowance in credits.")
+_CUSTOM = typer.Option("--custom/--no-custom", help="Custom plan, which includes address metadata.")
+_RENEWAL_DAY = typer.Option("--renewal-day", min=1, max=28, help="Day of the month on which the allowance renews.")
 Prefix = Annotated[str, typer.Argument(help="The key's prefix, as 'keys list' shows it.")]
 
 
@@ -35,14 +38,15 @@ def _key_store(settings: Settings) -> KeyStore:
 @app.command("create")
 def keys_create(
     name: Annotated[str, typer.Argument(help="Name of the key's owner.")],
-    credits: Annotated[str, typer.Option(help="Monthly allowance in credits.")] = "100000",
-    custom: Annotated[bool, typer.Option(help="Custom plan, which includes address metadata.")] = True,
-    renewal_day: Annotated[
-        int, typer.Option(min=1, max=28, help="Day of the month on which the allowance renews.")
-    ] = 1,
+    credits: Annotated[str, _ALLOWANCE] = "100000",
+    custom: Annotated[bool, _CUSTOM] = True,
+    renewal_day: Annotated[int, _RENEWAL_DAY] = 1,
     json: Json = False,
 ) -> None:
-    """Create an account with a key, and show the key once. Only its hash is stored."""
+    """Create an account with a key, and show the key once. Only its hash is stored.
+
+    Example: holderlake keys create reports --credits 50000
+    """
     with _key_store(shared.settings()) as keys:
         secret = keys.create(name, parse_credits(credits), custom, renewal_day)
     if json:
@@ -54,21 +58,30 @@ def keys_create(
 
 @app.command("list")
 def keys_list(json: Json = False) -> None:
-    """List all keys, with the credits that their accounts spent this month."""
+    """List all keys, with the credits that their accounts spent this month.
+
+    Example: holderlake keys list
+    """
     with _key_store(shared.settings()) as keys:
         _report_keys(keys, json)
 
 
 @app.command("revoke")
-def keys_revoke(prefix: Prefix) -> None:
-    """End a key at once."""
+def keys_revoke(prefix: Prefix, json: Json = False) -> None:
+    """End a key at once.
+
+    Example: holderlake keys revoke 1a2b3c4d
+    """
     from holderlake.local.accounts import prefix_of
     from holderlake.service.billing.tables import UnknownKey
 
     with _key_store(shared.settings()) as keys:
         if not keys.revoke(prefix_of(prefix)):
             raise UnknownKey(f"no active key has the prefix {prefix}; 'holderlake keys list' shows all keys")
-    console.out.print(f"Revoked {prefix}.")
+    if json:
+        console.as_json({"revoked": prefix_of(prefix)})
+    else:
+        console.out.print(f"Revoked {prefix}.")
 
 
 @app.command("rotate")
@@ -77,7 +90,10 @@ def keys_rotate(
     grace: Annotated[str, typer.Option(help="How long the old key remains valid: 30m, 24h, 7d.")] = "0",
     json: Json = False,
 ) -> None:
-    """Create a new key for the same account, and show it once. The old key ends after the grace period."""
+    """Create a new key for the same account, and show it once. The old key ends after the grace period.
+
+    Example: holderlake keys rotate 1a2b3c4d --grace 24h
+    """
     from holderlake.local.accounts import prefix_of
 
     span = parse_duration(grace)
@@ -96,14 +112,15 @@ def keys_rotate(
 @app.command("change")
 def keys_change(
     prefix: Prefix,
-    credits: Annotated[str | None, typer.Option(help="Monthly allowance in credits.")] = None,
-    custom: Annotated[bool | None, typer.Option(help="Custom plan, which includes address metadata.")] = None,
-    renewal_day: Annotated[
-        int | None, typer.Option(min=1, max=28, help="Day of the month on which the allowance renews.")
-    ] = None,
+    credits: Annotated[str | None, _ALLOWANCE] = None,
+    custom: Annotated[bool | None, _CUSTOM] = None,
+    renewal_day: Annotated[int | None, _RENEWAL_DAY] = None,
     json: Json = False,
 ) -> None:
-    """Change the plan of a key's account, for all its keys. Options that you omit stay unchanged."""
+    """Change the plan of a key's account, for all its keys. Options that you omit stay unchanged.
+
+    Example: holderlake keys change 1a2b3c4d --credits 200000
+    """
     from holderlake.local.accounts import prefix_of
 
     with _key_store(shared.settings()) as keys:
@@ -111,14 +128,18 @@ def keys_change(
         _report_plan(keys.change(prefix_of(prefix), allowance, custom, renewal_day), json)
 
 
-def usage(
+@app.command("usage")
+def show_usage(
     key: Annotated[str | None, typer.Option(help="Only the key with this prefix.")] = None,
-    start: Annotated[str | None, typer.Option("--from", help="First day, UTC.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Last day, included, UTC.")] = None,
-    by: Annotated[Literal["key", "endpoint", "day"], typer.Option(help="Group lines by this.")] = "key",
+    start: From = None,
+    end: To = None,
+    by: Annotated[Literal["key", "endpoint", "day"], GROUP_BY] = "key",
     json: Json = False,
 ) -> None:
-    """Show the requests and credits that the service charged to its keys."""
+    """Show the requests and credits that the service charged to its keys.
+
+    Example: holderlake keys usage --from 2026-05-01 --by day
+    """
     from holderlake.local.accounts import prefix_of
 
     since, until = (None if text is None else parse_when(text).date() for text in (start, end))

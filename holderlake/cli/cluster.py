@@ -25,8 +25,13 @@ def cluster_build(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Build the derived tables (balance intervals, daily edges, …) that 'cluster fill' reads."""
-    from holderlake.cli.own_data.cluster_jobs import build_on_cluster
+    """Build the derived tables (balance intervals, daily edges, …) that 'holderlake cluster fill' reads.
+
+    Example: holderlake cluster build
+
+    Example: holderlake cluster build s3a://bucket/transfers
+    """
+    from holderlake.cli.cluster_jobs import build_on_cluster
 
     build_on_cluster(shared.settings(), files or [], json)
 
@@ -41,9 +46,12 @@ def cluster_fill(
     token: Tokens = None,
     json: Json = False,
 ) -> None:
-    """Compute maps and holders at many instants into lake and warehouse. It sends no request and costs nothing."""
+    """Compute maps and holders at many instants into lake and warehouse. It sends no request and costs nothing.
+
+    Example: holderlake cluster fill --from 2026-01-01 --every 1d --chain eth
+    """
     from holderlake.backfill.instants import chosen_instants
-    from holderlake.cli.own_data.cluster_jobs import fill_on_cluster
+    from holderlake.cli.cluster_jobs import fill_on_cluster
 
     workspace = shared.reading()
     fill_instants = chosen_instants(start, end, every, instants)

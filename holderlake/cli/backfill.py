@@ -9,7 +9,7 @@ from holderlake import console
 from holderlake.backfill.paused import forget_paused, paused_backfills
 from holderlake.backfill.plan import make_plan
 from holderlake.backfill.report import plan_markdown, plan_report
-from holderlake.cli.ingest.outcome import Outcome
+from holderlake.cli.outcome import Outcome
 from holderlake.contract.times import parse_when
 from holderlake.dagster.launch import dagster_instance, fill
 from holderlake.units import counted
