@@ -24,8 +24,9 @@ from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, Op
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.deduplicate import Counts, Deduplicator, overlap_of
+from holderlake.engine.importing.deduplicate import Counts, Deduplicator
 from holderlake.engine.importing.keys import SortedKeys
+from holderlake.engine.importing.overlaps import overlap_of
 from holderlake.engine.importing.part_writer import write_part
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
