@@ -203,8 +203,8 @@ def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     page = open_page(of(TIDE))
     drawn = set(world(page))
     for label, query in (
-        ("wallets that link holders", "magic=no"),
-        ("used at the same time", "time=no"),
+        ("linking wallets", "magic=no"),
+        ("same-time exchanges", "time=no"),
         ("exchanges", "exchanges="),
     ):
         page.get_by_label(label, exact=True).click()
@@ -676,6 +676,52 @@ def test_phone_shows_cards_complete_and_in_view_next_to_the_map(open_page: Open)
     assert card.evaluate("card => card.scrollWidth <= card.clientWidth")
     card.get_by_role("button", name="End the selection").tap()
     expect(card).to_have_count(0)
+
+
+def test_phone_keeps_a_tapped_bubble_in_view(open_page: Open) -> None:
+    page = open_page(of(TIDE), **PHONE)
+    [low] = sorted(page.evaluate(BUBBLES), key=lambda one: one["y"])[-1:]
+    page.locator("#map").tap(position={"x": low["x"], "y": low["y"]})
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card).to_be_visible()
+    page.wait_for_function(
+        """id => {
+            const bubble = document.getElementById("map").bubbles().find((one) => one.id === id);
+            const top = document.getElementById("map").getBoundingClientRect().top;
+            return top + bubble.y + bubble.radius < document.querySelector(".card").getBoundingClientRect().top;
+        }""",
+        arg=low["id"],
+    )
+
+
+@pytest.mark.parametrize("size", [(844, 390), (640, 360)], ids=["landscape", "200 percent"])
+def test_short_screen_shows_card_and_map_next_to_each_other(open_page: Open, size: tuple[int, int]) -> None:
+    page = open_page(of(TIDE, "&cluster=1"), viewport={"width": size[0], "height": size[1]})
+    stage, card = page.locator("#map").bounding_box(), page.get_by_role("region", name="Selection", exact=True)
+    box = card.bounding_box()
+    assert stage
+    assert box
+    assert stage["x"] + stage["width"] <= box["x"]
+    assert stage["height"] > 0.55 * size[1]
+    expect(page.get_by_role("slider", name="Date")).to_be_in_viewport(ratio=1)
+    expect(card.get_by_text("Why together")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("size", [(320, 640), (640, 360), (390, 844), (960, 700), (1_280, 720)])
+def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
+    for token, more in ((TIDE, "&cluster=1"), (HOSTILE, "&cluster=1&with=20260101T000000Z")):
+        page = open_page(of(token, more), viewport={"width": size[0], "height": size[1]})
+        for tab in ("Clusters", "Links", "Compare", "Holders"):
+            page.get_by_role("tab", name=tab).click()
+            wide = "() => [...document.querySelectorAll('.side table')].filter((table) => table.clientWidth > 0)"
+            assert page.evaluate(f"{wide}.every((table) => table.scrollWidth <= table.parentElement.clientWidth)")
+            assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_map_takes_half_of_a_small_screen(open_page: Open) -> None:
+    box = open_page(of(TIDE), viewport={"width": 1_280, "height": 720}).locator("#map").bounding_box()
+    assert box
+    assert box["width"] * box["height"] >= 0.5 * 1_280 * 720
 
 
 def test_phone_has_all_controls(open_page: Open) -> None:

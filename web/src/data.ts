@@ -170,6 +170,14 @@ export function transfersOf(link: Link, at: string): Promise<Transfer[]> {
   return once("transfers", asked, (answer: Columns) => rows<Transfer>(answer));
 }
 
+/** A wallet with which a holder exchanged the token, with the number of transfers in and out. */
+export type Counterparty = { address: string; transfers_in: number; transfers_out: number };
+
+/** The wallets with the most transfers from and to an address, if the warehouse has those of an own store. */
+export async function counterparties(chain: string, token: string, address: string, at: string): Promise<Counterparty[]> {
+  return isSaved ? [] : once("counterparties", { chain, token, address, at }, (answer: Columns) => rows<Counterparty>(answer));
+}
+
 type Pages = Record<"address" | "transaction", Record<string, string>>;
 /** Pages of block explorers from the settings, by kind and chain. */
 export const pages = signal<Pages>({ address: {}, transaction: {} });

@@ -45,8 +45,11 @@ export function evidenceOf(map: TokenMap, { cluster_id: number }: Cluster, symbo
 
 const byStrength = (one: Link, two: Link) => (two.transfers ?? 0) - (one.transfers ?? 0) || Number(two.amount ?? 0) - Number(one.amount ?? 0);
 
+/** Keeps a name that is written from right to left from changing the text around it. */
+const isolated = (text: string) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(text) ? `\u2068${text}\u2069` : text);
+
 function said(map: TokenMap, { hub, holders }: Group, link: Link, symbol: string, others: number): string {
-  const called = (id: string) => name(map.byId.get(id) ?? { address: id, label: null });
+  const called = (id: string) => isolated(name(map.byId.get(id) ?? { address: id, label: null }));
   const amount = `${rough(link.amount)} ${symbol}`.trim();
   const when = `${link.transfers === null ? "" : ` in ${counted(link.transfers, "transfer")}`}${link.first_date === link.last_date ? " on " : ", the last on "}${date(link.last_date)}${others ? `; ${counted(others, "more link")}` : ""}`;
   if (!hub) return `${called(link.from)} sent ${amount} to ${called(link.to)}${when}.`;

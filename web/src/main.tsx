@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
 import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
 import { isSaved } from "./data";
-import { brief, count, cut, date, number, share } from "./format";
+import { brief, count, counted, cut, date, number, share } from "./format";
 import { BubbleMap, scene, zoom } from "./map/map";
 import { samples } from "./map/scene";
 import { Added } from "./panels/added";
@@ -39,7 +39,7 @@ function App() {
     <>
       <a class="skip" href="#panel">Skip to the tables</a>
       <header>
-        <a class="brand" {...(!isSaved && { href: "./" })}><img src={icon} alt="" width="24" height="24" />Holderlake</a>
+        <a class="brand" {...(!isSaved && { href: "./" })}><img src={icon} alt="Holderlake" width="24" height="24" /><span aria-hidden="true">Holderlake</span></a>
         {!isSaved && <Picker />}
         <div class="tools"><Save />{!isSaved && <Share />}<Themes /><Help /></div>
       </header>
@@ -48,11 +48,15 @@ function App() {
           <Heading />
           <AfterData />
           <AssumedDecimals />
-          <BubbleMap />
-          <Legend />
+          <div class="map-area">
+            <BubbleMap />
+            <Legend />
+          </div>
           <TimeBar />
-          <Excluded />
-          {!isSaved && <Added />}
+          <div class="foot">
+            <Excluded />
+            {!isSaved && <Added />}
+          </div>
         </section>
         <section class="side" aria-label="Tables" id="panel" tabIndex={-1}>
           <Selection />
@@ -145,7 +149,8 @@ function Sizes() {
   const listed = samples(zoom.value);
   if (!listed.length || !scene.value?.bubbles.length) return null;
   return (
-    <li class="sizes">
+    <li class="sizes" title="The area of a bubble is its share of the supply">
+      share
       {listed.map(({ share: part, radius }) => (
         <span key={part}>
           <svg style={{ width: `${2 * radius}px`, height: `${2 * radius}px` }} aria-hidden="true"><circle cx={radius} cy={radius} r={radius} style={{ fill: "var(--lone)" }} /></svg>
@@ -169,16 +174,25 @@ function Legend() {
   }
   return (
     <ul class="legend map-legend" aria-label="What the map shows">
-      <li><Dot colour={PALETTE[0]} />in a cluster, with its number</li>
-      <li><Dot colour="var(--lone)" />holder on its own</li>
-      <li>area is share of supply</li>
+      <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>
+      <li><Dot colour="var(--lone)" />on its own</li>
       <Sizes />
-      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>wallets that link holders</Toggle>
-      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>used at the same time</Toggle>
+      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>
+      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">same-time exchanges</span></Toggle>
       <Toggle layer="exchanges">exchanges</Toggle>
       <Toggle layer="contracts">contracts</Toggle>
+      <Everything />
     </ul>
   );
+}
+
+/** A box that shows the weaker links and the smaller members of large clusters, which the map leaves out at first. */
+function Everything() {
+  const { more = [], hidden = 0 } = scene.value ?? {};
+  const { all } = view.value;
+  if (!all && !more.length && !hidden) return null;
+  const left = [more.length && counted(more.length, "weaker line"), hidden && counted(hidden, "smaller member")].filter(Boolean).join(", ");
+  return <li><label><input type="checkbox" checked={all} onChange={() => show({ all: !all })} />everything{left && ` (+ ${left})`}</label></li>;
 }
 
 /** A box that shows or hides a kind of nodes on the map. */

@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
 import { evidenceOf } from "./evidence";
 import { counted, cut, date, name, NOTHING, number, share } from "./format";
-import { added, show, view } from "./view";
+import { added, NO_FILTER, show, view, type Filter } from "./view";
 
 export type Trouble = { title: string; advice: string };
 
@@ -32,6 +32,41 @@ export function symbolOf(link: data.Link): string {
   const own = link.transfer_token === of?.address && link.transfer_chain === of?.chain;
   return name({ address: (own ? of?.symbol : link.transfer_symbol) || link.transfer_token || "", label: null });
 }
+
+/** The parts of the view that select links. It changes only with them. */
+const filterText = computed(() => JSON.stringify(Object.fromEntries((Object.keys(NO_FILTER) as (keyof Filter)[]).map((name) => [name, view.value[name]]))));
+export const isFiltering = computed(() => filterText.value !== JSON.stringify(NO_FILTER));
+
+/** Returns whether the filter keeps a link. The side is that of the selected wallet. */
+export const keeps = computed(() => {
+  const { times, least, since, until, kind, side } = JSON.parse(filterText.value) as Filter;
+  const of = history.value;
+  const [begin, end] = [since && Date.parse(since) / 1000, until && Date.parse(until) / 1000 + 86_400];
+  const node = side === "both" ? "" : view.value.node;
+  return (link: data.Link): boolean => {
+    if ((link.transfers ?? 1) < times || (least && Number(link.amount ?? 0) < least)) return false;
+    if ((begin && (link.last_date ?? Infinity) < begin) || (end && (link.first_date ?? 0) >= end)) return false;
+    if (node && (side === "in" ? link.from : link.to) === node) return false;
+    return kind === "all" || (kind === "own") === (link.transfer_token === of?.address && link.transfer_chain === of?.chain);
+  };
+});
+
+/** The ids of the nodes from the selected one to the chosen end; null if no links of the map connect them. */
+export const path = computed((): string[] | null => {
+  const [map, { node, to }] = [shown.value, view.value];
+  if (!map || !node || !to || !map.byId.has(to)) return null;
+  const before = new Map([[node, ""]]);
+  for (const here of before.keys()) {
+    if (here === to) break;
+    for (const link of map.linksOf.get(here) ?? []) {
+      const next = link.from === here ? link.to : link.from;
+      if (keeps.value(link) && !before.has(next)) before.set(next, here);
+    }
+  }
+  const steps: string[] = [];
+  for (let at = before.has(to) ? to : ""; at; at = before.get(at) ?? "") steps.unshift(at);
+  return steps.length ? steps : null;
+});
 
 /** The evidence for the selected cluster. */
 export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, symbolOf) : null));
@@ -65,7 +100,7 @@ function placeOf(at: string): number {
 
 export function showToken(chain: string, token: string, node = ""): void {
   playing.value = false;
-  show({ chain, token, at: "", with: "", node, cluster: 0, find: "", add: "" }, true);
+  show({ chain, token, at: "", with: "", node, cluster: 0, find: "", add: "", to: "", all: false, ...NO_FILTER }, true);
 }
 
 export function showPlace(to: number): void {
@@ -77,13 +112,13 @@ export function showPlace(to: number): void {
 
 export function select(node: string): void {
   if (node === view.peek().node && !view.peek().cluster) return;
-  show({ node, cluster: 0 }, true);
+  show({ node, cluster: 0, to: "" }, true);
   const found = shown.peek()?.byId.get(node);
   if (found) say(described(found));
 }
 
 export function selectCluster(number: number): void {
-  show({ cluster: number, node: "" }, true);
+  show({ cluster: number, node: "", to: "" }, true);
   const found = shown.peek()?.clusters.find((one) => one.cluster_id === number);
   if (found && evidence.peek()) say(`Cluster ${number}: ${counted(found.holder_count, "holder")}, ${share(found.share)} of the supply. ${evidence.peek()?.sentence}`);
 }

@@ -16,9 +16,11 @@ export type Look = {
   chosen: Set<string> | null;
   /** Id of the bubble with a ring. */
   ringed: string;
+  /** Ids along the highlighted path, if there is one. */
+  path: string[] | null;
 };
 
-export const PLAIN: Look = { fill: () => "#888888", sign: () => "", tinted: false, line: "#888888", chosen: null, ringed: "" };
+export const PLAIN: Look = { fill: () => "#888888", sign: () => "", tinted: false, line: "#888888", chosen: null, ringed: "", path: null };
 
 /** A bubble at one moment of an animation. */
 export type Shape = { bubble: Bubble; x: number; y: number; radius: number; alpha: number };

@@ -2,13 +2,16 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark, mixed } from "../colours";
-import { past, type History, type Link } from "../data";
+import { past, type History, type Link, type Node } from "../data";
 import { date, exact, name, rough, share } from "../format";
-import { changeOf, evidence, failed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
+import { changeOf, evidence, failed, keeps, path, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
-import { anchorsOf, arrange, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
+import { anchorsOf, arrange, isInLargeCluster, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { PLAIN } from "./brush";
 import { Stage } from "./stage";
+
+/** Height of the legend over the map. Its own height depends on the zoom, which depends on this. */
+const LEGEND_PIXELS = 34;
 
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
 const tip = signal<Tip | null>(null);
@@ -35,6 +38,10 @@ export function BubbleMap() {
     made.onZoom = () => {
       tip.value = null;
       zoom.value = Number(made.zoom.toPrecision(2));
+    };
+    made.covered = () => {
+      const legend = document.querySelector<HTMLElement>(".map-legend");
+      return legend && getComputedStyle(legend).position === "absolute" ? LEGEND_PIXELS : 0;
     };
     stage.value = made;
     const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
@@ -116,16 +123,36 @@ function followMap(stage: Stage): () => void {
   });
 }
 
-const isNarrow = matchMedia("(max-width: 960px)");
+/** The layout in one column, in which a card covers the lower part of the screen. */
+const isNarrow = matchMedia("(max-width: 559px), (max-width: 960px) and (min-height: 501px)");
+
+/** Scrolls a selection into the part of the screen that its card leaves free. */
+function uncover(chosen: ReadonlySet<string>): void {
+  const [card, map] = [document.querySelector(".card"), document.getElementById("map")];
+  const on = stage.peek();
+  if (!isNarrow.matches || !card || !map || !on) return;
+  const free = card.getBoundingClientRect().top;
+  const [top, bottom] = on.extent(chosen).map((y) => y + map.getBoundingClientRect().top) as [number, number];
+  if (top < 8 || bottom > free - 8) scrollBy({ top: (top + bottom) / 2 - free / 2 });
+}
+
 const layers = computed(() => LAYERS.filter((one) => view.value[one]).join());
+/** The selected nodes that the map would not draw otherwise. */
+const chosenIds = computed(() => {
+  const map = shown.value;
+  const isSmall = (id: string) => map?.byId.has(id) && isInLargeCluster(map, map.byId.get(id) as Node);
+  return [view.value.node, ...(path.value ?? [])].filter(isSmall).join("\n");
+});
+const isComplete = computed(() => view.value.all);
 /** The nodes to draw. It changes only with the part of the view that it depends on. */
 const drawn = computed((): Drawing => {
   const on = new Set(layers.value.split(","));
-  return { magic: on.has("magic"), time: on.has("time"), exchanges: on.has("exchanges"), contracts: on.has("contracts"), added: new Set(added.value) };
+  return { magic: on.has("magic"), time: on.has("time"), exchanges: on.has("exchanges"), contracts: on.has("contracts"), all: isComplete.value, added: new Set(added.value), chosen: new Set(chosenIds.value.split("\n")), keeps: keeps.value };
 });
 
 /** Colours bubbles by cluster or by change, and highlights the selection. */
 function followLook(stage: Stage): () => void {
+  let before: ReadonlySet<string> | null = null;
   return effect(() => {
     const { value: made } = scene;
     const { value: clusters } = palette;
@@ -146,16 +173,21 @@ function followLook(stage: Stage): () => void {
       chosen: made ? highlighted(made, node, cluster) : null,
       line: cluster ? mixed(clusters.get(cluster) ?? lone, ink, 0.25) : quiet,
       ringed: node,
+      path: path.value,
     };
     stage.setLook(look.value);
     if (node) stage.reveal(node);
+    const { chosen } = look.value;
+    if (chosen?.size && chosen !== before) setTimeout(() => uncover(node ? new Set([node]) : chosen));
+    before = chosen;
   });
 }
 
 function highlighted(made: Scene, node: string, cluster: number): Set<string> | null {
   if (cluster) return evidence.value?.ids ?? new Set();
+  if (path.value) return new Set(path.value);
   if (!node || !made.map.byId.has(node)) return null;
-  const links = made.map.linksOf.get(node) ?? [];
+  const links = (made.map.linksOf.get(node) ?? []).filter(keeps.value);
   return new Set([node, ...links.flatMap((link) => [link.from, link.to])]);
 }
 
@@ -195,7 +227,7 @@ function goTo(bubble: Bubble | null): void {
 }
 
 function unselect(): void {
-  show({ node: "", cluster: 0 });
+  show({ node: "", cluster: 0, to: "" });
   say("Nothing is selected.");
 }
 

@@ -21,6 +21,8 @@ const MOST_PIXELS = 2;
 export class Stage {
   scene: Scene | null = null;
   onZoom: () => void = () => undefined;
+  /** Pixels at the bottom of the map that something covers. */
+  covered: () => number = () => 0;
   /** Duration of a movement through time. */
   pace = MOVE_MILLISECONDS;
   private look = PLAIN;
@@ -144,9 +146,10 @@ export class Stage {
 
   private fitted(): ZoomTransform {
     const [left, top, right, bottom] = this.box;
-    const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), this.height / (bottom - top)));
+    const height = this.height - this.covered();
+    const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), height / (bottom - top)));
     return zoomIdentity
-      .translate(this.width / 2, this.height / 2)
+      .translate(this.width / 2, height / 2)
       .scale(scale)
       .translate(-(left + right) / 2, -(top + bottom) / 2);
   }
@@ -171,6 +174,12 @@ export class Stage {
     select(this.above).call(this.zoomed.translateTo, bubble.x, bubble.y);
   }
 
+  /** Returns the top and the bottom of some bubbles on the canvas. */
+  extent(ids: ReadonlySet<string>): [number, number] {
+    const found = this.places().filter((one) => ids.has(one.id));
+    return [Math.min(...found.map((one) => one.y - one.radius)), Math.max(...found.map((one) => one.y + one.radius))];
+  }
+
   /** Returns the bubble at or near a point of the canvas. */
   bubbleAt(x: number, y: number, near = 3): Bubble | null {
     const [worldX, worldY] = this.camera.invert([x, y]);
@@ -188,7 +197,8 @@ export class Stage {
     const [worldX, worldY] = this.camera.invert([x, y]);
     let best: Line | null = null;
     let least = 5 / this.camera.k;
-    for (const line of this.scene?.lines ?? []) {
+    const { lines = [], more = [] } = this.scene ?? {};
+    for (const line of this.look.chosen ? [...lines, ...more] : lines) {
       if (this.look.chosen && !this.isHighlighted(line)) continue;
       const { from, to } = line;
       const [width, height] = [to.x - from.x, to.y - from.y];
@@ -221,7 +231,8 @@ export class Stage {
   }
 
   private isHighlighted(line: Line): boolean {
-    const { chosen, ringed } = this.look;
+    const { chosen, ringed, path } = this.look;
+    if (path) return path.some((id, step) => step > 0 && [id, path[step - 1]].every((one) => one === line.from.id || one === line.to.id));
     if (ringed) return line.from.id === ringed || line.to.id === ringed;
     return chosen !== null && chosen.has(line.from.id) && chosen.has(line.to.id);
   }
@@ -345,7 +356,7 @@ export class Stage {
     this.prepare(context);
     const { chosen } = this.look;
     const { k } = this.camera;
-    if (chosen) paintChosenLines(context, this.drawn, (this.scene?.lines ?? []).filter((line) => this.isHighlighted(line)), this.look, k);
+    if (chosen) paintChosenLines(context, this.drawn, [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line)), this.look, k);
     for (const one of this.drawn.values()) {
       const isBright = !chosen || chosen.has(one.bubble.id);
       context.globalAlpha = one.alpha * (isBright ? 1 : 0.22);

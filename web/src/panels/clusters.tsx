@@ -23,7 +23,7 @@ export function Clusters() {
           <th scope="col" class="num">Holders</th>
           <th scope="col" class="num" title="Wallets that link the holders">Wallets</th>
           <th scope="col" class="num">Share</th>
-          <th scope="col" class="num">Amount</th>
+          <th scope="col" class="num amount">Amount</th>
         </tr>
       </thead>
       <tbody>
@@ -35,7 +35,7 @@ export function Clusters() {
               <td class="num">{count(one.holder_count)}</td>
               <td class="num">{count(one.magic_node_count)}</td>
               <td class="num">{share(one.share)}</td>
-              <td class="num" title={exact(one.amount)}>{rough(one.amount)}</td>
+              <td class="num amount" title={exact(one.amount)}>{rough(one.amount)}</td>
             </tr>
             <tr class={view.value.cluster === one.cluster_id ? "chosen" : ""}>
               <td colSpan={5} class="quiet"><bdi>{evidenceOf(map, one, symbolOf).sentence}</bdi></td>

@@ -41,7 +41,7 @@ export function Holders() {
             <Head sort="name">Holder</Head>
             <Head sort="cluster">Cluster</Head>
             <Head sort="share" class="num">Share</Head>
-            <th scope="col" class="num">Amount</th>
+            <th scope="col" class="num amount">Amount</th>
           </tr>
         </thead>
         <tbody>
@@ -60,7 +60,7 @@ function Row({ node }: { node: Node }) {
       <td><Holder node={node} /></td>
       <td><ClusterMark number={node.cluster_id} /></td>
       <td class="num">{share(node.share)}</td>
-      <td class="num" title={exact(node.amount)}>{rough(node.amount)}</td>
+      <td class="num amount" title={exact(node.amount)}>{rough(node.amount)}</td>
     </tr>
   );
 }

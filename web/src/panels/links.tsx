@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 import { pages, transfersOf, type Link, type Transfer } from "../data";
 import { brief, counted, cut, date, exact, rough } from "../format";
 import { Amount } from "../map/map";
-import { shown } from "../state";
+import { isFiltering, keeps, shown } from "../state";
 import { show, view } from "../view";
+import { LinkFilter } from "./filter";
 import { Copy, Find, Holder, matches, Rows } from "./parts";
 
 export function Links() {
@@ -12,14 +13,15 @@ export function Links() {
   if (!map?.links.length) return <p class="quiet pad">No transfers between the nodes of this map are known.</p>;
   const text = (id: string) => `${map.byId.get(id)?.label ?? ""} ${id}`;
   const { find } = view.value;
-  const found = map.links.filter((link) => !find || matches(find, text(link.from), text(link.to), link.transfer_symbol));
+  const found = map.links.filter((link) => keeps.value(link) && (!find || matches(find, text(link.from), text(link.to), link.transfer_symbol)));
   return (
     <>
       <Find
         what="links"
-        found={find ? `${found.length} of ${map.links.length}` : counted(map.links.length, "link")}
+        found={find || isFiltering.value ? `${found.length} of ${map.links.length}` : counted(map.links.length, "link")}
         onFind={(words) => show({ find: words })}
       />
+      <LinkFilter />
       <LinkTable links={found} caption="Links of the map, by number of transfers" first={60} />
     </>
   );

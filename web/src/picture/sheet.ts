@@ -28,7 +28,7 @@ export function drawAround(pen: Pen, subject: Subject, scale: number | null): vo
   pen.box(0, 0, WIDTH, HEIGHT, isDark.value ? "#0f1215" : "#ffffff");
   pen.box(...PANEL, colours.value.ground === "#fbfbf9" ? "#f4f5f6" : "#171b20", 12);
   drawTitle(pen, subject);
-  drawLegend(pen, scale, drawLargest(pen, subject, drawClusters(pen, subject, PANEL[1] + 12)));
+  drawLegend(pen, subject.scene, scale, drawLargest(pen, subject, drawClusters(pen, subject, PANEL[1] + 12)));
 }
 
 function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
@@ -104,7 +104,7 @@ function drawLargest(pen: Pen, { scene, look }: Subject, top: number): number {
   return legend;
 }
 
-function drawLegend(pen: Pen, scale: number | null, top: number): void {
+function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): void {
   const { quiet, lone, ground } = colours.value;
   let at = heading(pen, top + 16, "How to read it", "Holderlake");
   const note = (text: string, mark: (centre: Point) => void) => {
@@ -114,13 +114,13 @@ function drawLegend(pen: Pen, scale: number | null, top: number): void {
   };
   pen.text([COLUMN, at], "A bubble’s area is its share of the supply", { size: 14, colour: quiet });
   at += 30;
-  let left = COLUMN;
+  let across = COLUMN;
   for (const sample of scale === null ? [] : samples(scale)) {
-    pen.circle([left + sample.radius, at - 5], sample.radius, { fill: lone });
-    pen.text([left + 2 * sample.radius + 6, at], share(sample.share), { size: 14, colour: quiet });
-    left += 2 * sample.radius + 22 + widthOf(share(sample.share), 14);
+    pen.circle([across + sample.radius, at - 5], sample.radius, { fill: lone });
+    pen.text([across + 2 * sample.radius + 6, at], share(sample.share), { size: 14, colour: quiet });
+    across += 2 * sample.radius + 22 + widthOf(share(sample.share), 14);
   }
-  at += left > COLUMN ? 30 : 0;
+  at += across > COLUMN ? 30 : 0;
   note("Holder outside clusters", (centre) => pen.circle(centre, 6.5, { fill: lone }));
   note("Wallet that links holders", (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
   note("Exchange used at the same time", (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
@@ -128,7 +128,8 @@ function drawLegend(pen: Pen, scale: number | null, top: number): void {
     pen.line([x - 9, y], [x + 4, y], quiet, 1.5);
     pen.shape([[x + 10, y], [x + 3, y - 4], [x + 3, y + 4]], { fill: quiet });
   });
-  pen.text([COLUMN, at], "Not drawn: exchanges and contracts", { size: 14, colour: quiet });
+  const left = [counted(scene.more.length, "weaker line"), counted(scene.hidden, "smaller member")].filter((text) => !text.startsWith("0 "));
+  pen.text([COLUMN, at], fitted(["Not drawn: exchanges, contracts", ...left].join(", "), SIDE, 14), { size: 14, colour: quiet });
 }
 
 const diamond = ([x, y]: Point, radius: number): Point[] => [[x, y - radius], [x + radius, y], [x, y + radius], [x - radius, y]];
@@ -158,7 +159,7 @@ export function drawMap(pen: Pen, scene: Scene, look: Look): void {
     }
   }
   const few = scene.lines.length <= ARROWS_UP_TO;
-  for (const line of scene.lines) {
+  for (const line of look.chosen ? [...scene.lines, ...scene.more] : scene.lines) {
     const chosen = look.chosen !== null && isLit(line.from) && isLit(line.to);
     const [from, to] = [place(line.from), place(line.to)];
     const colour = chosen ? look.line : quiet;
