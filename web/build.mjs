@@ -13,6 +13,7 @@ const { metafile } = await build({
   absWorkingDir: here,
   entryPoints: { explorer: "src/main.tsx", layout: "src/map/layout.worker.ts" },
   bundle: true,
+  preserveSymlinks: true, // a linked node_modules gives the same bytes
   minify: true,
   format: "esm",
   target: ["chrome123", "firefox120", "safari17.5"],

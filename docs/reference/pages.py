@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -24,6 +25,7 @@ from docs.reference.tables import ALL_TABLES, overview, table_page
 from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
+from holderlake.engine.sources.files.mapping import PRESETS, Preset
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
 from holderlake.warehouse.warehouse import Warehouse
@@ -171,6 +173,15 @@ DECISIONS: Final = {
 }
 """Fields of ``Settings`` by what a user decides with them."""
 
+_FORMATS_HEAD: Final = """\
+# Formats of transfer files
+
+`holderlake import files` recognises these exports by their columns, or reads them with `--format`. Names match in any
+case and with any separators. Each sample is one row of such a file, as JSON; a CSV or Parquet file has the same names
+as columns.
+[Where transfers come from](sources.md#add-a-format) shows how to add a format, and the options for other files.
+"""
+
 
 def tables_page() -> str:
     """Return the page of all tables."""
@@ -193,6 +204,33 @@ def commands_page() -> str:
     """Return the page of all commands with their arguments and options."""
     codes = "".join(f"| {code} | {sentence} |\n" for code, sentence in EXIT_CODES.items())
     return _COMMANDS_HEAD + codes + "".join(_commands(typer.main.get_command(app), "holderlake"))
+
+
+def formats_page() -> str:
+    """Return the page of the presets of transfer files, each with its columns and its sample."""
+    return _FORMATS_HEAD + "".join(map(_preset, PRESETS))
+
+
+def _preset(preset: Preset) -> str:
+    rows = [(ours, names, "") for ours, names in preset.columns.items()]
+    rows += [(ours, names, "may be missing") for ours, names in preset.optional.items()]
+    lines = [f"| `{ours}` | {', '.join(f'`{name}`' for name in names)} | {remark} |" for ours, names, remark in rows]
+    lines += [f"| `{ours}` | always `{value}` | |" for ours, value in preset.constants.items()]
+    rules = [
+        f"Only rows whose `{name}` is {' or '.join(map(repr, values))} are read."
+        for name, values in preset.only.items()
+    ]
+    rules += [f"The file has no column `{name}`." for name in preset.lacks]
+    rules += [f"The file also has a column `{name}`." for name in preset.known_by]
+    sample = json.dumps(dict(preset.sample), indent=2, ensure_ascii=False)
+    paragraphs = [
+        f"\n## {preset.title}",
+        f"`--format {preset.format}`",
+        "\n".join(["| our column | columns of the file | |", "|---|---|---|", *lines]),
+        *([" ".join(rules)] if rules else []),
+        f"```json\n{sample}\n```\n",
+    ]
+    return "\n\n".join(paragraphs)
 
 
 def sql_page() -> str:
@@ -225,6 +263,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "sql.md": sql_page,
+    "formats.md": formats_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
     "../web/src/columns.ts": page_types,
 }

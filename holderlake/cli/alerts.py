@@ -10,7 +10,7 @@ from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.cli.shared import From, Json, To
-from holderlake.contract.times import parse_when, utc_now
+from holderlake.contract.times import parse_end, parse_when, utc_now
 from holderlake.units import counted
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def list_alerts(
     settings = shared.settings()
     now = utc_now()
     since = now - settings.alerts.max_age if start is None else parse_when(start)
-    until = now if end is None else parse_when(end)
+    until = now if end is None else parse_end(end)
     shared.check_period(since, until)
     _report_found(settings, evaluate_rules(shared.workspace(settings), since, until, rule or ()), since, json)
 

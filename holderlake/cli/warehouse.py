@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +13,7 @@ from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
 from holderlake.contract.chains.addresses import typed_token
-from holderlake.contract.times import parse_when, utc_now
+from holderlake.contract.times import parse_end, parse_when, utc_now
 from holderlake.units import counted
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def report(
 ) -> None:
     """Write an HTML page about a token: holders, entries and exits, clusters, concentration, flows, maps.
 
-    It begins with the first instant in the warehouse, unless --from says otherwise. A date after --to means its end.
+    It begins with the first instant in the warehouse, unless --from says otherwise. A date alone as --to means its end.
 
     Example: holderlake report eth 0x6ba6f2207e343923ba692e5cae646fb0f566db8d --from 2025-01-01
     """
@@ -133,7 +132,7 @@ def report(
 
     token = typed_token(chain, token)
     since = datetime.min if start is None else parse_when(start)
-    until = utc_now() if end is None else _end(end)
+    until = utc_now() if end is None else parse_end(end)
     shared.check_period(since, until)
     path = (file or Path(f"report-{file_name_part(chain)}-{file_name_part(token[:12])}.html")).expanduser()
     _check_new(path, force)
@@ -147,12 +146,6 @@ def report(
             f"{page.last:%Y-%m-%d}, "
             f"{page.bytes / 1e6:.1f} MB. Open it in a browser.",
         )
-
-
-def _end(text: str) -> datetime:
-    """Return the instant of a text; the last second of the day for a date alone."""
-    is_date = re.fullmatch(r"\s*\d{4}-?\d\d-?\d\d\s*", text)
-    return parse_when(text) + (timedelta(days=1, seconds=-1) if is_date else timedelta(0))
 
 
 def _check_new(file: Path, force: bool) -> None:

@@ -27,7 +27,7 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holderlake.contract.chains import normalise_address
+from holderlake.contract.chains import explorer_pages, normalise_address
 from holderlake.contract.times import parse_when
 from holderlake.explorer import answers
 from holderlake.explorer.published import Published, Reader
@@ -44,7 +44,7 @@ _Token = Annotated[str, _LONGEST, AfterValidator(normalise_address)]
 _Addresses = Annotated[str, Query(max_length=10_000)]
 _When = Annotated[datetime, Query(), BeforeValidator(parse_when)]
 
-Links = Mapping[str, Mapping[str, str]]
+Links = Mapping[str, dict[str, str]]
 _NO_LINKS: Final[Links] = {"address": {}, "transaction": {}}
 
 routes = APIRouter(prefix="/api")
@@ -74,7 +74,8 @@ def create_app(warehouse: Warehouse, names: Collection[str] = (), links: Links =
     """Return the explorer's app.
 
     It accepts requests for localhost, for IP addresses and for the host names ``names``. ``links`` has the pages of
-    block explorers by kind (``address``, ``transaction``) and chain, with ``{value}`` in the place of the value.
+    block explorers by kind (``address``, ``transaction``) and chain, with ``{value}`` in the place of the value. Known
+    chains have pages without them.
     """
     published = Published(warehouse)
 
@@ -89,7 +90,10 @@ def create_app(warehouse: Warehouse, names: Collection[str] = (), links: Links =
         middleware=[Middleware(Guard, names=names)],
     )
     app.state.published = published
-    app.state.links = links
+    app.state.links = {
+        "address": explorer_pages("address") | links["address"],
+        "transaction": explorer_pages("transaction") | links["transaction"],
+    }
     app.add_exception_handler(WarehouseError, _unavailable)
     app.include_router(routes)
     app.mount("/", StaticFiles(directory=STATIC, html=True))
@@ -129,7 +133,7 @@ def transfers(request: Request, chain: _Text, token: _Token, sender: _Token, rec
 
 @routes.get("/links")
 def links(request: Request) -> Response:
-    """Return the pages of block explorers of the settings: ``address`` and ``transaction``, by chain."""
+    """Return the pages of block explorers: ``address`` and ``transaction``, by chain."""
     return JSONResponse(request.app.state.links, headers={"Cache-Control": "no-cache"})
 
 

@@ -28,6 +28,7 @@ from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.options import Options, with_options
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
+from holderlake.provider.client import Response
 from holderlake.provider.errors import (
     Forbidden,
     InvalidKey,
@@ -41,7 +42,6 @@ from holderlake.provider.errors import (
     TransientError,
     plain,
 )
-from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
 from holderlake.units import counted
 
@@ -259,7 +259,7 @@ async def _fetch(
     except (NoAnswer, TransientError, InvalidRequest):
         batch.calls += 1
         raise
-    batch.credits += fetched.cost
+    batch.credits += fetched.cost or 0
     batch.calls += not fetched.from_archive
     return fetched
 

@@ -13,6 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
@@ -65,24 +66,34 @@ log_retries()
 
 
 @dataclass(frozen=True)
-class RawAnswer:
-    """A 2xx answer before it is decoded.
+class Response:
+    """An undecoded 2xx answer, from the provider or from the archive.
 
-    ``cost_billed`` and ``credits_remaining`` are hundredths of a credit, None if no header names them.
-    ``dt_update`` is the header with the date of the data, or None.
+    ``cost`` is what it cost now, in hundredths of a credit; None if no header names it. ``digest`` is its name in the
+    archive and ``sha256`` the hash of ``raw``; both are empty until it is archived. The property ``answer`` decodes it;
+    to make tables, decode the ``raw`` bytes with ``holderlake.decoding``.
     """
 
+    request: Request
     raw: bytes = field(repr=False)
-    status: int
     fetched_at: datetime
     """Naive UTC."""
-    cost_billed: int | None
-    credits_remaining: int | None
-    dt_update: str | None
+    cost: int | None
+    reader: ProviderClient = field(repr=False, compare=False)
+    digest: str = ""
+    sha256: str = ""
+    from_archive: bool = False
+    credits_remaining: int | None = None
+    """Hundredths of a credit; None if no header names them."""
     disbelieved: str | None = None
     """The headers with implausible credits, as text; they count as missing. None if there are none."""
     garbage: Garbage | None = None
     """The reason why the body cannot be an answer of the API, although its headers name a charge; else None."""
+
+    @cached_property
+    def answer(self) -> Any:
+        """The decoded answer, of the type ``request.answer``. Raises ``MalformedAnswer``."""
+        return self.reader.read(self.request, self.raw, self.digest or None)
 
 
 @dataclass(frozen=True)
@@ -166,10 +177,9 @@ class ProviderClient:
 
     async def ask(self, request: Request) -> Any:
         """Send a request and return its answer, decoded as the type ``request.answer``. Raises ``ProviderError``."""
-        answer = await self.send(request)
-        return self.read(request, answer.raw)
+        return (await self.send(request)).answer
 
-    async def send(self, request: Request) -> RawAnswer:
+    async def send(self, request: Request) -> Response:
         """Send a request, with retries, and return its answer undecoded. Raises ``ProviderError``."""
         return await self.retried(lambda: self.exchange(request))
 
@@ -229,7 +239,7 @@ class ProviderClient:
         if not task.cancelled():
             task.exception()  # otherwise asyncio reports an unread exception after a cancellation
 
-    async def exchange(self, request: Request) -> RawAnswer:
+    async def exchange(self, request: Request) -> Response:
         """Send a request once, without waiting or retrying, and return its 2xx answer. Raises ``ProviderError``."""
         response = await self._send(request)
         if not 200 <= response.status < 300:
@@ -241,15 +251,15 @@ class ProviderClient:
         garbage = no_answer_in(response.content)
         if garbage is not None and not cost:
             raise self._no_answer(garbage, response, cost, remaining)
-        return RawAnswer(
+        return Response(
+            request,
             response.content,
-            response.status,
             utc_now(),
             cost,
-            remaining,
-            response.headers.get("x-dt-update"),
-            disbelieved,
-            garbage,
+            self,
+            credits_remaining=remaining,
+            disbelieved=disbelieved,
+            garbage=garbage,
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:

@@ -78,7 +78,13 @@ def tasks_of(seed: int, instants: int) -> tuple[Task, list[Task]]:
     common = {"aspect": chance.choice([0.85, 1.6])}
     past = common | {"ids": known, "radii": [radii[one] for one in known], "links": links}
     tasks = [
-        common | {"ids": [one for one, _ in at], "radii": [radius for _, radius in at], "links": _ties(at, chance)}
+        common
+        | {
+            "ids": [one for one, _ in at],
+            "radii": [radius for _, radius in at],
+            "links": _ties(at, chance),
+            "groups": _groups(len(at), chance),
+        }
         for at in nodes
     ]
     return past, tasks
@@ -86,6 +92,11 @@ def tasks_of(seed: int, instants: int) -> tuple[Task, list[Task]]:
 
 def _ties(at: list[tuple[str, float]], chance: random.Random) -> list[list[int]]:
     return [chance.sample(range(len(at)), 2) for _ in range(60)] if len(at) > 1 else []
+
+
+def _groups(nodes: int, chance: random.Random) -> list[int | None]:
+    """Return a random cluster of each node, or None: one is large, the others are small."""
+    return [chance.choice([None, 1, 1, chance.randint(2, 20)]) for _ in range(nodes)]
 
 
 def laid_out(page: Page, past: Task, tasks: list[Task]) -> list[list[tuple[float, float]]]:
@@ -126,7 +137,13 @@ def test_positions_do_not_depend_on_the_instants_before(page: Page) -> None:
 
 def test_bubbles_at_one_place_are_separated(page: Page) -> None:
     ids = [f"0x{number:040x}" for number in range(120)]
-    same = {"ids": ids, "radii": [20.0 + each % 7 for each in range(120)], "aspect": 1.6, "links": []}
+    same = {
+        "ids": ids,
+        "radii": [20.0 + each % 7 for each in range(120)],
+        "aspect": 1.6,
+        "links": [],
+        "groups": [None] * 120,
+    }
     task = {**same, "area": 1e9, "anchors": [[0.0, 0.0]] * 120}
     [points] = [_points(one) for one in page.evaluate(LAY_OUT, [{"instant": task}])]
     assert overlaps(task, points) == []
@@ -135,6 +152,10 @@ def test_bubbles_at_one_place_are_separated(page: Page) -> None:
 def test_order_of_the_holders_does_not_move_them(page: Page) -> None:
     past, [task] = tasks_of(7, 1)
     order = random.Random(7).sample(range(len(task["ids"])), len(task["ids"]))
-    turned = {**task, "links": [], **{name: [task[name][each] for each in order] for name in ("ids", "radii")}}
+    turned = {
+        **task,
+        "links": [],
+        **{name: [task[name][each] for each in order] for name in ("ids", "radii", "groups")},
+    }
     [first], [second] = laid_out(page, past, [{**task, "links": []}]), laid_out(page, past, [turned])
     assert [first[each] for each in order] == second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -16,11 +17,14 @@ import pytest
 from tests.browser import PHONE, chromium, expect, opened_browser
 from tests.explorer.serving import built_with, exploring
 from tests.explorer.world import (
+    BURNT,
     CROWD,
     EXCHANGE,
+    HAIRBALL,
     HOSTILE,
     HOSTILE_LABELS,
     LEAVER,
+    LONE,
     MAGIC,
     MAPLESS,
     NEWCOMER,
@@ -30,6 +34,7 @@ from tests.explorer.world import (
     WHALE,
     fill,
 )
+from tests.explorer.world import address as numbered
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -41,7 +46,7 @@ BUBBLES = "() => document.getElementById('map').bubbles()"
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     chromium()
     home = tmp_path_factory.mktemp("world")
-    fill(home)
+    fill(home, with_edges=True)
     pages = {"HOLDERLAKE_EXPLORER__TRANSACTION_LINKS": '{"eth": "https://scan.example/tx/{value}"}'}
     with exploring(home, **pages) as address:
         yield address
@@ -197,7 +202,11 @@ def test_the_earlier_of_two_compared_dates_is_first_whichever_the_map_shows(open
 def test_kinds_of_nodes_are_shown_and_hidden(open_page: Open) -> None:
     page = open_page(of(TIDE))
     drawn = set(world(page))
-    for label, query in (("magic nodes", "magic=no"), ("time nodes", "time=no"), ("exchanges", "exchanges=")):
+    for label, query in (
+        ("linking wallets", "magic=no"),
+        ("same-time exchanges", "time=no"),
+        ("exchanges", "exchanges="),
+    ):
         page.get_by_label(label, exact=True).click()
         page.wait_for_function(f"() => location.search.includes('{query}')")
     other = set(world(open_page(of(TIDE, "&magic=no&time=no&exchanges="))))
@@ -232,21 +241,86 @@ def test_a_wallet_is_found_over_all_tokens_and_followed(open_page: Open) -> None
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text(WHALE)
 
 
-@pytest.mark.parametrize(
-    ("name", "begins"), [("Picture", b"\x89PNG"), ("Drawing", b"<svg xmlns="), ("Nodes", b"kind,rank,")]
-)
-def test_a_map_is_saved(open_page: Open, name: str, begins: bytes) -> None:
-    page = open_page(of(TIDE))
+def saved(page: Page, kind: str, name: str = "TIDE_20260601T000000Z") -> bytes:
+    """Save what the page shows, and return the file."""
     page.get_by_text("Save", exact=True).click()
     with page.expect_download() as waiting:
-        page.get_by_role("button", name=re.compile(name)).click()
-    saved = Path(waiting.value.path()).read_bytes()
-    assert saved.startswith(begins)
-    assert waiting.value.suggested_filename.startswith("TIDE_20260601T000000Z.")
-    if name == "Nodes":
-        assert f"{TEAM},Tide: Team,0.09,123456789.000000000000000001" in saved.decode()
-    if name == "Drawing":
-        assert ElementTree.fromstring(saved).tag == "{http://www.w3.org/2000/svg}svg"
+        page.get_by_role("button", name=re.compile(f"[(]{kind}[)]")).click()
+    assert waiting.value.suggested_filename == f"{name}.{kind.lower()}"
+    return Path(waiting.value.path()).read_bytes()
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", (255, 255, 255)), ("dark", (15, 18, 21))])
+def test_saved_picture_has_the_ground_of_the_theme(open_page: Open, scheme: str, ground: tuple[int, ...]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    with image.open(io.BytesIO(saved(open_page(of(TIDE), color_scheme=scheme), "PNG"))) as picture:
+        assert picture.size == (2_800, 1_736)
+        assert picture.convert("RGB").getpixel((2, 2)) == ground
+        assert (0, 114, 178) in {colour for _, colour in picture.convert("RGB").getcolors(1 << 20)}  # cluster 1
+
+
+def test_saved_drawing_has_title_date_legend_arrows_and_shapes(open_page: Open) -> None:
+    drawing = ElementTree.fromstring(saved(open_page(of(TIDE)), "SVG"))
+    svg = "{http://www.w3.org/2000/svg}"
+    texts = [one.text or "" for one in drawing.iter(f"{svg}text")]
+    for expected in (
+        "Tide Pool",
+        "TIDE",
+        "eth · 1 Jun 2026 UTC",
+        "45",
+        "52.4%",
+        "How to read it",
+        "Wallet that links holders",
+    ):
+        assert expected in texts
+    assert texts.count("1") == 3  # the number of the cluster, in each member
+    corners = [len((one.get("points") or "").split()) for one in drawing.iter(f"{svg}polygon")]
+    assert corners.count(3) == 7  # the arrows of six lines and of the legend
+    assert corners.count(4) == 2  # the time node, and that of the legend
+    assert "Tide: Team, 9.00%" in [one.text for one in drawing.iter(f"{svg}title")]
+
+
+def test_saved_table_has_exact_amounts(open_page: Open) -> None:
+    table = saved(open_page(of(TIDE)), "CSV").decode()
+    assert table.startswith("kind,rank,")
+    assert f"{TEAM},Tide: Team,0.09,123456789.000000000000000001" in table
+
+
+def test_saved_film_plays_the_history(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    page.get_by_label("Dates a second").select_option("5")
+    film = saved(page, "WebM")
+    assert film.startswith(b"\x1aE\xdf\xa3")
+    assert len(film) > 20_000
+    expect(page.get_by_role("status")).to_contain_text("Saved TIDE_20260601T000000Z.webm")
+
+
+def test_saved_page_opens_from_a_file_without_the_explorer(open_page: Open, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "tide.html"
+    file.write_bytes(saved(open_page(of(TIDE, "&cluster=1")), "HTML"))
+    context = browser.new_context(reduced_motion="reduce", offline=True)
+    page = context.new_page()
+    asked: list[str] = []
+    faults: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(file.as_uri())
+    settled(page, "20260601")
+    expect(page).to_have_title("Tide Pool · Holderlake")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("links 3 holders")
+    latest = set(places(page))
+    page.get_by_role("slider", name="Date").press("Home")
+    settled(page, "20260101")
+    assert set(places(page)) - latest == {LEAVER}
+    for tab in ("Clusters", "Links", "Charts", "Holders"):
+        page.get_by_role("tab", name=tab).click()
+    page.get_by_role("button", name="Colours: Auto").click()
+    for absent in ("combobox", "form"):
+        expect(page.get_by_role(absent, name=re.compile("Token|Added"))).to_have_count(0)
+    assert [url for url in asked if not url.startswith((file.as_uri(), "blob:"))] == []
+    assert faults == []
+    context.close()
 
 
 def test_a_link_shows_its_transfers_and_leads_to_a_block_explorer(open_page: Open) -> None:
@@ -257,6 +331,16 @@ def test_a_link_shows_its_transfers_and_leads_to_a_block_explorer(open_page: Ope
     expect(listed.first).to_contain_text("1 Jun 2026")
     expect(listed.first).to_contain_text("300")
     assert listed.first.get_by_role("link").get_attribute("href") == f"https://scan.example/tx/0x{0:064x}"
+    listed.first.get_by_role("button", name="Copy the hash 0x0000…0000").click()
+    expect(page.get_by_role("status")).to_contain_text("Copied the hash")
+    assert page.evaluate("() => navigator.clipboard.readText()") == f"0x{0:064x}"
+
+
+def test_known_chain_has_a_block_explorer_without_settings(open_page: Open) -> None:
+    card = open_page(of(TIDE, f"&node={TEAM}")).get_by_role("region", name="Selection", exact=True)
+    link = card.get_by_role("link", name="Block explorer")
+    assert link.get_attribute("href") == f"https://etherscan.io/address/{TEAM}"
+    assert link.get_attribute("rel") == "noreferrer noopener"
 
 
 def test_a_map_later_than_the_data_has_a_note(open_page: Open) -> None:
@@ -311,6 +395,41 @@ def test_copied_link_shows_the_same_view(open_page: Open) -> None:
     assert other.locator("main").inner_text() == page.locator("main").inner_text()
     expect(other.get_by_role("region", name="Selection", exact=True)).to_contain_text(TEAM)
     expect(other.get_by_label("Search links")).to_have_value("team")
+
+
+def test_link_is_copied_without_the_clipboard_api(open_page: Open) -> None:
+    page = open_page(of(TIDE))
+    page.evaluate("() => Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    button = page.get_by_role("button", name="Copy link")
+    button.focus()
+    button.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("Copied the link")
+    page.get_by_label("Search holders").focus()
+    page.keyboard.press("Control+V")
+    assert f"token={TIDE}" in page.get_by_label("Search holders").input_value()
+
+
+def test_token_with_one_holder_is_shown(open_page: Open) -> None:
+    page = open_page(of(LONE))
+    expect(page.get_by_role("tabpanel")).to_contain_text("1 holder")
+    assert "1 holders" not in page.locator("body").inner_text()
+    expect(page.get_by_role("status")).to_contain_text("1 holder,")
+    assert len(places(page)) == 1
+
+
+def test_burnt_token_says_that_no_one_holds_it(open_page: Open) -> None:
+    page = open_page(of(BURNT), drawn=False)
+    expect(page.get_by_role("alert")).to_contain_text("No one holds this token at 1 Jun 2026")
+    for control in (
+        page.get_by_role("group", name="Zoom"),
+        page.get_by_text("Save", exact=True),
+        page.locator(".sizes"),
+    ):
+        expect(control).to_have_count(0)
+    page.get_by_role("button", name="Previous date").click()
+    settled(page, "20260501")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_text("Save", exact=True)).to_be_visible()
 
 
 def test_keyboard_controls_everything(open_page: Open) -> None:
@@ -372,6 +491,53 @@ def test_cluster_shows_its_members_and_evidence(open_page: Open) -> None:
     expect(evidence.get_by_role("row")).to_have_count(4)
     expect(evidence).to_contain_text("900 TIDE")
     assert "cluster=1" in page.url
+    expect(card.locator(".why")).to_contain_text(
+        "The wallet 0x5555…5555 links 3 holders: it got 900 TIDE from Tide: Team in 3 transfers on 1 Nov 2026; "
+        "2 more links"
+    )
+    expect(card.locator(".why").get_by_role("link")).to_have_attribute("href", f"https://scan.example/tx/0x{0:064x}")
+
+
+def test_cluster_of_a_time_node_shows_its_evidence(open_page: Open) -> None:
+    page = open_page(of(HAIRBALL, "&tab=clusters&cluster=2"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.locator(".why")).to_contain_text("2 holders used 0x6666…6666 at the same time: it sent 30 HAIR to")
+    expect(card).to_contain_text("2 links, 4 transfers")
+    expect(page.get_by_role("tabpanel")).to_contain_text("2 holders used 0x6666…6666 at the same time")
+    lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
+    assert lit == {f"{EXCHANGE}#1", *(numbered(20_000 + each) for each in (280, 281))}
+
+
+def test_members_of_a_cluster_are_near_and_neighbours_differ_in_colour(open_page: Open) -> None:
+    page = open_page(of(CROWD))
+    drawn = {one["id"]: one for one in page.evaluate(BUBBLES)}
+    at = {one: bubble["world"] for one, bubble in drawn.items()}
+    listed = [one for one, _ in sorted(drawn.items(), key=lambda one: -one[1]["radius"])]
+    groups = [[one for one in listed if drawn[one]["fill"] == fill] for fill in {one["fill"] for one in drawn.values()}]
+    alone = max(groups, key=len)
+    assert len(groups) == 8  # seven colours, of which two are used twice, and holders on their own
+    for members in (group for group in groups if group is not alone and len(group) == 40):
+        middle = [sum(at[one][axis] for one in members) / 40 for axis in (0, 1)]
+        packed = math.sqrt(sum((at[one][2] + 2) ** 2 for one in members) / 0.5)
+        assert max(math.dist(at[one][:2], middle) for one in members) < 1.4 * packed
+    for members in (group for group in groups if group is not alone and len(group) == 80):
+        first = _reached(members, at, 30)
+        assert len(first) == 40, "two clusters of one colour are neighbours"
+
+
+def _reached(members: list[str], at: dict[str, tuple[float, float, float]], gap: float) -> set[str]:
+    """Return the members that are reached from the first one by steps over less than a gap."""
+    reached, front = {members[0]}, [members[0]]
+    while front:
+        here = front.pop()
+        near = [
+            one
+            for one in members
+            if one not in reached and math.dist(at[one][:2], at[here][:2]) < at[one][2] + at[here][2] + gap
+        ]
+        reached.update(near)
+        front += near
+    return reached
 
 
 def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None:
@@ -386,14 +552,14 @@ def test_cluster_stays_selected_when_its_number_changes(open_page: Open) -> None
 
 def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: Open) -> None:
     page = open_page(of(TIDE, f"&node={MAGIC}"))
-    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Magic node")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Wallet that links holders")
     drawn = places(page)
     assert f"{EXCHANGE}#1" in drawn
     assert EXCHANGE not in drawn
     excluded = page.get_by_role("region", name="Not drawn: exchanges and contracts")
     assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 DEX 10.0%"]
     page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
-    expect(page.get_by_role("status")).to_contain_text("Time node 1 of Bourse")
+    expect(page.get_by_role("status")).to_contain_text("Time window 1 of Bourse")
 
 
 def test_holders_are_searched_and_sorted(open_page: Open) -> None:
@@ -421,7 +587,7 @@ def test_charts_show_concentration_and_lead_to_a_date(open_page: Open) -> None:
 
 def test_500_holders_with_5000_links_are_drawn_played_and_searched(open_page: Open) -> None:
     page = open_page(of(CROWD, "&tab=links"))
-    expect(page.get_by_role("tabpanel")).to_contain_text("5000 links")
+    expect(page.get_by_role("tabpanel")).to_contain_text("5,000 links")
     first = places(page)
     assert len(first) == 500
     page.get_by_role("button", name="Previous date").click()
@@ -510,6 +676,52 @@ def test_phone_shows_cards_complete_and_in_view_next_to_the_map(open_page: Open)
     assert card.evaluate("card => card.scrollWidth <= card.clientWidth")
     card.get_by_role("button", name="End the selection").tap()
     expect(card).to_have_count(0)
+
+
+def test_phone_keeps_a_tapped_bubble_in_view(open_page: Open) -> None:
+    page = open_page(of(TIDE), **PHONE)
+    [low] = sorted(page.evaluate(BUBBLES), key=lambda one: one["y"])[-1:]
+    page.locator("#map").tap(position={"x": low["x"], "y": low["y"]})
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card).to_be_visible()
+    page.wait_for_function(
+        """id => {
+            const bubble = document.getElementById("map").bubbles().find((one) => one.id === id);
+            const top = document.getElementById("map").getBoundingClientRect().top;
+            return top + bubble.y + bubble.radius < document.querySelector(".card").getBoundingClientRect().top;
+        }""",
+        arg=low["id"],
+    )
+
+
+@pytest.mark.parametrize("size", [(844, 390), (640, 360)], ids=["landscape", "200 percent"])
+def test_short_screen_shows_card_and_map_next_to_each_other(open_page: Open, size: tuple[int, int]) -> None:
+    page = open_page(of(TIDE, "&cluster=1"), viewport={"width": size[0], "height": size[1]})
+    stage, card = page.locator("#map").bounding_box(), page.get_by_role("region", name="Selection", exact=True)
+    box = card.bounding_box()
+    assert stage
+    assert box
+    assert stage["x"] + stage["width"] <= box["x"]
+    assert stage["height"] > 0.55 * size[1]
+    expect(page.get_by_role("slider", name="Date")).to_be_in_viewport(ratio=1)
+    expect(card.get_by_text("Why together")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("size", [(320, 640), (640, 360), (390, 844), (960, 700), (1_280, 720)])
+def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
+    for token, more in ((TIDE, "&cluster=1"), (HOSTILE, "&cluster=1&with=20260101T000000Z")):
+        page = open_page(of(token, more), viewport={"width": size[0], "height": size[1]})
+        for tab in ("Clusters", "Links", "Compare", "Holders"):
+            page.get_by_role("tab", name=tab).click()
+            wide = "() => [...document.querySelectorAll('.side table')].filter((table) => table.clientWidth > 0)"
+            assert page.evaluate(f"{wide}.every((table) => table.scrollWidth <= table.parentElement.clientWidth)")
+            assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_map_takes_half_of_a_small_screen(open_page: Open) -> None:
+    box = open_page(of(TIDE), viewport={"width": 1_280, "height": 720}).locator("#map").bounding_box()
+    assert box
+    assert box["width"] * box["height"] >= 0.5 * 1_280 * 720
 
 
 def test_phone_has_all_controls(open_page: Open) -> None:

@@ -29,6 +29,9 @@ TIDE: Final = "0x" + "71de" * 10
 CROWD: Final = "0x" + "c0" * 20
 HOSTILE: Final = "0x" + "bad0" * 10
 MAPLESS: Final = "0x" + "e0" * 20
+HAIRBALL: Final = "0x" + "ba11" * 10
+LONE: Final = "0x" + "10e0" * 10
+BURNT: Final = "0x" + "dead" * 10
 
 RIGHT_TO_LEFT: Final = "\u202e\u05e9\u05dc\u05d5\u05dd gnp.exe"
 EMOJI: Final = "🐳👩‍👩‍👧‍👦" + "z\u0335\u0327\u0322" * 40
@@ -49,8 +52,11 @@ def address(number: int) -> str:
     return f"0x{number:040x}"
 
 
-def fill(home: Path) -> Warehouse:
-    """A lake and the warehouse loaded from it, as runs leave them in a home."""
+def fill(home: Path, with_edges: bool = False) -> Warehouse:
+    """A lake and the warehouse loaded from it, as runs leave them in a home.
+
+    ``with_edges`` adds tokens whose maps are unusual: one large cluster, one holder, no holder.
+    """
     lake = Lake(home / "lake")
     warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
     with Store(home / "engine") as store:
@@ -63,12 +69,19 @@ def fill(home: Path) -> Warehouse:
         store.add_transfers(table([row | {"tx_hash": f"0x{n:064x}"} for n, row in enumerate(sent)]), "test")
     for number, instant in enumerate(INSTANTS):
         maps: dict[str, list[dict[str, Any]]] = {}
-        for token, made in ((TIDE, _tide(number)), (CROWD, _crowd(number)), (HOSTILE, _hostile())):
+        made_maps = {TIDE: _tide(number), CROWD: _crowd(number), HOSTILE: _hostile()}
+        if with_edges:
+            made_maps |= {
+                HAIRBALL: _hairball(number),
+                LONE: _map({address(90_001): (1.0, {})}, [], [], 0.0),
+                BURNT: _burnt(number),
+            }
+        for token, made in made_maps.items():
             for name, listed in made.items():
                 maps.setdefault(name, []).extend({"token_address": token} | row for row in listed)
         tables = {name: rows(name, "eth", instant, listed) for name, listed in maps.items()}
         failed = failures("eth", instant, ("maps", MAPLESS))
-        write(lake, "maps", "eth", instant, tables, {TIDE, CROWD, HOSTILE}, failed)
+        write(lake, "maps", "eth", instant, tables, set(made_maps), failed)
         nodes = [row for row in maps["map_nodes"] if row["token_address"] == TIDE and row["kind"] == "top_holder"]
         listed = [{name: row[name] for name in row.keys() - {"kind", "is_shown_on_map"}} for row in nodes]
         listed.append(
@@ -77,6 +90,8 @@ def fill(home: Path) -> Warehouse:
         write(lake, "holders", "eth", instant, {"holders": rows("holders", "eth", instant, listed)}, {TIDE})
     named = {TIDE: ("Tide Pool", "TIDE"), CROWD: ("Crowd", "CRWD"), HOSTILE: (SCRIPT + LONG, RIGHT_TO_LEFT)}
     named[MAPLESS] = ("Mapless", "NONE")
+    if with_edges:
+        named |= {HAIRBALL: ("Hairball", "HAIR"), LONE: ("Lone", "LONE"), BURNT: ("Burnt out", "ASH")}
     write(lake, "tokens", "eth", LATEST, {"tokens": _tokens(named)}, set(named))
     warehouse.load(lake)
     return warehouse
@@ -128,6 +143,37 @@ def _crowd(number: int, holders: int = 500, links: int = 5_000) -> dict[str, lis
     transfers = [transfer(one, other, CROWD, "eth", str(chance.randint(1, 10**6))) for one, other in sorted(pairs)]
     groups = [(listed[begin : begin + 40], []) for begin in range(0, 360, 40)]
     return _map(held, groups, transfers, 20.0)
+
+
+def _hairball(number: int) -> dict[str, list[dict[str, Any]]]:
+    """300 holders, of which 91% are one cluster, with 20 magic nodes and 2,000 links. A time node links two others."""
+    chance = random.Random(100 + number)
+    listed = [address(20_000 + each) for each in range(300)]
+    magic = [address(21_000 + each) for each in range(20)]
+    members = listed[:273]
+    held = {one: (0.12 / (rank + 3) ** 0.9, {}) for rank, one in enumerate(listed)}
+    amounts: dict[tuple[str, str], int] = {}
+    for each, one in enumerate(members[1:], 1):
+        amounts[members[int(each * chance.random() ** 2)], one] = int(10 ** (1 + 7 * chance.random()))
+    for one in magic:
+        amounts |= {(one, other): 10 ** chance.randint(1, 8) for other in chance.sample(members, 12)}
+    while len(amounts) < 2_000:
+        amounts[tuple(chance.sample(members, 2))] = int(10 ** (1 + 6 * chance.random()))  # type: ignore[index]  # a pair
+    links = [
+        transfer(one, other, HAIRBALL, "eth", str(amount), 1 + amount % 9) for (one, other), amount in amounts.items()
+    ]
+    links += [transfer(EXCHANGE, one, HAIRBALL, "eth", "30") | {"time_node": 1} for one in listed[280:282]]
+    made = _map(held, [(members, magic), (listed[280:282], [])], links, 5.0)
+    made["map_nodes"] += [{"kind": "time", "address": EXCHANGE, "time_node": 1}]
+    return made
+
+
+def _burnt(number: int) -> dict[str, list[dict[str, Any]]]:
+    """One holder until the last instant; then no one holds anything, and no figure applies."""
+    if number < len(INSTANTS) - 1:
+        return _map({address(90_001): (1.0, {})}, [], [], 0.0)
+    none = dict.fromkeys(["service_score", "gini_index", "nakamoto_coefficient", "cexs", "bundles"])
+    return {"maps": [{"dt_update": "2026-06-01T00:00:00.000000"} | none]}
 
 
 def _hostile() -> dict[str, list[dict[str, Any]]]:

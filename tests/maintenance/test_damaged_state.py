@@ -177,7 +177,7 @@ def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace
 def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
     reopened(workspace)
     ledger = workspace.settings.ledger
-    ledger.write_bytes(ledger.read_bytes().replace(b"typeof(cost)", b"typeo\xe6(cost)"))
+    ledger.write_bytes(ledger.read_bytes().replace(b"ON entries (day)", b"ON entries (d\xe6y)"))
     (found,) = (one for one in check_files(workspace) if not one.fine)
     assert "ledger.sqlite is damaged" in found.found
 

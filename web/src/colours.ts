@@ -1,6 +1,6 @@
 /** Colours of the page and of clusters. A cluster keeps its colour through time; colour-blind people can distinguish all. */
 import { computed, signal } from "@preact/signals";
-import type { TokenMap } from "./data";
+import type { Bubble } from "./map/scene";
 
 /** Okabe and Ito's colours, with an olive of Tol's. A cluster's number is always shown next to its colour. */
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933"] as const;
@@ -32,7 +32,7 @@ const DARK: typeof LIGHT = {
 };
 
 export const THEMES = ["auto", "light", "dark"] as const;
-export const theme = signal<(typeof THEMES)[number]>(THEMES.find((one) => one === localStorage.getItem("theme")) ?? "auto");
+export const theme = signal<(typeof THEMES)[number]>(THEMES.find((one) => one === stored()) ?? "auto");
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 const systemDark = signal(prefersDark.matches);
 prefersDark.addEventListener("change", () => (systemDark.value = prefersDark.matches));
@@ -42,47 +42,67 @@ export const colours = computed(() => (isDark.value ? DARK : LIGHT));
 
 export function setTheme(chosen: (typeof THEMES)[number]): void {
   theme.value = chosen;
-  localStorage.setItem("theme", chosen);
+  try {
+    localStorage.setItem("theme", chosen);
+  } catch {} // a saved page may have no storage
+}
+
+function stored(): string | null {
+  try {
+    return localStorage.getItem("theme");
+  } catch {
+    return null;
+  }
 }
 
 /** The palette index of each address in the previous map. */
-let previous = new Map<string, number>();
+const previous = new Map<string, number>();
 
-/** Returns the colour of each cluster: the one that most of its members had, else the next free one. */
-export function clusterColours(map: TokenMap): Map<number, string> {
-  const members = new Map<number, string[]>();
-  for (const node of map.nodes) {
-    if (node.cluster_id === null) continue;
-    const listed = members.get(node.cluster_id);
-    if (listed) listed.push(node.address);
-    else members.set(node.cluster_id, [node.address]);
+/** Bubbles of different clusters that are nearer to each other, in units of the map, are neighbours. */
+const NEAR = 40;
+
+/** Returns the colour of each cluster: the one that most of its members had, else the one whose clusters are farthest. */
+export function clusterColours(bubbles: Bubble[]): Map<number, string> {
+  const members = new Map<number, Bubble[]>();
+  for (const bubble of bubbles) {
+    const { cluster_id: number } = bubble.node;
+    if (number === null) continue;
+    const listed = members.get(number);
+    if (listed) listed.push(bubble);
+    else members.set(number, [bubble]);
   }
   const chosen = new Map<number, number>();
-  const taken = new Set<number>();
-  for (const [cluster, addresses] of [...members].sort(([one], [two]) => one - two)) {
+  /** The distance to the nearest cluster that has a colour; infinite for a free colour. */
+  const room = (of: Bubble[], colour: number) =>
+    Math.min(...[...chosen].filter(([, one]) => one === colour).map(([other]) => gap(of, members.get(other) ?? [])));
+  const ordered = [...members].sort(([one], [two]) => one - two);
+  for (const [cluster, all] of ordered) {
     const votes = new Map<number, number>();
-    for (const address of addresses) {
-      const before = previous.get(address);
+    for (const { node } of all) {
+      const before = previous.get(node.address);
       if (before !== undefined) votes.set(before, (votes.get(before) ?? 0) + 1);
     }
-    const [most] = [...votes].filter(([colour]) => !taken.has(colour)).sort((one, two) => two[1] - one[1]);
-    if (most) take(cluster, most[0]);
+    const [most] = [...votes].filter(([colour]) => room(all, colour) > NEAR).sort((one, two) => two[1] - one[1]);
+    if (most) chosen.set(cluster, most[0]);
   }
-  for (const cluster of [...members.keys()].sort((one, two) => one - two)) {
+  for (const [cluster, all] of ordered) {
     if (chosen.has(cluster)) continue;
-    const free = PALETTE.findIndex((_, colour) => !taken.has(colour));
-    take(cluster, free === -1 ? (cluster - 1) % PALETTE.length : free);
+    const rooms = PALETTE.map((_, colour) => room(all, colour));
+    chosen.set(cluster, rooms.indexOf(Math.max(...rooms)));
   }
-  function take(cluster: number, colour: number): void {
-    chosen.set(cluster, colour);
-    taken.add(colour);
-  }
-  previous = new Map([...previous, ...[...members].flatMap(([cluster, all]) => all.map((one) => [one, chosen.get(cluster) ?? 0] as const))]);
+  for (const [cluster, all] of ordered) for (const { node } of all) previous.set(node.address, chosen.get(cluster) ?? 0);
   return new Map([...chosen].map(([cluster, colour]) => [cluster, PALETTE[colour] ?? PALETTE[0]]));
 }
 
+/** Returns the least distance between the bubbles of two clusters. */
+function gap(some: Bubble[], others: Bubble[]): number {
+  let least = Infinity;
+  for (const one of some) for (const two of others) least = Math.min(least, Math.hypot(one.x - two.x, one.y - two.y) - one.radius - two.radius);
+  return least;
+}
+
 export function forgetColours(): void {
-  previous = new Map();
+  previous.clear();
 }
 
 const channels = (colour: string) => [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));

@@ -115,10 +115,21 @@ export const version = signal("");
 
 type Known = { name: string | null; symbol: string | null; data_end: number | null; assumed_decimals: number | null; verified: boolean | null; verified_balances: string; verified_block: number; verified_as_of: number };
 
+/** A saved page carries its answers, compressed, by request. */
+const packed = document.getElementById("answers");
+export const isSaved = packed !== null;
+const saved = packed && unpacked(packed.textContent ?? "");
+
+async function unpacked(text: string): Promise<Record<string, unknown>> {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
 const cached = new Map<string, Promise<unknown>>();
 const MAX_CACHED = 64;
 
 export async function findTokens(text: string): Promise<Token[]> {
+  if (isSaved) return [];
   return rows<Token>(await request<Columns>("tokens", { q: text }));
 }
 
@@ -154,8 +165,17 @@ export type Transfer = { time: number; amount: string | null; token_id: string |
 
 /** The newest transfers behind a link, if the warehouse has those of an own store. */
 export function transfersOf(link: Link, at: string): Promise<Transfer[]> {
+  if (isSaved) return Promise.resolve([]);
   const asked = { chain: link.transfer_chain ?? "", token: link.transfer_token ?? "", sender: link.from_address, receiver: link.to_address, at };
   return once("transfers", asked, (answer: Columns) => rows<Transfer>(answer));
+}
+
+/** A wallet with which a holder exchanged the token, with the number of transfers in and out. */
+export type Counterparty = { address: string; transfers_in: number; transfers_out: number };
+
+/** The wallets with the most transfers from and to an address, if the warehouse has those of an own store. */
+export async function counterparties(chain: string, token: string, address: string, at: string): Promise<Counterparty[]> {
+  return isSaved ? [] : once("counterparties", { chain, token, address, at }, (answer: Columns) => rows<Counterparty>(answer));
 }
 
 type Pages = Record<"address" | "transaction", Record<string, string>>;
@@ -186,7 +206,7 @@ export function sources(chain: string, token: string, at: string): Promise<Diffe
 
 /** Requests a history again, which also drops cached answers of an older version. */
 export async function refresh(chain: string, token: string): Promise<void> {
-  cached.delete(key("history", { chain, token }));
+  cached.delete(askedFor("history", { chain, token }));
   await history(chain, token);
 }
 
@@ -223,7 +243,7 @@ function toMap(at: string, answer: Record<string, Columns>): TokenMap {
 }
 
 function once<A, B>(path: string, query: Record<string, string>, read: (answer: A) => B): Promise<B> {
-  const name = key(path, query);
+  const name = askedFor(path, query);
   const found = cached.get(name) as Promise<B> | undefined;
   if (found) return found;
   const answer = request<A>(path, query).then(read);
@@ -234,12 +254,18 @@ function once<A, B>(path: string, query: Record<string, string>, read: (answer: 
   return answer;
 }
 
-const key = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
+/** Returns path and query of a request. */
+export const askedFor = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
 
 async function request<T>(path: string, query: Record<string, string>): Promise<T> {
+  if (saved) {
+    const answer = (await saved)[askedFor(path, query)];
+    if (answer === undefined) throw new Error("This saved page does not have that. Open it in the explorer.");
+    return answer as T;
+  }
   let answer: Response;
   try {
-    answer = await fetch(`api/${key(path, query)}`);
+    answer = await fetch(`api/${askedFor(path, query)}`);
   } catch {
     throw new Error("The explorer no longer answers. Start 'holderlake explore' again, then reload this page.");
   }
@@ -247,7 +273,7 @@ async function request<T>(path: string, query: Record<string, string>): Promise<
   if (!answer.ok) throw new Error(errorText(body.detail) ?? `The explorer answered ${answer.status}.`);
   const tag = answer.headers.get("etag") ?? "";
   if (tag !== version.peek()) {
-    const mine = key(path, query);
+    const mine = askedFor(path, query);
     if (version.peek()) for (const name of cached.keys()) if (name !== mine) cached.delete(name);
     version.value = tag;
   }

@@ -24,6 +24,9 @@ export const points = (value: number) => (value === 0 ? "0" : share(value).repla
 
 export const count = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : counts.format(value));
 
+/** Formats a number of things, such as "1 holder" or "3 holders". */
+export const counted = (value: number, what: string) => `${count(value)} ${what}${value === 1 ? "" : "s"}`;
+
 export const number = (value: number | null | undefined) => (value === null || value === undefined ? NOTHING : numbers.format(value));
 
 export function signed(value: number | null, say: (value: number) => string): string {

@@ -4,8 +4,9 @@ import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import "./explorer.css";
 import { CHANGES, PALETTE, setTheme, theme, THEMES } from "./colours";
-import { brief, count, cut, date, number, share } from "./format";
-import { BubbleMap, zoom } from "./map/map";
+import { isSaved } from "./data";
+import { brief, count, counted, cut, date, number, share } from "./format";
+import { BubbleMap, scene, zoom } from "./map/map";
 import { samples } from "./map/scene";
 import { Added } from "./panels/added";
 import { Clusters } from "./panels/clusters";
@@ -15,7 +16,8 @@ import { Excluded, Holders } from "./panels/holders";
 import { Links } from "./panels/links";
 import { Picker } from "./panels/picker";
 import { Save } from "./panels/save";
-import { Copy, Selection } from "./panels/selection";
+import { Copy } from "./panels/parts";
+import { Selection } from "./panels/selection";
 import { TimeBar } from "./panels/time";
 import { changeOf, follow, history, instant, spoken, title } from "./state";
 import { show, TABS, view, type Layer, type Tab } from "./view";
@@ -28,25 +30,33 @@ const PANELS: Record<Tab, [string, () => preact.ComponentChildren]> = {
   compare: ["Compare", () => <Compare />],
 };
 
+/** A saved page cannot compare: the explorer does that. */
+const tabs = TABS.filter((tab) => !isSaved || tab !== "compare");
+const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href;
+
 function App() {
   return (
     <>
       <a class="skip" href="#panel">Skip to the tables</a>
       <header>
-        <a class="brand" href="./"><img src="icon.svg" alt="" width="24" height="24" />Holderlake</a>
-        <Picker />
-        <div class="tools"><Save /><Share /><Themes /><Help /></div>
+        <a class="brand" {...(!isSaved && { href: "./" })}><img src={icon} alt="Holderlake" width="24" height="24" /><span aria-hidden="true">Holderlake</span></a>
+        {!isSaved && <Picker />}
+        <div class="tools"><Save />{!isSaved && <Share />}<Themes /><Help /></div>
       </header>
       <main>
         <section class="stage" aria-labelledby="title">
           <Heading />
           <AfterData />
           <AssumedDecimals />
-          <BubbleMap />
-          <Legend />
+          <div class="map-area">
+            <BubbleMap />
+            <Legend />
+          </div>
           <TimeBar />
-          <Excluded />
-          <Added />
+          <div class="foot">
+            <Excluded />
+            {!isSaved && <Added />}
+          </div>
         </section>
         <section class="side" aria-label="Tables" id="panel" tabIndex={-1}>
           <Selection />
@@ -137,9 +147,10 @@ function AssumedDecimals() {
 /** Sample bubbles of round shares in the scale of the map. */
 function Sizes() {
   const listed = samples(zoom.value);
-  if (!listed.length) return null;
+  if (!listed.length || !scene.value?.bubbles.length) return null;
   return (
-    <li class="sizes">
+    <li class="sizes" title="The area of a bubble is its share of the supply">
+      share
       {listed.map(({ share: part, radius }) => (
         <span key={part}>
           <svg style={{ width: `${2 * radius}px`, height: `${2 * radius}px` }} aria-hidden="true"><circle cx={radius} cy={radius} r={radius} style={{ fill: "var(--lone)" }} /></svg>
@@ -163,16 +174,25 @@ function Legend() {
   }
   return (
     <ul class="legend map-legend" aria-label="What the map shows">
-      <li><Dot colour={PALETTE[0]} />in a cluster, with its number</li>
-      <li><Dot colour="var(--lone)" />holder on its own</li>
-      <li>area is share of supply</li>
+      <li title="The number is in each bubble"><Dot colour={PALETTE[0]} />cluster</li>
+      <li><Dot colour="var(--lone)" />on its own</li>
       <Sizes />
-      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg>magic nodes</Toggle>
-      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg>time nodes</Toggle>
+      <Toggle layer="magic"><svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.5" class="hollow" /></svg><span title="Wallets that link holders (magic nodes)">linking wallets</span></Toggle>
+      <Toggle layer="time"><svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 1l5 5-5 5-5-5z" class="hollow" /></svg><span title="Exchanges and contracts that holders used at the same time (time nodes)">same-time exchanges</span></Toggle>
       <Toggle layer="exchanges">exchanges</Toggle>
       <Toggle layer="contracts">contracts</Toggle>
+      <Everything />
     </ul>
   );
+}
+
+/** A box that shows the weaker links and the smaller members of large clusters, which the map leaves out at first. */
+function Everything() {
+  const { more = [], hidden = 0 } = scene.value ?? {};
+  const { all } = view.value;
+  if (!all && !more.length && !hidden) return null;
+  const left = [more.length && counted(more.length, "weaker line"), hidden && counted(hidden, "smaller member")].filter(Boolean).join(", ");
+  return <li><label><input type="checkbox" checked={all} onChange={() => show({ all: !all })} />everything{left && ` (+ ${left})`}</label></li>;
 }
 
 /** A box that shows or hides a kind of nodes on the map. */
@@ -193,7 +213,7 @@ function Tabs() {
   const choose = (one: Tab) => show({ tab: one, find: "" }, true);
   const pressed = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const next = TABS[(TABS.indexOf(tab) + (step ?? 0) + TABS.length) % TABS.length];
+    const next = tabs[(tabs.indexOf(tab) + (step ?? 0) + tabs.length) % tabs.length];
     if (!step || !next) return;
     event.preventDefault();
     choose(next);
@@ -202,7 +222,7 @@ function Tabs() {
   return (
     <div class="tabs">
       <div role="tablist" aria-label="Tables" onKeyDown={pressed}>
-        {TABS.map((one) => (
+        {tabs.map((one) => (
           <button key={one} type="button" role="tab" id={`tab-${one}`} aria-selected={one === tab} aria-controls="tabpanel" tabIndex={one === tab ? 0 : -1} onClick={() => choose(one)}>
             {PANELS[one][0]}
           </button>
@@ -255,13 +275,14 @@ function Help() {
         <h2 id="help-title">Reading the map</h2>
         <p>
           A bubble is a holder, its area the part of the supply that it holds. Lines are transfers; holders that they
-          connect are a cluster, in one colour and with one number. A hollow ring is a magic node: an address that
-          connects holders. It can hold a part of the supply too. A diamond is a time node: an exchange or contract in one window of time. It
-          connects the holders that used it then. Exchanges and contracts themselves are listed below the map.
+          connect are a cluster, in one colour and with one number. A hollow ring is a wallet that links
+          holders (a magic node). It can hold a part of the supply too. A diamond is an exchange or contract in one window of
+          time (a time node). It connects the holders that used it then. Exchanges and contracts themselves are listed below the
+          map. The card of a cluster says why its holders are together.
         </p>
         <h3>Keys on the map</h3>
         <dl class="keys">{KEYS.map(([key, does]) => <div key={key}><dt>{key}</dt><dd>{does}</dd></div>)}</dl>
-        <p><a href="licences.txt">Licences of the libraries in this page</a></p>
+        <p>{isSaved ? "The licences of the libraries in this page are at the end of its file." : <a href="licences.txt">Licences of the libraries in this page</a>}</p>
         <button type="button" onClick={() => dialog.current?.close()}>Close</button>
       </dialog>
     </>

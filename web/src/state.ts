@@ -1,8 +1,9 @@
 /** The state of the page: follows the view, requests its data, and plays the history. */
 import { computed, effect, signal } from "@preact/signals";
 import * as data from "./data";
-import { cut, date, NOTHING, number, share } from "./format";
-import { added, show, view } from "./view";
+import { evidenceOf } from "./evidence";
+import { counted, cut, date, name, NOTHING, number, share } from "./format";
+import { added, NO_FILTER, show, view, type Filter } from "./view";
 
 export type Trouble = { title: string; advice: string };
 
@@ -25,6 +26,50 @@ export const selected = computed(() => shown.value?.byId.get(view.value.node) ??
 export const cluster = computed(
   () => shown.value?.clusters.find((one) => one.cluster_id === view.value.cluster) ?? null,
 );
+/** Returns the symbol of a link's token, or the beginning and end of its address. */
+export function symbolOf(link: data.Link): string {
+  const { value: of } = history;
+  const own = link.transfer_token === of?.address && link.transfer_chain === of?.chain;
+  return name({ address: (own ? of?.symbol : link.transfer_symbol) || link.transfer_token || "", label: null });
+}
+
+/** The parts of the view that select links. It changes only with them. */
+const filterText = computed(() => JSON.stringify(Object.fromEntries((Object.keys(NO_FILTER) as (keyof Filter)[]).map((name) => [name, view.value[name]]))));
+export const isFiltering = computed(() => filterText.value !== JSON.stringify(NO_FILTER));
+
+/** Returns whether the filter keeps a link. The side is that of the selected wallet. */
+export const keeps = computed(() => {
+  const { times, least, since, until, kind, side } = JSON.parse(filterText.value) as Filter;
+  const of = history.value;
+  const [begin, end] = [since && Date.parse(since) / 1000, until && Date.parse(until) / 1000 + 86_400];
+  const node = side === "both" ? "" : view.value.node;
+  return (link: data.Link): boolean => {
+    if ((link.transfers ?? 1) < times || (least && Number(link.amount ?? 0) < least)) return false;
+    if ((begin && (link.last_date ?? Infinity) < begin) || (end && (link.first_date ?? 0) >= end)) return false;
+    if (node && (side === "in" ? link.from : link.to) === node) return false;
+    return kind === "all" || (kind === "own") === (link.transfer_token === of?.address && link.transfer_chain === of?.chain);
+  };
+});
+
+/** The ids of the nodes from the selected one to the chosen end; null if no links of the map connect them. */
+export const path = computed((): string[] | null => {
+  const [map, { node, to }] = [shown.value, view.value];
+  if (!map || !node || !to || !map.byId.has(to)) return null;
+  const before = new Map([[node, ""]]);
+  for (const here of before.keys()) {
+    if (here === to) break;
+    for (const link of map.linksOf.get(here) ?? []) {
+      const next = link.from === here ? link.to : link.from;
+      if (keeps.value(link) && !before.has(next)) before.set(next, here);
+    }
+  }
+  const steps: string[] = [];
+  for (let at = before.has(to) ? to : ""; at; at = before.get(at) ?? "") steps.unshift(at);
+  return steps.length ? steps : null;
+});
+
+/** The evidence for the selected cluster. */
+export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, symbolOf) : null));
 /** The instant that the map is compared with, if the view has one. */
 export const other = computed(() =>
   view.value.with && instants.value.length ? (instants.value[placeOf(view.value.with)] ?? null) : null,
@@ -55,7 +100,7 @@ function placeOf(at: string): number {
 
 export function showToken(chain: string, token: string, node = ""): void {
   playing.value = false;
-  show({ chain, token, at: "", with: "", node, cluster: 0, find: "", add: "" }, true);
+  show({ chain, token, at: "", with: "", node, cluster: 0, find: "", add: "", to: "", all: false, ...NO_FILTER }, true);
 }
 
 export function showPlace(to: number): void {
@@ -67,15 +112,15 @@ export function showPlace(to: number): void {
 
 export function select(node: string): void {
   if (node === view.peek().node && !view.peek().cluster) return;
-  show({ node, cluster: 0 }, true);
+  show({ node, cluster: 0, to: "" }, true);
   const found = shown.peek()?.byId.get(node);
   if (found) say(described(found));
 }
 
 export function selectCluster(number: number): void {
-  show({ cluster: number, node: "" }, true);
+  show({ cluster: number, node: "", to: "" }, true);
   const found = shown.peek()?.clusters.find((one) => one.cluster_id === number);
-  if (found) say(`Cluster ${number}: ${found.holder_count} holders, ${share(found.share)} of the supply.`);
+  if (found && evidence.peek()) say(`Cluster ${number}: ${counted(found.holder_count, "holder")}, ${share(found.share)} of the supply. ${evidence.peek()?.sentence}`);
 }
 
 export function say(text: string): void {
@@ -85,12 +130,12 @@ export function say(text: string): void {
 export function described(node: data.Node): string {
   const title = node.label ? cut(node.label, 60) : node.address;
   const parts = [
-    node.kind === "magic" ? `Magic node ${title}` : node.kind === "time" ? `Time node ${node.time_node} of ${title}` : title,
+    node.kind === "magic" ? `Wallet that links holders, ${title}` : node.kind === "time" ? `Time window ${node.time_node} of ${title}` : title,
   ];
   if (node.rank !== null) parts.push(`rank ${node.rank}, ${share(node.share)} of the supply`);
   if (node.cluster_id !== null) parts.push(`cluster ${node.cluster_id}`);
   const links = shown.peek()?.linksOf.get(node.id)?.length ?? 0;
-  return `${parts.join(", ")}, ${links} ${links === 1 ? "link" : "links"}.`;
+  return `${parts.join(", ")}, ${counted(links, "link")}.`;
 }
 
 const chosen = computed(() => `${view.value.chain}\n${view.value.token}`);
@@ -141,6 +186,7 @@ export function follow(): void {
       .catch(failed);
   });
   data.findPages().catch(() => undefined); // the page works without
+  if (data.isSaved) return;
   addEventListener("focus", () => {
     const of = history.peek();
     if (of) data.refresh(of.chain, of.address).catch(failed);
@@ -209,12 +255,15 @@ function followCluster(before: data.TokenMap | null, after: data.TokenMap): void
 }
 
 function missing(map: data.TokenMap): Trouble {
+  if (!map.nodes.length && !map.failures.length) {
+    return { title: `No one holds this token at ${date(map.at)}`, advice: "All of it is burnt, or no holder is known. Move the slider to another date." };
+  }
   const why = map.failures.find((one) => /map/.test(one.endpoint)) ?? map.failures[0];
   return {
     title: `No map at ${date(map.at)}`,
     advice: why
       ? `The provider reported: ${cut(why.reason, 200)}. Move the slider to another date.`
-      : "The list of holders is on the right. Move the slider to another date for a map.",
+      : "The table has the list of holders. Move the slider to another date for a map.",
   };
 }
 
@@ -228,8 +277,8 @@ function summary(of: data.History, at: string): string {
   const instant = of.instants.find((one) => one.at === at);
   const score = instant?.service_score;
   const parts = [score === null || score === undefined ? "no score" : `score ${number(score)}`];
-  if (instant?.holders) parts.push(`${instant.holders} holders`);
-  if (instant?.clusters) parts.push(`${instant.clusters} clusters`);
+  if (instant?.holders) parts.push(counted(instant.holders, "holder"));
+  if (instant?.clusters) parts.push(counted(instant.clusters, "cluster"));
   if (instant?.top_10 !== null && instant?.top_10 !== undefined) parts.push(`the ten largest hold ${share(instant.top_10)}`);
   return `${date(at) || NOTHING}: ${parts.join(", ")}.`;
 }

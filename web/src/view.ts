@@ -9,7 +9,16 @@ export type Sort = (typeof SORTS)[number];
 export const LAYERS = ["magic", "time", "exchanges", "contracts"] as const;
 export type Layer = (typeof LAYERS)[number];
 
-export type View = {
+/** Kinds of links: of the token itself, or of other tokens. */
+export const KINDS = ["all", "own", "other"] as const;
+/** Sides of the selected wallet. */
+export const SIDES = ["both", "in", "out"] as const;
+
+/** Links to show. Days are texts such as 2026-06-01; empty for no limit. */
+export type Filter = { times: number; least: number; since: string; until: string; kind: (typeof KINDS)[number]; side: (typeof SIDES)[number] };
+export const NO_FILTER: Filter = { times: 0, least: 0, since: "", until: "", kind: "all", side: "both" };
+
+export type View = Filter & {
   chain: string;
   token: string;
   /** The partition text of the instant; empty is the newest. */
@@ -31,8 +40,12 @@ export type View = {
   time: boolean;
   exchanges: boolean;
   contracts: boolean;
+  /** Whether the map draws all links and all members of large clusters, not only the strongest and largest. */
+  all: boolean;
   /** Addresses that were added to the map, with commas between them. */
   add: string;
+  /** Id of the node at the other end of the path from the selected one. */
+  to: string;
 };
 
 const START: View = {
@@ -50,7 +63,10 @@ const START: View = {
   time: true,
   exchanges: false,
   contracts: false,
+  all: false,
   add: "",
+  to: "",
+  ...NO_FILTER,
 };
 
 /** Returns the addresses in a text, each once. Hexadecimal ones have lower case, as in the warehouse. */
@@ -59,7 +75,10 @@ export function addresses(text: string): string[] {
   return [...new Set(found.map((one) => (/^0x[0-9a-f]+$/i.test(one) ? one.toLowerCase() : one)))].slice(0, 50);
 }
 
-export const view = signal<View>(read(location.search));
+/** The view with which a saved page opens. */
+const saved = document.getElementById("view");
+
+export const view = signal<View>(read(saved?.textContent ?? location.search));
 
 const adding = computed(() => view.value.add);
 /** The addresses that were added to the map. */
@@ -69,7 +88,7 @@ export const added = computed(() => addresses(adding.value));
 export function show(change: Partial<View>, step = false): void {
   view.value = { ...view.peek(), ...change };
   const address = toQuery(view.peek());
-  if (address === location.search) return;
+  if (saved || address === location.search) return; // a file has no query
   history[step ? "pushState" : "replaceState"](null, "", address || location.pathname);
 }
 
@@ -82,7 +101,9 @@ function read(search: string): View {
   const text = (name: string, most = 1_000) => (given.get(name) ?? "").slice(0, most);
   const one = <T extends string>(name: string, known: readonly T[], usual: T) =>
     known.find((value) => value === given.get(name)) ?? usual;
-  const is = (name: "turned" | Layer) => (given.has(name) ? given.get(name) !== "no" : START[name]);
+  const most = (name: string) => Math.max(0, Number(given.get(name)) || 0);
+  const day = (name: string) => /^\d{4}-\d\d-\d\d$/.exec(text(name))?.[0] ?? "";
+  const is = (name: "turned" | "all" | Layer) => (given.has(name) ? given.get(name) !== "no" : START[name]);
   return {
     chain: text("chain"),
     token: text("token"),
@@ -98,11 +119,19 @@ function read(search: string): View {
     time: is("time"),
     exchanges: is("exchanges"),
     contracts: is("contracts"),
+    all: is("all"),
     add: addresses(text("add", 5_000)).join(),
+    to: text("to"),
+    times: most("times"),
+    least: most("least"),
+    since: day("since"),
+    until: day("until"),
+    kind: one("kind", KINDS, START.kind),
+    side: one("side", SIDES, START.side),
   };
 }
 
-function toQuery(of: View): string {
+export function toQuery(of: View): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(of)) {
     if (value !== START[name as keyof View]) query.set(name, value === true ? "" : value === false ? "no" : String(value));

@@ -79,6 +79,38 @@ KNOWN_CHAINS: dict[str, KnownChain] = {
     )
 }
 
+BLOCK_EXPLORERS: dict[str, str] = {
+    "eth": "https://etherscan.io",
+    "base": "https://basescan.org",
+    "solana": "https://solscan.io",
+    "tron": "https://tronscan.org",
+    "bsc": "https://bscscan.com",
+    "sonic": "https://sonicscan.org",
+    "ton": "https://tonviewer.com",
+    "avalanche": "https://snowtrace.io",
+    "polygon": "https://polygonscan.com",
+    "monad": "https://monadscan.com",
+    "hyperevm": "https://hyperevmscan.io",
+    "arbitrum": "https://arbiscan.io",
+    "optimism": "https://optimistic.etherscan.io",
+    "gnosis": "https://gnosisscan.io",
+}
+"""Websites that show the transactions of a chain, by chain."""
+
+_EXPLORER_PATHS: dict[Family, dict[str, str]] = {
+    "evm": {"address": "address/{value}", "transaction": "tx/{value}"},
+    "solana": {"address": "account/{value}", "transaction": "tx/{value}"},
+    "tron": {"address": "#/address/{value}", "transaction": "#/transaction/{value}"},
+    "ton": {"address": "{value}", "transaction": "transaction/{value}"},
+}
+
+
+def explorer_pages(kind: Literal["address", "transaction"]) -> dict[str, str]:
+    """Return the block explorers' pages about an address or a transaction, by chain, with ``{value}`` in its place."""
+    return {
+        chain: f"{site}/{_EXPLORER_PATHS[KNOWN_CHAINS[chain].family][kind]}" for chain, site in BLOCK_EXPLORERS.items()
+    }
+
 
 def from_first_day(chain: str, instants: Iterable[datetime]) -> list[datetime]:
     """Return the instants that are not before the first day of the chain ``chain``. Earlier instants have no data."""

@@ -142,7 +142,7 @@ def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
     transfers = [path for path in readable if not path.startswith("openings/")]
     if openings:
         rows = pa.concat_tables(list(_rows(store.root, openings)))
-        rows = rows.filter(pc.not_equal(rows["source"], CORRECTIONS))  # 'import-rpc --balances-at' makes them again
+        rows = rows.filter(pc.not_equal(rows["source"], CORRECTIONS))  # 'import node --balances-at' makes them again
         balances = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENING_BALANCES.names)
         done.added += store.add_opening_balances(balances).added
     if transfers:

@@ -12,7 +12,7 @@ from holderlake.contract.requests import ChainsRequest, Request
 from holderlake.decoding.answers import chain_rows
 from holderlake.ingest.decode_queue import provider_error
 from holderlake.ingest.stream import Partition, Stream
-from holderlake.provider.fetcher import Response
+from holderlake.provider.client import Response
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 

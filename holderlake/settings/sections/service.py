@@ -126,8 +126,8 @@ class ExplorerSettings(Section):
     """The page that ``explore`` shows. It makes no request to other hosts; these are links that a person may follow."""
 
     address_links: Links = Field(
-        default={}, description="Page of a block explorer about an address, by chain: https://…/address/{value}"
+        default={}, description="Another block explorer's page about an address, by chain: https://…/address/{value}"
     )
     transaction_links: Links = Field(
-        default={}, description="Page of a block explorer about a transaction, by chain: https://…/tx/{value}"
+        default={}, description="Another block explorer's page about a transaction, by chain: https://…/tx/{value}"
     )

@@ -1,6 +1,6 @@
 /** Draws the parts of a map on a canvas: tints of clusters, lines with arrows, bubbles with their texts. */
 import { colours, mixed, textOn } from "../colours";
-import { cut, share } from "../format";
+import { brief, cut, share } from "../format";
 import type { Bubble, Line } from "./scene";
 
 /** The look of bubbles, which follows clusters, comparison and selection. */
@@ -10,11 +10,17 @@ export type Look = {
   sign: (bubble: Bubble) => string;
   /** Whether clusters are tinted. */
   tinted: boolean;
+  /** Colour of the highlighted lines. */
+  line: string;
   /** Ids of the highlighted bubbles; all others are dimmed. Null: no highlight. */
   chosen: Set<string> | null;
   /** Id of the bubble with a ring. */
   ringed: string;
+  /** Ids along the highlighted path, if there is one. */
+  path: string[] | null;
 };
+
+export const PLAIN: Look = { fill: () => "#888888", sign: () => "", tinted: false, line: "#888888", chosen: null, ringed: "", path: null };
 
 /** A bubble at one moment of an animation. */
 export type Shape = { bubble: Bubble; x: number; y: number; radius: number; alpha: number };
@@ -74,9 +80,9 @@ export function paintLines(context: CanvasRenderingContext2D, shapes: Shapes, li
   context.globalAlpha = 1;
 }
 
-export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], zoom: number): void {
-  context.strokeStyle = context.fillStyle = colours.peek().quiet;
-  context.lineWidth = 1.4 / zoom;
+export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look, zoom: number): void {
+  context.strokeStyle = context.fillStyle = look.line;
+  context.lineWidth = (lines.length > ARROWS_UP_TO ? 0.7 : 1.7) / zoom;
   for (const line of lines) {
     const [from, to] = [shapes.get(line.from.id), shapes.get(line.to.id)];
     if (from && to) paintLine(context, line, from, to, 7 / zoom);
@@ -146,9 +152,10 @@ export function paintBubble(context: CanvasRenderingContext2D, shape: Shape, loo
 
 /** The texts of a bubble that is `seen` pixels in radius, from top to bottom, and their size in pixels. */
 export function textsOf({ node }: Bubble, sign: string, seen: number): { texts: string[]; size: number } {
-  const size = Math.round(Math.min(13, seen < 26 ? seen * 0.95 : 11.5) * 2) / 2;
+  const size = Math.round((seen < 26 ? Math.min(13, seen * 0.95) : Math.min(22, Math.max(11.5, seen / 6))) * 2) / 2;
   if (seen < 9 || node.kind === "time" || node.kind === "magic") return { texts: [], size };
-  const label = seen > 34 && node.label ? cut(node.label, Math.floor(seen / 4.2)) : "";
+  const fitting = Math.floor((seen * 2.7) / size);
+  const label = seen > 34 && node.label ? cut(node.label, fitting) : fitting > 12 ? brief(node.address) : "";
   return { texts: (seen < 26 ? [sign] : [label, share(node.share), sign]).filter(Boolean), size };
 }
 

@@ -10,7 +10,13 @@ export type Graph = {
   aspect: number;
 };
 /** Nodes of an instant. `anchors` has the position of each node in the layout of the history, or null. */
-export type Task = Graph & { anchors: ([number, number] | null)[]; /** Area of all nodes of the history. */ area: number };
+export type Task = Graph & {
+  anchors: ([number, number] | null)[];
+  /** Area of all nodes of the history. */
+  area: number;
+  /** The cluster of each node, or null. Members of a cluster are near to each other. */
+  groups: (number | null)[];
+};
 
 type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
 
@@ -18,6 +24,8 @@ type Body = SimulationNodeDatum & { radius: number; x: number; y: number };
 export const GAP = 2;
 const PULLS = 60;
 const MOST_PUSHES = 300;
+/** The part of a cluster's disc that its bubbles fill. */
+const DENSITY = 0.66;
 
 export const areaOf = (radii: number[]) => radii.reduce((sum, radius) => sum + (radius + GAP) ** 2, 0);
 
@@ -49,21 +57,10 @@ export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
 
 /** Returns positions of the nodes of an instant near their anchors, as x, y, x, y, …: no two bubbles overlap. */
 export function place(task: Task): Float64Array {
-  const targets = wanted(task);
   const order = task.ids.map((_, at) => at).sort((one, two) => ((task.ids[one] ?? "") < (task.ids[two] ?? "") ? -1 : 1));
-  const bodies = order.map((at): Body => {
-    const [x, y] = targets[at] as [number, number];
-    return { index: at, radius: task.radii[at] ?? 1, x, y };
-  });
-  for (let step = 0; step < PULLS; step++) {
-    const pull = 0.2 * (1 - step / PULLS);
-    for (const body of bodies) {
-      const [x, y] = targets[body.index as number] as [number, number];
-      body.x += (x - body.x) * pull;
-      body.y += (y - body.y) * pull;
-    }
-    separate(bodies, GAP * 1.3, 0.5);
-  }
+  const targets = gathered(task, order);
+  const bodies = order.map((at): Body => body(at, task.radii[at] ?? 1, targets));
+  relax(bodies, targets);
   for (let step = 0; step < MOST_PUSHES; step++) if (!separate(bodies, GAP, 0.55)) break;
   while (separate(bodies, GAP / 2, 0)) {
     for (const body of bodies) [body.x, body.y] = [body.x * 1.02, body.y * 1.02];
@@ -71,6 +68,53 @@ export function place(task: Task): Float64Array {
   const places = new Float64Array(bodies.length * 2);
   for (const body of bodies) places.set([body.x, body.y], (body.index as number) * 2);
   return places;
+}
+
+type Point = [number, number];
+
+function body(index: number, radius: number, targets: Point[]): Body {
+  const [x, y] = targets[index] as Point;
+  return { index, radius, x, y };
+}
+
+/** Moves bodies towards their targets, and apart from each other. */
+function relax(bodies: Body[], targets: Point[]): void {
+  for (let step = 0; step < PULLS; step++) {
+    const pull = 0.2 * (1 - step / PULLS);
+    for (const body of bodies) {
+      const [x, y] = targets[body.index as number] as Point;
+      body.x += (x - body.x) * pull;
+      body.y += (y - body.y) * pull;
+    }
+    separate(bodies, GAP * 1.3, 0.5);
+  }
+}
+
+/** Returns the position that each node should have, so that every cluster is in a disc of its own. */
+function gathered(task: Task, order: number[]): Point[] {
+  const targets = wanted(task);
+  const groups = Map.groupBy(order.filter((at) => task.groups[at] !== null), (at) => task.groups[at] as number);
+  if (!groups.size) return targets;
+  const discs = [...groups].sort(([one], [two]) => one - two).map(([, members]) => {
+    const radius = Math.sqrt(areaOf(members.map((at) => task.radii[at] ?? 1)) / DENSITY);
+    const centre = [0, 1].map((axis) => members.reduce((sum, at) => sum + ((targets[at] as Point)[axis] as number), 0) / members.length) as Point;
+    return { members, radius, centre };
+  });
+  const whole = [...targets, ...discs.map((disc) => disc.centre)];
+  const loners = order.filter((at) => task.groups[at] === null).map((at) => body(at, task.radii[at] ?? 1, whole));
+  const bodies = discs.map((disc, number) => body(targets.length + number, disc.radius, whole));
+  relax([...loners, ...bodies], whole);
+  for (const { index, x, y } of loners) targets[index as number] = [x, y];
+  discs.forEach(({ members, radius, centre: [left, top] }, number) => {
+    const { x, y } = bodies[number] as Body;
+    const reach = Math.max(...members.map((at) => Math.hypot((targets[at] as Point)[0] - left, (targets[at] as Point)[1] - top) + (task.radii[at] ?? 1)));
+    const part = Math.min(1, radius / (reach || 1));
+    for (const at of members) {
+      const [memberX, memberY] = targets[at] as Point;
+      targets[at] = [x + (memberX - left) * part, y + (memberY - top) * part];
+    }
+  });
+  return targets;
 }
 
 /** Returns the position that each node should have: its anchor, or next to its neighbours, or at the rim. */

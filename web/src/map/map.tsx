@@ -1,18 +1,25 @@
 /** The bubble map: canvas, pointer and keyboard controls, and tooltip. */
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { CHANGES, clusterColours, colours, forgetColours, isDark } from "../colours";
-import { past, type History, type Link } from "../data";
+import { CHANGES, clusterColours, colours, forgetColours, isDark, mixed } from "../colours";
+import { past, type History, type Link, type Node } from "../data";
 import { date, exact, name, rough, share } from "../format";
-import { changeOf, failed, history, place, play, say, select, shown, showPlace, trouble } from "../state";
+import { changeOf, evidence, failed, keeps, path, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
-import { anchorsOf, arrange, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
+import { anchorsOf, arrange, isInLargeCluster, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
+import { PLAIN } from "./brush";
 import { Stage } from "./stage";
+
+/** Height of the legend over the map. Its own height depends on the zoom, which depends on this. */
+const LEGEND_PIXELS = 34;
 
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
 const tip = signal<Tip | null>(null);
 /** The drawn content of the visible map. */
 export const scene = signal<Scene | null>(null);
+/** How the map is drawn, and what draws it. */
+export const look = signal(PLAIN);
+export const stage = signal<Stage | null>(null);
 const palette = signal(new Map<number, string>());
 const busy = signal(false);
 /** Pixels per unit of the map, rounded. */
@@ -26,18 +33,21 @@ const SIGNS: Record<string, string> = { entered: "+", grew: "▲", shrank: "▼"
 export function BubbleMap() {
   const below = useRef<HTMLCanvasElement>(null);
   const above = useRef<HTMLCanvasElement>(null);
-  const stage = useRef<Stage | null>(null);
   useEffect(() => {
     const made = new Stage(below.current as HTMLCanvasElement, above.current as HTMLCanvasElement);
     made.onZoom = () => {
       tip.value = null;
       zoom.value = Number(made.zoom.toPrecision(2));
     };
-    stage.current = made;
+    made.covered = () => {
+      const legend = document.querySelector<HTMLElement>(".map-legend");
+      return legend && getComputedStyle(legend).position === "absolute" ? LEGEND_PIXELS : 0;
+    };
+    stage.value = made;
     const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
     return () => stops.forEach((stop) => stop());
   }, []);
-  const act = (action: (on: Stage) => void) => () => stage.current && action(stage.current);
+  const act = (action: (on: Stage) => void) => () => stage.value && action(stage.value);
   return (
     <div class="map" aria-busy={scene.value?.map !== shown.value} data-at={scene.value?.map.at}>
       <canvas ref={below} class="links" aria-hidden="true" />
@@ -50,22 +60,22 @@ export function BubbleMap() {
         aria-roledescription="bubble map"
         aria-label="Bubble map of the holders"
         aria-describedby="map-help"
-        onKeyDown={(event) => stage.current && pressed(event, stage.current)}
-        onPointerMove={(event) => stage.current && pointed(event, stage.current)}
+        onKeyDown={(event) => stage.value && pressed(event, stage.value)}
+        onPointerMove={(event) => stage.value && pointed(event, stage.value)}
         onPointerLeave={() => (tip.value = null)}
-        onClick={(event) => stage.current && clicked(event, stage.current)}
+        onClick={(event) => stage.value && clicked(event, stage.value)}
       />
       <p id="map-help" class="sr">
         Arrow keys go from bubble to bubble, Escape ends the selection, plus and minus zoom, 0 shows all, comma and full
         stop go to the date before and after, P plays. The tables have the same holders, clusters and links.
       </p>
-      <div class="zoom" role="group" aria-label="Zoom">
+      {!trouble.value && <div class="zoom" role="group" aria-label="Zoom">
         <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={act((on) => on.zoomBy(1.5))}>+</button>
         <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={act((on) => on.zoomBy(1 / 1.5))}>−</button>
         <button type="button" aria-label="Show all bubbles" title="Show all (0)" onClick={act((on) => on.fit())}>
           <svg viewBox="0 0 16 16" aria-hidden="true"><path d="M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4" /></svg>
         </button>
-      </div>
+      </div>}
       <TipCard />
       {trouble.value && (
         <div class="trouble" role="alert">
@@ -106,31 +116,51 @@ function followMap(stage: Stage): () => void {
         if (isFirst) token = "";
         return;
       }
-      palette.value = clusterColours(map);
+      palette.value = clusterColours(made.bubbles);
       scene.value = made;
       stage.show(made, isFirst);
     }).catch(failed);
   });
 }
 
-const isNarrow = matchMedia("(max-width: 960px)");
+/** The layout in one column, in which a card covers the lower part of the screen. */
+const isNarrow = matchMedia("(max-width: 559px), (max-width: 960px) and (min-height: 501px)");
+
+/** Scrolls a selection into the part of the screen that its card leaves free. */
+function uncover(chosen: ReadonlySet<string>): void {
+  const [card, map] = [document.querySelector(".card"), document.getElementById("map")];
+  const on = stage.peek();
+  if (!isNarrow.matches || !card || !map || !on) return;
+  const free = card.getBoundingClientRect().top;
+  const [top, bottom] = on.extent(chosen).map((y) => y + map.getBoundingClientRect().top) as [number, number];
+  if (top < 8 || bottom > free - 8) scrollBy({ top: (top + bottom) / 2 - free / 2 });
+}
+
 const layers = computed(() => LAYERS.filter((one) => view.value[one]).join());
+/** The selected nodes that the map would not draw otherwise. */
+const chosenIds = computed(() => {
+  const map = shown.value;
+  const isSmall = (id: string) => map?.byId.has(id) && isInLargeCluster(map, map.byId.get(id) as Node);
+  return [view.value.node, ...(path.value ?? [])].filter(isSmall).join("\n");
+});
+const isComplete = computed(() => view.value.all);
 /** The nodes to draw. It changes only with the part of the view that it depends on. */
 const drawn = computed((): Drawing => {
   const on = new Set(layers.value.split(","));
-  return { magic: on.has("magic"), time: on.has("time"), exchanges: on.has("exchanges"), contracts: on.has("contracts"), added: new Set(added.value) };
+  return { magic: on.has("magic"), time: on.has("time"), exchanges: on.has("exchanges"), contracts: on.has("contracts"), all: isComplete.value, added: new Set(added.value), chosen: new Set(chosenIds.value.split("\n")), keeps: keeps.value };
 });
 
 /** Colours bubbles by cluster or by change, and highlights the selection. */
 function followLook(stage: Stage): () => void {
+  let before: ReadonlySet<string> | null = null;
   return effect(() => {
     const { value: made } = scene;
     const { value: clusters } = palette;
     const { value: changed } = changeOf;
-    const { lone } = colours.value;
+    const { lone, ink, quiet } = colours.value;
     const { node, cluster } = view.value;
     const changeAt = (bubble: Bubble) => changed?.get(bubble.node.address) ?? "same";
-    stage.setLook({
+    look.value = {
       fill: (bubble) => {
         if (changed) return (bubble.node.kind === "top_holder" && CHANGES[changeAt(bubble)]) || lone;
         return clusters.get(bubble.node.cluster_id ?? 0) ?? lone;
@@ -141,16 +171,23 @@ function followLook(stage: Stage): () => void {
       },
       tinted: !changed,
       chosen: made ? highlighted(made, node, cluster) : null,
+      line: cluster ? mixed(clusters.get(cluster) ?? lone, ink, 0.25) : quiet,
       ringed: node,
-    });
+      path: path.value,
+    };
+    stage.setLook(look.value);
     if (node) stage.reveal(node);
+    const { chosen } = look.value;
+    if (chosen?.size && chosen !== before) setTimeout(() => uncover(node ? new Set([node]) : chosen));
+    before = chosen;
   });
 }
 
 function highlighted(made: Scene, node: string, cluster: number): Set<string> | null {
-  if (cluster) return new Set(made.bubbles.filter((one) => one.node.cluster_id === cluster).map((one) => one.id));
+  if (cluster) return evidence.value?.ids ?? new Set();
+  if (path.value) return new Set(path.value);
   if (!node || !made.map.byId.has(node)) return null;
-  const links = made.map.linksOf.get(node) ?? [];
+  const links = (made.map.linksOf.get(node) ?? []).filter(keeps.value);
   return new Set([node, ...links.flatMap((link) => [link.from, link.to])]);
 }
 
@@ -190,7 +227,7 @@ function goTo(bubble: Bubble | null): void {
 }
 
 function unselect(): void {
-  show({ node: "", cluster: 0 });
+  show({ node: "", cluster: 0, to: "" });
   say("Nothing is selected.");
 }
 
@@ -231,8 +268,8 @@ function BubbleTip({ bubble: { node } }: { bubble: Bubble }) {
   return (
     <>
       <strong><bdi>{name(node)}</bdi></strong>
-      {node.kind === "magic" && <span>Magic node: connects holders{node.rank === null && "; not in the list of holders"}</span>}
-      {node.kind === "time" && <span>Time node {node.time_node}: used by these within one window</span>}
+      {node.kind === "magic" && <span>Wallet that links holders{node.rank === null && "; not in the list of holders"}</span>}
+      {node.kind === "time" && <span>Holders used it within one window of time ({node.time_node})</span>}
       {node.rank !== null && <span>#{node.rank}, {share(node.share)}, {rough(node.amount)}</span>}
       {node.cluster_id !== null && <span>Cluster {node.cluster_id}</span>}
     </>
@@ -262,12 +299,10 @@ function LinkTip({ link, line }: { link: Link; line: Line }) {
 
 /** The amount of a link, with the symbol of its token. */
 export function Amount({ link }: { link: Link }) {
-  const { value: of } = history;
-  const own = link.transfer_token === of?.address && link.transfer_chain === of?.chain;
-  const symbol = (own ? of?.symbol : link.transfer_symbol) || link.transfer_token || "";
+  const symbol = symbolOf(link);
   return (
-    <span title={`${exact(link.amount)} ${symbol.slice(0, 80)}`}>
-      {rough(link.amount)} <bdi class="symbol">{name({ address: symbol, label: null })}</bdi>
+    <span title={`${exact(link.amount)} ${symbol}`}>
+      {rough(link.amount)} <bdi class="symbol">{symbol}</bdi>
     </span>
   );
 }

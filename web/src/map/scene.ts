@@ -1,16 +1,30 @@
 /** The drawn content of a map: bubbles with their positions, and one line for all links between two bubbles. */
 import { idOf, type Link, type Node, type Past, type TokenMap } from "../data";
 import type { Layer } from "../view";
-import { areaOf, type Task } from "./layout";
+import { areaOf, type Graph, type Task } from "./layout";
 import type { Asked, Placed } from "./layout.worker";
 
 export type Bubble = { id: string; node: Node; radius: number; x: number; y: number };
 export type Line = { from: Bubble; to: Bubble; links: Link[]; forth: boolean; back: boolean };
-export type Scene = { map: TokenMap; bubbles: Bubble[]; byId: Map<string, Bubble>; lines: Line[] };
+/** `more` are weaker lines, which are drawn for a selection only; `hidden` is the number of small members left out. */
+export type Scene = { map: TokenMap; bubbles: Bubble[]; byId: Map<string, Bubble>; lines: Line[]; more: Line[]; hidden: number };
 /** Positions of the nodes of a history. Bubbles of an instant are placed near them. */
 export type Anchors = { at: Map<string, [number, number]>; area: number; aspect: number };
 /** The nodes to draw: kinds besides holders, and ids of added nodes. */
-export type Drawing = Record<Layer, boolean> & { added: ReadonlySet<string> };
+export type Drawing = Record<Layer, boolean> & {
+  /** Whether all lines and all members of large clusters are drawn. */
+  all: boolean;
+  added: ReadonlySet<string>;
+  /** Ids that are always drawn. */
+  chosen: ReadonlySet<string>;
+  keeps: (link: Link) => boolean;
+};
+
+/** Lines that the map draws at once, the strongest. */
+const MOST_LINES = 300;
+/** A larger cluster opens with its largest members only. */
+const LARGE_CLUSTER = 100;
+const FIRST_MEMBERS = 60;
 
 /** The radius of a holder of the whole supply, in the map's own units; a bubble's area is its share. */
 export const WHOLE = 120;
@@ -22,8 +36,12 @@ const TIME = 4.4;
 
 export const isExcluded = (node: Node) => node.kind === "top_holder" && node.is_shown_on_map === false;
 
+/** Returns whether a node is in a cluster of which the map opens with the largest members only. */
+export const isInLargeCluster = (map: TokenMap, node: Node) =>
+  (map.clusters.find((one) => one.cluster_id === node.cluster_id)?.holder_count ?? 0) > LARGE_CLUSTER;
+
 /** Returns whether a map leaves an exchange or contract out. */
-export const isLeftOut = (node: Node, { exchanges, contracts, added }: Drawing) =>
+export const isLeftOut = (node: Node, { exchanges, contracts, added }: Pick<Drawing, "exchanges" | "contracts" | "added">) =>
   isExcluded(node) && !added.has(node.id) && !(node.is_cex ? exchanges : contracts);
 
 type Sized = { kind: Node["kind"]; share: number | null };
@@ -44,7 +62,9 @@ export function samples(zoom: number): { share: number; radius: number }[] {
   return found;
 }
 
-const worker = new Worker("layout.js", { type: "module" });
+/** A saved page carries the worker's code. A worker of a file cannot be a module. */
+const code = document.getElementById("layout")?.textContent;
+const worker = new Worker(code ? URL.createObjectURL(new Blob([code], { type: "text/javascript" })) : "layout.js");
 const waiting = new Map<number, (places: Float64Array) => void>();
 let number = 0;
 worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
@@ -52,7 +72,7 @@ worker.addEventListener("message", ({ data }: MessageEvent<Placed>) => {
   waiting.delete(data.number);
 });
 
-function computed(task: { history: Omit<Task, "anchors" | "area"> } | { instant: Task }): Promise<Float64Array> {
+function computed(task: { history: Graph } | { instant: Task }): Promise<Float64Array> {
   return new Promise((done) => {
     const asked: Asked = { number: ++number, ...task };
     waiting.set(asked.number, done);
@@ -87,6 +107,7 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
     area: anchors.area,
     anchors: placed.map((node) => anchors.at.get(node.id) ?? null),
     links: pairs.map((pair) => pair.ends),
+    groups: placed.map((node) => groupOf(map, node)),
   };
   const places = await computed({ instant: task });
   const all = placed.map((node, index): Bubble => {
@@ -95,14 +116,29 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   });
   const isDrawn = ({ node }: Bubble) => (node.kind !== "magic" && node.kind !== "time") || drawing[node.kind];
   const bubbles = all.filter(isDrawn);
-  const lines = pairs.flatMap(({ ends, links, forth, back }): Line[] => {
+  const lines = pairs.flatMap(({ ends, links: every }): Line[] => {
     const [from, to] = ends.map((index) => all[index]) as [Bubble, Bubble];
-    return isDrawn(from) && isDrawn(to) ? [{ from, to, links, forth, back }] : [];
+    const links = every.filter(drawing.keeps);
+    const forth = links.some((link) => link.from === from.id);
+    return links.length && isDrawn(from) && isDrawn(to) ? [{ from, to, links, forth, back: links.some((link) => link.to === from.id) }] : [];
   });
-  return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines };
+  const first = drawing.all || lines.length <= MOST_LINES ? lines.length : MOST_LINES;
+  if (first < lines.length) lines.sort((one, two) => strength(two) - strength(one));
+  const holders = map.nodes.filter((node) => node.kind === "top_holder" && !isLeftOut(node, drawing)).length;
+  const hidden = holders - placed.filter((node) => node.kind === "top_holder").length;
+  return { map, bubbles, byId: new Map(bubbles.map((bubble) => [bubble.id, bubble])), lines: lines.slice(0, first), more: lines.slice(first), hidden };
 }
 
-type Pair = { ends: [number, number]; links: Link[]; forth: boolean; back: boolean };
+/** Returns the cluster of a node. A time node is in the cluster of its holders, if they have the same. */
+function groupOf(map: TokenMap, node: Node): number | null {
+  if (node.kind !== "time") return node.cluster_id;
+  const ends = (map.linksOf.get(node.id) ?? []).map((link) => map.byId.get(link.from === node.id ? link.to : link.from)?.cluster_id ?? null);
+  return ends.every((one) => one === ends[0]) ? (ends[0] ?? null) : null;
+}
+
+const strength = ({ links }: Line) => links.reduce((sum, link) => sum + (link.transfers ?? 1), 0);
+
+type Pair = { ends: [number, number]; links: Link[] };
 
 /** Returns the links between nodes, gathered by pair. */
 function pairsOf(map: TokenMap, nodes: Node[]): Pair[] {
@@ -113,24 +149,29 @@ function pairsOf(map: TokenMap, nodes: Node[]): Pair[] {
     if (from === undefined || to === undefined || from === to) continue;
     const key = Math.min(from, to) * nodes.length + Math.max(from, to);
     let pair = pairs.get(key);
-    if (!pair) pairs.set(key, (pair = { ends: [from, to], links: [], forth: false, back: false }));
+    if (!pair) pairs.set(key, (pair = { ends: [from, to], links: [] }));
     pair.links.push(link);
-    if (pair.ends[0] === from) pair.forth = true;
-    else pair.back = true;
   }
   return [...pairs.values()];
 }
 
-/** Returns the shown holders, the magic nodes, the time nodes that connect at least two of them, and what is added. */
+/** Returns the shown holders, what is added, and the magic and time nodes that connect at least two of them. */
 function placedNodes(map: TokenMap, drawing: Drawing): Node[] {
+  const members = new Map<number, number>();
   const isPlaced = (node: Node) => {
-    if (node.kind === "time") return false;
-    if (node.kind === "magic" || drawing.added.has(node.id)) return true;
-    return node.kind === "top_holder" && !isLeftOut(node, drawing);
+    if (node.kind === "time" || node.kind === "magic") return false;
+    if (drawing.added.has(node.id) || drawing.chosen.has(node.id)) return true;
+    if (node.kind !== "top_holder" || isLeftOut(node, drawing)) return false;
+    const { cluster_id: number } = node;
+    if (drawing.all || number === null || (sizes.get(number) ?? 0) <= LARGE_CLUSTER) return true;
+    members.set(number, (members.get(number) ?? 0) + 1);
+    return (members.get(number) ?? 0) <= FIRST_MEMBERS; // nodes are in the order of their ranks
   };
+  const sizes = new Map(map.clusters.map((one) => [one.cluster_id, one.holder_count]));
   const holders = new Set(map.nodes.filter((node) => isPlaced(node)).map((node) => node.id));
-  const neighbours = (node: Node) => (map.linksOf.get(node.id) ?? []).flatMap((link) => [link.from, link.to]).filter((id) => holders.has(id));
-  return map.nodes.filter((node) => holders.has(node.id) || (node.kind === "time" && new Set(neighbours(node)).size > 1));
+  const isComplete = holders.size >= map.nodes.filter((node) => node.kind === "top_holder" && !isLeftOut(node, drawing)).length;
+  const connects = (node: Node) => new Set((map.linksOf.get(node.id) ?? []).flatMap((link) => [link.from, link.to]).filter((id) => holders.has(id))).size > 1;
+  return map.nodes.filter((node) => holders.has(node.id) || (node.kind === "magic" && (isComplete || connects(node))) || (node.kind === "time" && connects(node)));
 }
 
 /** Returns the box around all bubbles: left, top, right, bottom. Its edges move in steps, so that the view rests mostly. */

@@ -4,7 +4,7 @@
  */
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomTransform } from "d3-zoom";
-import { forgetFont, type Look, paintBubble, paintChosenLines, paintLines, paintText, paintTints, type Shape } from "./brush";
+import { forgetFont, type Look, PLAIN, paintBubble, paintChosenLines, paintLines, paintText, paintTints, type Shape } from "./brush";
 import { bounds, type Bubble, type Line, type Scene } from "./scene";
 
 type Tuple = [number, number, number, number];
@@ -21,9 +21,11 @@ const MOST_PIXELS = 2;
 export class Stage {
   scene: Scene | null = null;
   onZoom: () => void = () => undefined;
+  /** Pixels at the bottom of the map that something covers. */
+  covered: () => number = () => 0;
   /** Duration of a movement through time. */
   pace = MOVE_MILLISECONDS;
-  private look: Look = { fill: () => "#888888", sign: () => "", tinted: false, chosen: null, ringed: "" };
+  private look = PLAIN;
   private drawn = new Map<string, Drawn>();
   private camera: ZoomTransform = zoomIdentity;
   private linksCamera: ZoomTransform = zoomIdentity;
@@ -63,7 +65,12 @@ export class Stage {
     });
     select(above).call(this.zoomed).on("dblclick.zoom", null);
     new ResizeObserver(() => this.resize()).observe(above);
-    Object.assign(above, { bubbles: () => this.places() }); // for tests: positions in the window
+    Object.assign(above, { bubbles: () => this.places() }); // for tests: positions in the window, colours, highlight
+  }
+
+  /** The canvases, the lowest first. */
+  get layers(): HTMLCanvasElement[] {
+    return [this.below, this.above];
   }
 
   /** Changes to another map. */
@@ -139,9 +146,10 @@ export class Stage {
 
   private fitted(): ZoomTransform {
     const [left, top, right, bottom] = this.box;
-    const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), this.height / (bottom - top)));
+    const height = this.height - this.covered();
+    const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), height / (bottom - top)));
     return zoomIdentity
-      .translate(this.width / 2, this.height / 2)
+      .translate(this.width / 2, height / 2)
       .scale(scale)
       .translate(-(left + right) / 2, -(top + bottom) / 2);
   }
@@ -166,6 +174,12 @@ export class Stage {
     select(this.above).call(this.zoomed.translateTo, bubble.x, bubble.y);
   }
 
+  /** Returns the top and the bottom of some bubbles on the canvas. */
+  extent(ids: ReadonlySet<string>): [number, number] {
+    const found = this.places().filter((one) => ids.has(one.id));
+    return [Math.min(...found.map((one) => one.y - one.radius)), Math.max(...found.map((one) => one.y + one.radius))];
+  }
+
   /** Returns the bubble at or near a point of the canvas. */
   bubbleAt(x: number, y: number, near = 3): Bubble | null {
     const [worldX, worldY] = this.camera.invert([x, y]);
@@ -183,7 +197,8 @@ export class Stage {
     const [worldX, worldY] = this.camera.invert([x, y]);
     let best: Line | null = null;
     let least = 5 / this.camera.k;
-    for (const line of this.scene?.lines ?? []) {
+    const { lines = [], more = [] } = this.scene ?? {};
+    for (const line of this.look.chosen ? [...lines, ...more] : lines) {
       if (this.look.chosen && !this.isHighlighted(line)) continue;
       const { from, to } = line;
       const [width, height] = [to.x - from.x, to.y - from.y];
@@ -216,7 +231,8 @@ export class Stage {
   }
 
   private isHighlighted(line: Line): boolean {
-    const { chosen, ringed } = this.look;
+    const { chosen, ringed, path } = this.look;
+    if (path) return path.some((id, step) => step > 0 && [id, path[step - 1]].every((one) => one === line.from.id || one === line.to.id));
     if (ringed) return line.from.id === ringed || line.to.id === ringed;
     return chosen !== null && chosen.has(line.from.id) && chosen.has(line.to.id);
   }
@@ -226,10 +242,12 @@ export class Stage {
     return this.camera.k;
   }
 
-  private places(): { id: string; x: number; y: number; radius: number; world: [number, number, number] }[] {
-    return (this.scene?.bubbles ?? []).map(({ id, x, y, radius }) => {
+  private places(): { id: string; x: number; y: number; radius: number; world: [number, number, number]; fill: string; lit: boolean }[] {
+    const { fill, chosen } = this.look;
+    return (this.scene?.bubbles ?? []).map((bubble) => {
+      const { id, x, y, radius } = bubble;
       const [left, top] = this.camera.apply([x, y]);
-      return { id, x: left, y: top, radius: radius * this.camera.k, world: [x, y, radius] };
+      return { id, x: left, y: top, radius: radius * this.camera.k, world: [x, y, radius], fill: fill(bubble), lit: chosen?.has(id) ?? true };
     });
   }
 
@@ -338,7 +356,7 @@ export class Stage {
     this.prepare(context);
     const { chosen } = this.look;
     const { k } = this.camera;
-    if (chosen) paintChosenLines(context, this.drawn, (this.scene?.lines ?? []).filter((line) => this.isHighlighted(line)), k);
+    if (chosen) paintChosenLines(context, this.drawn, [...(this.scene?.lines ?? []), ...(this.scene?.more ?? [])].filter((line) => this.isHighlighted(line)), this.look, k);
     for (const one of this.drawn.values()) {
       const isBright = !chosen || chosen.has(one.bubble.id);
       context.globalAlpha = one.alpha * (isBright ? 1 : 0.22);

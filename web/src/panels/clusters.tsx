@@ -1,9 +1,12 @@
 /** The list of clusters, and the members and evidence of the selected one. */
-import type { Cluster, Node } from "../data";
-import { count, date, exact, rough, share } from "../format";
-import { instant, shown } from "../state";
+import { Fragment } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { transfersOf, type Cluster, type Link, type Node, type Transfer } from "../data";
+import { evidenceOf, type Evidence } from "../evidence";
+import { count, counted, date, exact, rough, share } from "../format";
+import { instant, shown, symbolOf } from "../state";
 import { ClusterMark, Holder, Rows } from "./parts";
-import { LinkTable, span } from "./links";
+import { LinkTable, span, Transaction } from "./links";
 import { view } from "../view";
 
 export function Clusters() {
@@ -18,21 +21,26 @@ export function Clusters() {
         <tr>
           <th scope="col">Cluster</th>
           <th scope="col" class="num">Holders</th>
-          <th scope="col" class="num">Magic</th>
+          <th scope="col" class="num" title="Wallets that link the holders">Wallets</th>
           <th scope="col" class="num">Share</th>
-          <th scope="col" class="num">Amount</th>
+          <th scope="col" class="num amount">Amount</th>
         </tr>
       </thead>
       <tbody>
         <Rows of={map.clusters}>
           {(one) => (
-            <tr key={one.cluster_id} class={view.value.cluster === one.cluster_id ? "chosen" : ""}>
+            <Fragment key={one.cluster_id}>
+            <tr class={view.value.cluster === one.cluster_id ? "chosen why-head" : "why-head"}>
               <td><ClusterMark number={one.cluster_id} /></td>
               <td class="num">{count(one.holder_count)}</td>
               <td class="num">{count(one.magic_node_count)}</td>
               <td class="num">{share(one.share)}</td>
-              <td class="num" title={exact(one.amount)}>{rough(one.amount)}</td>
+              <td class="num amount" title={exact(one.amount)}>{rough(one.amount)}</td>
             </tr>
+            <tr class={view.value.cluster === one.cluster_id ? "chosen" : ""}>
+              <td colSpan={5} class="quiet"><bdi>{evidenceOf(map, one, symbolOf).sentence}</bdi></td>
+            </tr>
+            </Fragment>
           )}
         </Rows>
       </tbody>
@@ -40,22 +48,16 @@ export function Clusters() {
   );
 }
 
-/** Members of a cluster, and its evidence: links between members, and links with time nodes. */
-export function ClusterCard({ cluster }: { cluster: Cluster }) {
-  const map = shown.value;
-  const members = (map?.nodes ?? []).filter((node) => node.cluster_id === cluster.cluster_id && node.kind !== "time");
-  const inside = new Set(members.map((node) => node.address));
-  const evidence = (map?.links ?? []).filter(
-    (link) => inside.has(link.from_address) && inside.has(link.to_address) && link.time_node === null,
-  );
-  const windows = timeLinks(members);
+/** Why the holders of a cluster are together, its members, and all links between them. */
+export function ClusterCard({ cluster, evidence: { members, links, strongest, sentence } }: { cluster: Cluster; evidence: Evidence }) {
   return (
     <>
       <h2><ClusterMark number={cluster.cluster_id} called="Cluster " /></h2>
       <p class="lead">
-        {count(cluster.holder_count)} holders hold <b>{share(cluster.share)}</b> of the supply,{" "}
-        <span title={exact(cluster.amount)}>{rough(cluster.amount)}</span>. <MagicHoldings nodes={members.filter((node) => node.kind === "magic")} />
+        {counted(cluster.holder_count, "holder")} {cluster.holder_count === 1 ? "holds" : "hold"} <b>{share(cluster.share)}</b> of the supply,{" "}
+        <span title={exact(cluster.amount)}>{rough(cluster.amount)}</span>. <LinkingWallets nodes={members.filter((node) => node.kind === "magic")} />
       </p>
+      <p class="why"><b>Why together</b> <bdi>{sentence}</bdi> {strongest && <Hash link={strongest} />}</p>
       <details open>
         <summary>Members <span class="quiet">{members.length}</span></summary>
         <table>
@@ -67,43 +69,37 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
           </tbody>
         </table>
       </details>
-      <details open>
-        <summary>Evidence <span class="quiet">{span(evidence)}</span></summary>
-        <LinkTable links={evidence} caption={`What connects the members of cluster ${cluster.cluster_id}`} />
-      </details>
-      {windows.length > 0 && (
+      {links.length > 0 && (
         <details open>
-          <summary>Same exchange at the same time <span class="quiet">{span(windows)}</span></summary>
-          <LinkTable links={windows} caption="Links with time nodes" />
+          <summary>Evidence <span class="quiet">{span(links)}</span></summary>
+          <LinkTable links={links} caption={`What connects the members of cluster ${cluster.cluster_id}`} />
         </details>
       )}
     </>
   );
 }
 
-/** The holdings of the magic nodes of a cluster, which are not part of the cluster's share. */
-function MagicHoldings({ nodes }: { nodes: Node[] }) {
-  if (!nodes.length) return null;
-  const connect = nodes.length === 1 ? "1 magic node connects them" : `${nodes.length} magic nodes connect them`;
-  return <>{connect}; {magicHoldings(nodes)}.</>;
+/** The hash of the last transfer of a link, if the warehouse has it. */
+function Hash({ link }: { link: Link }) {
+  const [transfer, setTransfer] = useState<Transfer | undefined>();
+  useEffect(() => {
+    const until = (one: Transfer) => link.last_date === null || one.time <= link.last_date;
+    transfersOf(link, shown.peek()?.at ?? "").then((found) => setTransfer(found.find((one) => one.tx_hash && until(one))), () => undefined);
+  }, [link]);
+  return transfer?.tx_hash ? <Transaction chain={link.transfer_chain ?? ""} hash={transfer.tx_hash} /> : null;
 }
 
-/** Returns a clause about what magic nodes hold, such as "31 of 40 hold another 4.50%". */
-export function magicHoldings(nodes: Node[]): string {
+/** The holdings of the wallets that link holders, which are not part of the cluster's share. */
+function LinkingWallets({ nodes }: { nodes: Node[] }) {
+  if (!nodes.length) return null;
+  return <>{nodes.length === 1 ? "1 wallet links" : `${nodes.length} wallets link`} them; {linkingHoldings(nodes)}.</>;
+}
+
+/** Returns a clause about what linking wallets hold, such as "31 of 40 hold another 4.50%". */
+function linkingHoldings(nodes: Node[]): string {
   const held = nodes.filter((node) => node.share !== null);
   const together = held.reduce((sum, node) => sum + (node.share ?? 0), 0);
   if (!held.length) return nodes.length === 1 ? "it is not in the list of holders" : "none is in the list of holders";
   if (nodes.length === 1) return `it holds another ${share(together)}`;
   return `${held.length} of ${nodes.length} are in the list of holders, with another ${share(together)}`;
-}
-
-/** Returns links of members with time nodes that at least two of them used. */
-function timeLinks(members: Node[]) {
-  const map = shown.value;
-  const ids = new Set(members.map((node) => node.id));
-  const windows = (map?.nodes ?? []).filter((node) => node.kind === "time");
-  return windows.flatMap((node) => {
-    const links = (map?.linksOf.get(node.id) ?? []).filter((link) => ids.has(link.from) || ids.has(link.to));
-    return new Set(links.map((link) => (link.from === node.id ? link.to : link.from))).size > 1 ? links : [];
-  });
 }

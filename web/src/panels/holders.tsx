@@ -1,7 +1,7 @@
 /** The table of holders at the chosen date, with search and sort, and the holders that the map does not draw. */
 import { computed } from "@preact/signals";
 import type { Node } from "../data";
-import { brief, cut, date, exact, rough, share } from "../format";
+import { brief, counted, cut, date, exact, rough, share } from "../format";
 import { isLeftOut } from "../map/scene";
 import { instant, select, shown } from "../state";
 import { added, show, view, type Sort } from "../view";
@@ -30,7 +30,7 @@ export function Holders() {
     <>
       <Find
         what="holders"
-        found={find ? `${found.value.length} of ${listed.value.length}` : `${listed.value.length} holders`}
+        found={find ? `${found.value.length} of ${listed.value.length}` : counted(listed.value.length, "holder")}
         onFind={(text) => show({ find: text })}
       />
       <table>
@@ -41,7 +41,7 @@ export function Holders() {
             <Head sort="name">Holder</Head>
             <Head sort="cluster">Cluster</Head>
             <Head sort="share" class="num">Share</Head>
-            <th scope="col" class="num">Amount</th>
+            <th scope="col" class="num amount">Amount</th>
           </tr>
         </thead>
         <tbody>
@@ -60,7 +60,7 @@ function Row({ node }: { node: Node }) {
       <td><Holder node={node} /></td>
       <td><ClusterMark number={node.cluster_id} /></td>
       <td class="num">{share(node.share)}</td>
-      <td class="num" title={exact(node.amount)}>{rough(node.amount)}</td>
+      <td class="num amount" title={exact(node.amount)}>{rough(node.amount)}</td>
     </tr>
   );
 }

@@ -1,25 +1,27 @@
 /** Tables of links: of the map, of a holder, or the evidence of a cluster. */
 import { useState } from "preact/hooks";
 import { pages, transfersOf, type Link, type Transfer } from "../data";
-import { brief, cut, date, exact, rough } from "../format";
+import { brief, counted, cut, date, exact, rough } from "../format";
 import { Amount } from "../map/map";
-import { shown } from "../state";
+import { isFiltering, keeps, shown } from "../state";
 import { show, view } from "../view";
-import { Find, Holder, matches, Rows } from "./parts";
+import { LinkFilter } from "./filter";
+import { Copy, Find, Holder, matches, Rows } from "./parts";
 
 export function Links() {
   const map = shown.value;
   if (!map?.links.length) return <p class="quiet pad">No transfers between the nodes of this map are known.</p>;
   const text = (id: string) => `${map.byId.get(id)?.label ?? ""} ${id}`;
   const { find } = view.value;
-  const found = map.links.filter((link) => !find || matches(find, text(link.from), text(link.to), link.transfer_symbol));
+  const found = map.links.filter((link) => keeps.value(link) && (!find || matches(find, text(link.from), text(link.to), link.transfer_symbol)));
   return (
     <>
       <Find
         what="links"
-        found={find ? `${found.length} of ${map.links.length}` : `${map.links.length} links`}
+        found={find || isFiltering.value ? `${found.length} of ${map.links.length}` : counted(map.links.length, "link")}
         onFind={(words) => show({ find: words })}
       />
+      <LinkFilter />
       <LinkTable links={found} caption="Links of the map, by number of transfers" first={60} />
     </>
   );
@@ -87,7 +89,7 @@ function Transfers({ of, chain }: { of: Transfer[]; chain: string }) {
       {of.map((one, at) => (
         <li key={at}>
           {date(one.time, true)} <b title={exact(one.amount)}>{rough(one.amount)}</b> {one.token_id && <bdi>#{cut(one.token_id, 20)}</bdi>}{" "}
-          {one.tx_hash && <Outside kind="transaction" chain={chain} value={one.tx_hash} />}
+          {one.tx_hash && <Transaction chain={chain} hash={one.tx_hash} />}
         </li>
       ))}
       {more > 0 && <li class="quiet">and {more} earlier ones</li>}
@@ -95,7 +97,12 @@ function Transfers({ of, chain }: { of: Transfer[]; chain: string }) {
   );
 }
 
-/** An address or hash, as a link to the block explorer of the settings if there is one. */
+/** The hash of a transaction, which can be copied, with a link to a block explorer. */
+export const Transaction = ({ chain, hash }: { chain: string; hash: string }) => (
+  <span class="transaction"><Outside kind="transaction" chain={chain} value={hash} /> <Copy text={hash} what={`hash ${brief(hash)}`} /></span>
+);
+
+/** An address or hash, as a link to the block explorer of the chain if one is known. */
 export function Outside({ kind, chain, value, says }: { kind: "address" | "transaction"; chain: string; value: string; says?: string }) {
   const page = pages.value[kind][chain];
   const text = says ?? brief(value);
@@ -117,9 +124,9 @@ export function span(links: Link[]): string {
   const firsts = links.flatMap((link) => link.first_date ?? []);
   const lasts = links.flatMap((link) => link.last_date ?? []);
   const transfers = links.reduce((sum, link) => sum + (link.transfers ?? 0), 0);
-  if (!firsts.length) return `${links.length} links`;
+  if (!firsts.length) return counted(links.length, "link");
   const [first, last] = [date(Math.min(...firsts)), date(Math.max(...lasts))];
-  const of = `${links.length} ${links.length === 1 ? "link" : "links"}, ${transfers} ${transfers === 1 ? "transfer" : "transfers"}`;
+  const of = `${counted(links.length, "link")}, ${counted(transfers, "transfer")}`;
   return first === last ? `${of} on ${first}` : `${of} from ${first} to ${last}`;
 }
 

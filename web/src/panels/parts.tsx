@@ -1,9 +1,10 @@
-/** Parts that several panels use: names of holders, cluster numbers, expandable tables. */
+/** Parts that several panels use: names of holders, cluster numbers, expandable tables, copy buttons. */
+import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { brief, cut } from "../format";
 import { colourOf } from "../map/map";
-import { select, selectCluster, shown } from "../state";
+import { say, select, selectCluster, shown } from "../state";
 import { view } from "../view";
 
 type Named = {
@@ -38,8 +39,8 @@ export function Holder({ node }: { node: Named }) {
 
 export function Kinds({ node }: { node: Named }) {
   const kinds = [
-    node.kind === "magic" && "magic",
-    node.kind === "time" && `time ${node.time_node}`,
+    node.kind === "magic" && "links holders",
+    node.kind === "time" && `window ${node.time_node}`,
     node.is_cex && "exchange",
     node.is_dex && "DEX",
     node.is_contract && !node.is_dex && "contract",
@@ -105,4 +106,41 @@ export function matches(find: string, ...texts: (string | null | undefined)[]): 
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const whole = texts.join(" ").toLowerCase();
   return words.every((word) => whole.includes(word));
+}
+
+const copied = signal("");
+
+/** A button that copies a text, and confirms it. */
+export function Copy({ text, what, shows }: { text: string; what: string; shows?: string }) {
+  const done = copied.value === text;
+  const copy = async () => {
+    if (!(await copyText(text))) return say(`The browser does not let the ${what} be copied.`);
+    copied.value = text;
+    say(`Copied the ${what}.`);
+    setTimeout(() => (copied.value = ""), 1_500);
+  };
+  return (
+    <button type="button" class={shows ? "" : "small"} onClick={copy} aria-label={shows ? undefined : `${done ? "Copied" : "Copy"} the ${what}`}>
+      {done ? "Copied" : (shows ?? "Copy")}
+    </button>
+  );
+}
+
+/** Copies a text; returns whether it worked. Pages of http addresses other than localhost have no clipboard API. */
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const focused = document.activeElement as HTMLElement | null;
+    const box = document.createElement("textarea");
+    box.value = text;
+    box.className = "sr";
+    (document.querySelector("dialog[open]") ?? document.body).append(box);
+    box.select();
+    const done = document.execCommand("copy");
+    box.remove();
+    focused?.focus();
+    return done;
+  }
 }

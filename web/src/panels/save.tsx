@@ -1,24 +1,44 @@
-/** Saves the visible map: as a picture (PNG, SVG), or its nodes as a table (CSV). All is made in the page. */
-import { colours } from "../colours";
-import { date } from "../format";
-import { colourOf, scene } from "../map/map";
-import { bounds } from "../map/scene";
-import { history, say, shown } from "../state";
+/** Saves what the page shows: a picture, a drawing, a film, a page of its own, or a table. All is made in the page. */
+import { signal } from "@preact/signals";
+import { isSaved } from "../data";
+import { colourOf, look, scene, stage } from "../map/map";
+import { format, record } from "../picture/film";
+import { handout } from "../picture/handout";
+import { canvasPen, svgPen } from "../picture/pen";
+import { drawSheet, HEIGHT, WIDTH, type Subject } from "../picture/sheet";
+import { failed, history, instant, instants, play, playing, say, showPlace, shown, speed, title } from "../state";
+import { added, toQuery, view } from "../view";
 
 const COLUMNS = ["kind", "rank", "address", "label", "share", "amount", "cluster_id", "is_cex", "is_dex", "is_contract", "first_activity"] as const;
+/** Pixels of the PNG for one of the drawing. */
+const DENSITY = 2;
+const LONGEST_FILM_SECONDS = 60;
+
+/** What is being saved; empty if nothing is. */
+const busy = signal("");
 
 export function Save() {
-  const choose = (save: () => void) => (event: MouseEvent) => {
-    save();
+  if (busy.value) {
+    return <button type="button" class="busy-save" onClick={() => playing.value && play()} title="Ends the film here">{busy.value}</button>;
+  }
+  if (!scene.value?.bubbles.length) return null;
+  const choose = (save: () => unknown) => async (event: MouseEvent) => {
     (event.currentTarget as HTMLElement).closest("details")?.removeAttribute("open");
+    try {
+      await save();
+    } catch (error) {
+      failed(error);
+    }
+    busy.value = "";
   };
-  if (!scene.value) return null;
   return (
     <details class="save">
       <summary>Save</summary>
       <div>
         <button type="button" onClick={choose(savePng)}>Picture (PNG)</button>
         <button type="button" onClick={choose(() => offer("svg", "image/svg+xml", [drawnAsSvg()]))}>Drawing (SVG)</button>
+        {format && instants.value.length > 1 && <button type="button" onClick={choose(saveFilm)}>Film of the history ({format.includes("mp4") ? "MP4" : "WebM"})</button>}
+        {!isSaved && <button type="button" onClick={choose(savePage)}>Page that opens anywhere (HTML)</button>}
         <button type="button" onClick={choose(() => offer("csv", "text/csv", [asCsv()]))}>Nodes (CSV)</button>
       </div>
     </details>
@@ -36,42 +56,52 @@ function offer(suffix: string, type: string, parts: BlobPart[]): void {
   say(`Saved ${link.download}.`);
 }
 
-function savePng(): void {
-  const layers = [...document.querySelectorAll<HTMLCanvasElement>(".map canvas")];
-  const whole = document.createElement("canvas");
-  [whole.width, whole.height] = [layers[0]?.width ?? 1, layers[0]?.height ?? 1];
+function subject(): Subject | null {
+  const [of, made] = [history.peek(), scene.peek()];
+  const at = instants.peek().find((one) => one.at === made?.map.at);
+  return of && made && at ? { history: of, instant: at, scene: made, look: look.peek(), colourOf: (cluster) => colourOf(cluster) ?? "#888888" } : null;
+}
+
+async function savePng(): Promise<void> {
+  const of = subject();
+  if (!of) return;
+  const whole = Object.assign(document.createElement("canvas"), { width: WIDTH * DENSITY, height: HEIGHT * DENSITY });
   const brush = whole.getContext("2d") as CanvasRenderingContext2D;
-  brush.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--ground") || "white";
-  brush.fillRect(0, 0, whole.width, whole.height);
-  for (const layer of layers) brush.drawImage(layer, 0, 0);
-  whole.toBlob((picture) => picture && offer("png", "image/png", [picture]));
+  brush.scale(DENSITY, DENSITY);
+  drawSheet(canvasPen(brush), of);
+  const picture = await new Promise<Blob | null>((done) => whole.toBlob(done));
+  if (picture) offer("png", "image/png", [picture]);
 }
 
 function drawnAsSvg(): string {
-  const made = scene.value;
-  if (!made) return "";
-  const [left, top, right, bottom] = bounds(made.bubbles);
-  const { lone } = colours.value;
-  const lines = made.lines.map(({ from, to }) => `<line x1="${at(from.x)}" y1="${at(from.y)}" x2="${at(to.x)}" y2="${at(to.y)}"/>`);
-  const bubbles = made.bubbles.map(({ node, x, y, radius }) => {
-    const colour = colourOf(node.cluster_id) ?? lone;
-    const look = node.kind === "top_holder" || node.kind === "holder" ? `fill="${colour}"` : `fill="white" stroke="${colour}" stroke-width="1"`;
-    return `<circle cx="${at(x)}" cy="${at(y)}" r="${at(radius)}" ${look}><title>${escaped(node.label || node.address)}</title></circle>`;
-  });
-  const title = `${history.value?.name || history.value?.address || ""}, ${date(made.map.at)}`;
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${[left - 10, top - 10, right - left + 20, bottom - top + 20].map(at).join(" ")}">`,
-    `<title>${escaped(title)}</title>`,
-    `<g stroke="#8a919c" stroke-opacity="0.5" stroke-width="0.7">${lines.join("")}</g>`,
-    ...bubbles,
-    "</svg>\n",
-  ].join("\n");
+  const of = subject();
+  const [pen, file] = svgPen(WIDTH, HEIGHT, title.peek());
+  if (of) drawSheet(pen, of);
+  return file();
 }
 
-const at = (value: number) => value.toFixed(2);
+/** Plays the history from its beginning and records it. The same button ends it earlier. */
+async function saveFilm(): Promise<void> {
+  const on = stage.peek();
+  if (!on) return;
+  const before = speed.peek();
+  busy.value = "Recording… stop";
+  speed.value = Math.max(before, instants.peek().length / LONGEST_FILM_SECONDS);
+  on.fit();
+  if (playing.peek()) play();
+  showPlace(0);
+  play();
+  const film = await record(subject, on.layers, () => playing.peek());
+  speed.value = before;
+  offer(film.type.includes("mp4") ? "mp4" : "webm", film.type, [film]);
+}
 
-const escaped = (text: string) =>
-  text.replace(/[\u0000-\u001f\u007f-\u009f\ufffe\uffff]/g, " ").replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
+async function savePage(): Promise<void> {
+  const [of, at] = [history.peek(), instant.peek()];
+  if (!of || !at) return;
+  const query = toQuery({ ...view.peek(), chain: of.chain, token: of.address, at: at.at });
+  offer("html", "text/html", [await handout(of, at.at, added.peek().join(), query, (text) => (busy.value = text))]);
+}
 
 function asCsv(): string {
   const rows = (shown.value?.nodes ?? []).map((node) => COLUMNS.map((name) => cell(node[name])).join(","));

@@ -1,15 +1,15 @@
 /** Details of the selection: a holder and its address, or a cluster and its evidence. */
-import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { findTokens, type Node, type Token } from "../data";
-import { brief, count, cut, date, exact, share } from "../format";
-import { cluster, say, selected, showToken, shown } from "../state";
+import { findTokens, isSaved, type Link, type Node, type Token } from "../data";
+import { brief, count, counted, cut, date, exact, rough, share } from "../format";
+import { cluster, evidence, isFiltering, keeps, path, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
 import { isExcluded } from "../map/scene";
-import { OnMap } from "./added";
+import { Counterparties, OnMap } from "./added";
 import { ClusterCard } from "./clusters";
 import { LinkTable, Outside, span } from "./links";
-import { ClusterMark, Kinds } from "./parts";
+import { LinkFilter } from "./filter";
+import { ClusterMark, Copy, Kinds, matches } from "./parts";
 
 export function Selection() {
   const { value: node } = selected;
@@ -19,7 +19,7 @@ export function Selection() {
   return (
     <section class="card" aria-label="Selection">
       <button type="button" class="close" aria-label="End the selection" onClick={() => show({ node: "", cluster: 0 })}>×</button>
-      {group ? <ClusterCard key={group.cluster_id} cluster={group} /> : node ? (
+      {group && evidence.value ? <ClusterCard key={group.cluster_id} cluster={group} evidence={evidence.value} /> : node ? (
         <HolderCard key={node.id} node={node} />
       ) : (
         <>
@@ -32,7 +32,7 @@ export function Selection() {
 }
 
 function HolderCard({ node }: { node: Node }) {
-  const links = shown.value?.linksOf.get(node.id) ?? [];
+  const links = (shown.value?.linksOf.get(node.id) ?? []).filter(keeps.value);
   return (
     <>
       <h2><bdi class="cut" title={(node.label ?? "").slice(0, 300)}>{node.label ? cut(node.label, 60) : kindOf(node)}</bdi><Kinds node={node} /></h2>
@@ -47,17 +47,57 @@ function HolderCard({ node }: { node: Node }) {
         {node.amount !== null && <Fact name="Amount" wide>{exact(node.amount)}</Fact>}
       </dl>
       {node.is_paid_label && <p class="quiet">The label was submitted by the community.</p>}
-      {(node.kind === "holder" || isExcluded(node)) && <OnMap address={node.address} />}
+      <p class="acts">
+        {(node.kind === "holder" || isExcluded(node)) && <OnMap address={node.address} />}
+        {!isSaved && node.kind !== "time" && <Counterparties address={node.address} />}
+      </p>
+      <Path key={`path ${node.id}`} node={node} />
       <Elsewhere key={node.address} address={node.address} />
       {links.length > 0 ? (
         <details open>
           <summary>Links <span class="quiet">{span(links)}</span></summary>
+          <LinkFilter />
+          <Flow links={links} id={node.id} />
           <LinkTable links={links} caption="Links of the selected node" />
         </details>
       ) : (
-        <p class="quiet">No transfers with other nodes of this map.</p>
+        <p class="quiet">{isFiltering.value ? "No transfers with other nodes of this map pass the filter." : "No transfers with other nodes of this map."}</p>
       )}
     </>
+  );
+}
+
+/** What the wallet got and sent of the token, in the shown links. */
+function Flow({ links, id }: { links: Link[]; id: string }) {
+  const { chain, token } = view.value;
+  const own = links.filter((link) => link.transfer_token === token && link.transfer_chain === chain && link.amount !== null);
+  if (!own.length) return null;
+  const total = (some: Link[]) => `${rough(String(some.reduce((sum, link) => sum + Number(link.amount), 0)))} in ${counted(some.reduce((sum, link) => sum + (link.transfers ?? 0), 0), "transfer")}`;
+  return <p class="quiet">Got {total(own.filter((link) => link.to === id))}, sent {total(own.filter((link) => link.from === id))} (this token, nodes of the map).</p>;
+}
+
+/** A form that highlights the shortest path to another node of the map, and the links along it. */
+function Path({ node }: { node: Node }) {
+  const map = shown.value;
+  const { to } = view.value;
+  const steps = path.value;
+  const submitted = (event: SubmitEvent) => {
+    event.preventDefault();
+    const text = String(new FormData(event.currentTarget as HTMLFormElement).get("to")).trim();
+    const found = text ? map?.nodes.find((one) => one.id !== node.id && one.kind !== "time" && matches(text, one.label, one.address)) : undefined;
+    show({ to: found?.id ?? text });
+  };
+  const links = (steps ?? []).flatMap((id, step) => (map?.linksOf.get(id) ?? []).find((link) => step > 0 && keeps.value(link) && [link.from, link.to].includes(steps?.[step - 1] ?? "")) ?? []);
+  return (
+    <details class="path" open={to !== ""}>
+      <summary>Path to another wallet</summary>
+      <form class="find" onSubmit={submitted}>
+        <input name="to" type="search" aria-label="Label or address of the other wallet" placeholder="Label or a part of an address" maxLength={200} spellcheck={false} autocomplete="off" defaultValue={to} />
+        <button type="submit">Find</button>
+      </form>
+      {to && !steps && <p class="quiet">{map?.byId.has(to) ? "No links of this map connect the two." : "No node of this map has this label or address."}</p>}
+      {steps && <LinkTable links={links} caption={`Path of ${counted(steps.length - 1, "step")}`} />}
+    </details>
   );
 }
 
@@ -87,30 +127,8 @@ function Elsewhere({ address }: { address: string }) {
   );
 }
 
-const kindOf = (node: Node) => (node.kind === "magic" ? "Magic node" : node.kind === "time" ? `Time node ${node.time_node}` : node.rank === null ? "Address" : "Holder");
+const kindOf = (node: Node) => (node.kind === "magic" ? "Wallet that links holders" : node.kind === "time" ? `Time window ${node.time_node}` : node.rank === null ? "Address" : "Holder");
 
 function Fact({ name, wide = false, children }: { name: string; wide?: boolean; children: preact.ComponentChildren }) {
   return <div class={wide ? "wide" : ""}><dt>{name}</dt><dd>{children}</dd></div>;
-}
-
-const copied = signal("");
-
-/** A button that copies a text, and confirms it. */
-export function Copy({ text, what, shows }: { text: string; what: string; shows?: string }) {
-  const done = copied.value === text;
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      copied.value = text;
-      say(`Copied the ${what}.`);
-      setTimeout(() => (copied.value = ""), 1_500);
-    } catch {
-      say(`The browser does not let the ${what} be copied.`);
-    }
-  };
-  return (
-    <button type="button" class={shows ? "" : "small"} onClick={copy} aria-label={shows ? undefined : `${done ? "Copied" : "Copy"} the ${what}`}>
-      {done ? "Copied" : (shows ?? "Copy")}
-    </button>
-  );
 }

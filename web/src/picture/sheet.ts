@@ -1,0 +1,190 @@
+/** A picture of the map for a person who does not have the page: title, date, figures, map, lists and legend. */
+import { colours, isDark, mixed, textOn } from "../colours";
+import type { History, Instant } from "../data";
+import { count, counted, cut, date, name, number, share } from "../format";
+import { arrowOf, textsOf, type Look } from "../map/brush";
+import { bounds, samples, type Bubble, type Scene } from "../map/scene";
+import { fitted, widthOf, type Pen, type Point } from "./pen";
+
+export const WIDTH = 1_400;
+export const HEIGHT = 868;
+const MARGIN = 28;
+const SIDE = 300;
+/** Left, top, width and height of the map. */
+export const PANEL = [MARGIN, 118, WIDTH - 2 * MARGIN - SIDE - 28, HEIGHT - 118 - MARGIN] as const;
+const COLUMN = WIDTH - MARGIN - SIDE;
+const MOST_LISTED = 8;
+
+export type Subject = { history: History; instant: Instant; scene: Scene; look: Look; colourOf: (cluster: number) => string };
+
+/** Draws the complete picture. */
+export function drawSheet(pen: Pen, subject: Subject): void {
+  drawAround(pen, subject, scaleOf(subject.scene));
+  drawMap(pen, subject.scene, subject.look);
+}
+
+/** Draws everything but the map. `scale` is pixels per unit of the map, or null if it changes. */
+export function drawAround(pen: Pen, subject: Subject, scale: number | null): void {
+  pen.box(0, 0, WIDTH, HEIGHT, isDark.value ? "#0f1215" : "#ffffff");
+  pen.box(...PANEL, colours.value.ground === "#fbfbf9" ? "#f4f5f6" : "#171b20", 12);
+  drawTitle(pen, subject);
+  drawLegend(pen, subject.scene, scale, drawLargest(pen, subject, drawClusters(pen, subject, PANEL[1] + 12)));
+}
+
+function drawTitle(pen: Pen, { history: of, instant, scene }: Subject): void {
+  const { ink, quiet, grid } = colours.value;
+  const title = fitted(cut(of.name || of.symbol || of.address, 120), 560, 30, true);
+  pen.text([MARGIN, 56], title, { size: 30, colour: ink, bold: true });
+  const symbol = of.name && of.symbol ? fitted(cut(of.symbol, 30), 160, 21) : "";
+  pen.text([MARGIN + widthOf(title, 30, true) + 10, 56], symbol, { size: 21, colour: quiet });
+  const soft = { size: 15, colour: quiet };
+  const late = instant.days_after_data && of.dataEnd ? `, from data until ${date(of.dataEnd)}` : "";
+  pen.text([MARGIN, 80], fitted(`${cut(of.chain, 24)} · ${date(instant.at)} UTC${late}`, 640, 15), soft);
+  const drawn = scene.bubbles.filter(({ node }) => node.kind === "top_holder");
+  const held = drawn.reduce((sum, { node }) => sum + (node.share ?? 0), 0);
+  pen.text([MARGIN, 102], `${counted(drawn.length, "holder")} drawn, with ${share(held)} of the supply`, soft);
+  const figures: [string, string, number | null][] = [
+    ["Decentralisation", number(instant.service_score), instant.service_score === null ? null : instant.service_score / 100],
+    ["Top 10", share(instant.top_10), instant.top_10],
+    ["In exchanges", share(instant.cexs), instant.cexs],
+    ["In contracts", share(instant.contracts), instant.contracts],
+  ];
+  const step = 160;
+  figures.forEach(([caption, value, part], place) => {
+    const left = WIDTH - MARGIN - step * (figures.length - place) + 24;
+    pen.text([left, 42], caption, { size: 13.5, colour: quiet });
+    pen.text([left, 71], value, { size: 25, colour: ink, bold: true });
+    if (part === null) return;
+    pen.box(left, 82, step - 24, 4, grid, 2);
+    pen.box(left, 82, (step - 24) * Math.min(1, Math.max(0, part)), 4, quiet, 2);
+  });
+}
+
+/** A heading of the side column. Returns the base line of the next row. */
+function heading(pen: Pen, at: number, text: string, more = ""): number {
+  const { ink, quiet } = colours.value;
+  pen.text([COLUMN, at], text, { size: 16, colour: ink, bold: true });
+  pen.text([WIDTH - MARGIN, at], more, { size: 13.5, colour: quiet, align: "end" });
+  return at + 26;
+}
+
+function row(pen: Pen, at: number, colour: string, text: string, value: string, bold = false): number {
+  const { ink, quiet } = colours.value;
+  pen.circle([COLUMN + 7, at - 5], 6.5, { fill: colour });
+  const room = SIDE - 30 - widthOf(value, 14);
+  pen.text([COLUMN + 22, at], fitted(text, room, 15, bold), { size: 15, colour: ink, bold });
+  pen.text([WIDTH - MARGIN, at], value, { size: 14, colour: quiet, align: "end" });
+  return at + 24;
+}
+
+function drawClusters(pen: Pen, { scene, colourOf }: Subject, top: number): number {
+  const { clusters } = scene.map;
+  const together = clusters.reduce((sum, one) => sum + one.share, 0);
+  let at = heading(pen, top, "Clusters", clusters.length ? `${count(clusters.length)}, ${share(together)} of the supply` : "");
+  if (!clusters.length) pen.text([COLUMN, at], "None: nothing links the drawn holders.", { size: 14, colour: colours.value.quiet });
+  for (const one of clusters.slice(0, MOST_LISTED)) {
+    at = row(pen, at, colourOf(one.cluster_id), `${one.cluster_id}  ${share(one.share)}`, counted(one.holder_count, "holder"), true);
+  }
+  if (clusters.length > MOST_LISTED) {
+    pen.text([COLUMN + 22, at], `and ${clusters.length - MOST_LISTED} smaller ones`, { size: 14, colour: colours.value.quiet });
+    at += 24;
+  }
+  return at + (clusters.length ? 16 : 40);
+}
+
+const LEGEND_HEIGHT = 236;
+
+function drawLargest(pen: Pen, { scene, look }: Subject, top: number): number {
+  const legend = HEIGHT - MARGIN - LEGEND_HEIGHT;
+  const listed = scene.bubbles.filter(({ node }) => node.kind === "top_holder").sort((one, two) => (two.node.share ?? 0) - (one.node.share ?? 0));
+  const rows = Math.min(listed.length, 10, Math.floor((legend - top - 40) / 24));
+  if (rows < 1) return legend;
+  let at = heading(pen, top, "Largest drawn holders");
+  for (const bubble of listed.slice(0, rows)) at = row(pen, at, look.fill(bubble), name(bubble.node), share(bubble.node.share));
+  return legend;
+}
+
+function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): void {
+  const { quiet, lone, ground } = colours.value;
+  let at = heading(pen, top + 16, "How to read it", "Holderlake");
+  const note = (text: string, mark: (centre: Point) => void) => {
+    mark([COLUMN + 9, at - 5]);
+    pen.text([COLUMN + 26, at], text, { size: 14, colour: quiet });
+    at += 24;
+  };
+  pen.text([COLUMN, at], "A bubble’s area is its share of the supply", { size: 14, colour: quiet });
+  at += 30;
+  let across = COLUMN;
+  for (const sample of scale === null ? [] : samples(scale)) {
+    pen.circle([across + sample.radius, at - 5], sample.radius, { fill: lone });
+    pen.text([across + 2 * sample.radius + 6, at], share(sample.share), { size: 14, colour: quiet });
+    across += 2 * sample.radius + 22 + widthOf(share(sample.share), 14);
+  }
+  at += across > COLUMN ? 30 : 0;
+  note("Holder outside clusters", (centre) => pen.circle(centre, 6.5, { fill: lone }));
+  note("Wallet that links holders", (centre) => pen.circle(centre, 6, { fill: ground, stroke: quiet, width: 2.2 }));
+  note("Exchange used at the same time", (centre) => pen.shape(diamond(centre, 7), { fill: ground, stroke: quiet, width: 1.6 }));
+  note("Transfers, in the direction of the arrow", ([x, y]) => {
+    pen.line([x - 9, y], [x + 4, y], quiet, 1.5);
+    pen.shape([[x + 10, y], [x + 3, y - 4], [x + 3, y + 4]], { fill: quiet });
+  });
+  const left = [counted(scene.more.length, "weaker line"), counted(scene.hidden, "smaller member")].filter((text) => !text.startsWith("0 "));
+  pen.text([COLUMN, at], fitted(["Not drawn: exchanges, contracts", ...left].join(", "), SIDE, 14), { size: 14, colour: quiet });
+}
+
+const diamond = ([x, y]: Point, radius: number): Point[] => [[x, y - radius], [x + radius, y], [x, y + radius], [x - radius, y]];
+
+/** Returns the pixels per unit of the map. */
+function scaleOf(scene: Scene): number {
+  const [left, top, right, bottom] = bounds(scene.bubbles);
+  return Math.min(6, 0.94 * Math.min(PANEL[2] / (right - left), PANEL[3] / (bottom - top)));
+}
+
+/** With more lines, only highlighted ones have arrows. */
+const ARROWS_UP_TO = 700;
+
+export function drawMap(pen: Pen, scene: Scene, look: Look): void {
+  const [left, top, right, bottom] = bounds(scene.bubbles);
+  const scale = scaleOf(scene);
+  const place = ({ x, y }: { x: number; y: number }): Point => [
+    PANEL[0] + PANEL[2] / 2 + (x - (left + right) / 2) * scale,
+    PANEL[1] + PANEL[3] / 2 + (y - (top + bottom) / 2) * scale,
+  ];
+  const { ground, tint, quiet, edge, ink } = colours.value;
+  const isLit = (bubble: Bubble) => !look.chosen || look.chosen.has(bubble.id);
+  if (look.tinted) {
+    for (const bubble of scene.bubbles) {
+      if (bubble.node.cluster_id === null || bubble.node.kind === "time" || !isLit(bubble)) continue;
+      pen.circle(place(bubble), (bubble.radius + 5) * scale, { fill: mixed(ground, look.fill(bubble), tint) });
+    }
+  }
+  const few = scene.lines.length <= ARROWS_UP_TO;
+  for (const line of look.chosen ? [...scene.lines, ...scene.more] : scene.lines) {
+    const chosen = look.chosen !== null && isLit(line.from) && isLit(line.to);
+    const [from, to] = [place(line.from), place(line.to)];
+    const colour = chosen ? look.line : quiet;
+    pen.line(from, to, colour, chosen ? 1.6 : 1, chosen ? 1 : (few ? 0.55 : 0.2) * (look.chosen ? 0.4 : 1));
+    if (!few || (look.chosen && !chosen)) continue;
+    const round = ([x, y]: Point, { radius }: Bubble) => ({ x, y, radius: radius * scale });
+    const ends = [round(from, line.from), round(to, line.to)] as const;
+    if (line.forth) pen.shape(arrowOf(ends[0], ends[1], 5), { fill: colour });
+    if (line.back) pen.shape(arrowOf(ends[1], ends[0], 5), { fill: colour });
+  }
+  for (const bubble of scene.bubbles) {
+    const { node } = bubble;
+    const at = place(bubble);
+    const radius = bubble.radius * scale;
+    const fill = isLit(bubble) ? look.fill(bubble) : mixed(ground, look.fill(bubble), 0.3);
+    const dim = isLit(bubble) ? quiet : mixed(ground, quiet, 0.35);
+    if (node.kind === "time") pen.shape(diamond(at, radius), { fill: ground, stroke: dim, width: 1.5 });
+    else if (node.kind === "magic") pen.circle(at, radius, { fill: ground, stroke: fill, width: Math.min(radius * 0.4, 2.5) }, name(node));
+    else pen.circle(at, radius, { fill, stroke: edge, width: 1 }, `${name(node)}, ${share(node.share)}`);
+    if (bubble.id === look.ringed) pen.circle(at, radius + 4, { stroke: ink, width: 2.5 });
+    if (!isLit(bubble)) continue;
+    const sign = look.sign(bubble);
+    const { texts, size } = textsOf(bubble, sign, radius);
+    texts.forEach((text, line) =>
+      pen.text([at[0], at[1] + (line - (texts.length - 1) / 2) * size * 1.25 + size * 0.35], fitted(text, radius * 1.8, size, text === sign), { size, colour: textOn(fill), bold: text === sign, align: "middle" }),
+    );
+  }
+}
