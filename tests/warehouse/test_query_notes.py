@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
+from tests.commands import holderlake
 from tests.lakes import DAYS, rows, write, write_holders
 
 MIXED = "0xAbCdEf0000000000000000000000000000000001"
@@ -63,3 +65,10 @@ def test_a_query_that_may_mislead_has_a_note(warehouse: Warehouse, sql: str, not
 )
 def test_other_queries_have_no_note(warehouse: Warehouse, sql: str) -> None:
     assert warehouse.notes(sql) == []
+
+
+def test_the_command_prints_notes_apart_from_the_rows(warehouse: Warehouse) -> None:
+    sql = "SELECT days_earlier FROM holders_as_of('2026-11-09') WHERE token_address = token_of('old')"
+    done = holderlake("sql", sql, "--json", env={"HOLDERLAKE_HOME": str(warehouse.path.parent)})
+    assert (done.returncode, json.loads(done.stdout)) == (0, [{"days_earlier": 9.0}])
+    assert "Note: holders_as_of('2026-11-09') answers with 2026-11-01" in done.stderr

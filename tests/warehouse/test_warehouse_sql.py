@@ -439,7 +439,7 @@ def test_a_holding_period_ends_when_the_list_lacks_the_address(changing_holders:
 def test_address_history_covers_every_chain(changing_holders: Warehouse) -> None:
     found = query(
         changing_holders,
-        "SELECT chain, day(timestamp), held, amount, amount_change, role, cluster_id, cluster_holders"
+        "SELECT chain, day(timestamp), is_listed, amount, amount_change, role, cluster_id, cluster_holders"
         " FROM address_history('Ab') ORDER BY ALL",
     )
     assert found == [

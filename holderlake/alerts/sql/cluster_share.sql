@@ -66,7 +66,7 @@ SELECT
     to_json({
         'cluster_id': large.cluster_id,
         'holder_count': large.holder_count,
-        'amount': coalesce(large.amount_exact, CAST(large.amount AS VARCHAR)),
+        'amount': exact_amount(large.amount, large.amount_exact),
         'share_before': before.share,
         'previous_timestamp': large.previous_timestamp,
         'largest_members': largest.members

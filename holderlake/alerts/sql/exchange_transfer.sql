@@ -105,7 +105,7 @@ SELECT
         'sent': list(DISTINCT {
             'to': sent.to_address,
             'exchange': sent.exchange,
-            'value': coalesce(sent.total_value_exact, CAST(sent.total_value AS VARCHAR)),
+            'value': exact_amount(sent.total_value, sent.total_value_exact),
             'transfers': sent.total_transfers,
             'first_date': sent.first_date,
             'last_date': sent.last_date,

@@ -34,7 +34,7 @@ added AS (
 )
 SELECT
     * EXCLUDE (amount, amount_exact, first_activity_date),
-    coalesce(amount_exact, rtrim(rtrim(CAST(amount AS VARCHAR), '0'), '.')) AS amount,
+    exact_amount(amount, amount_exact) AS amount,
     epoch(first_activity_date)::BIGINT AS first_activity
 FROM (FROM nodes UNION ALL BY NAME FROM listed UNION ALL BY NAME FROM added)
 LEFT JOIN members USING (address)

@@ -1,11 +1,6 @@
 -- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
 -- The address of a wallet finds the tokens whose newest list of holders it is in, with its share. Without words, those with the most members of clusters on their newest map come first: there is the most to see.
-WITH known AS (
-    SELECT chain, token_address, max_by(name, timestamp) AS name, max_by(symbol, timestamp) AS symbol
-    FROM tokens
-    GROUP BY chain, token_address
-),
-instants AS (
+WITH instants AS (
     SELECT chain, token_address, timestamp, true AS has_map
     FROM maps
     UNION ALL
@@ -50,7 +45,7 @@ SELECT
     wallet,
     held.share,
     count(*) OVER () AS found
-FROM known
+FROM symbols
 FULL JOIN counted USING (chain, token_address)
 LEFT JOIN clustered USING (chain, token_address)
 LEFT JOIN held USING (chain, token_address)
