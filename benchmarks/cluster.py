@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.engine import DAY, END, TOKENS, alone, build, token_address, write_raw
 from holderlake.cluster.answers import BulkRequest, answers
-from holderlake.cluster.build import build as build_tables
+from holderlake.cluster.answers import build as build_tables
 from holderlake.cluster.duckdb_engine import DuckDbEngine
 from holderlake.cluster.spark_engine import SparkEngine, session
 from holderlake.contract.requests import MapOptions

@@ -39,9 +39,8 @@ from holderlake.contract.times import from_unix
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from holderlake.entities.clusters import FOLDER
-from holderlake.entities.kinds import KINDS
+from holderlake.entities.kinds import KINDS, PRESETS, Preset
 from holderlake.entities.links import ENTITIES, LINKS, MARKED, find_entities
-from holderlake.entities.presets import PRESETS, Preset
 from holderlake.service.api import extra_answers
 from holderlake.service.api.answers import token_map
 

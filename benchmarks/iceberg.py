@@ -11,7 +11,7 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from holderlake.iceberg.publish import publish
+from holderlake.iceberg import publish
 from holderlake.lake.lake import Lake
 from tests.lakes import write_holders
 

@@ -10,17 +10,18 @@ import io
 import json
 import logging
 import math
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from holderlake.contract.text import printable
@@ -143,16 +144,34 @@ def progress(text: str, total: int | None) -> Iterator[Progress]:
     ``text`` is the text in front of the bar. ``total`` is the number of steps, None if it is unknown.
     """
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        # the last one, which a narrow terminal cuts
+        TextColumn("{task.fields[note]}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
     )
-    with Progress(*columns, console=err, transient=not err.is_terminal) as bar:
+    with _own_standard_error(), Progress(*columns, console=err, transient=not err.is_terminal, expand=True) as bar:
         bar.add_task(text, total=total, note="")
         yield bar
+
+
+@contextmanager
+def _own_standard_error() -> Iterator[None]:
+    """Let ``err`` write to a copy of standard error's descriptor, because Dagster redirects that of a running step."""
+    try:
+        descriptor = os.dup(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # a stream without a descriptor, as in notebooks
+        yield
+        return
+    with os.fdopen(descriptor, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors) as copy:
+        copy.reconfigure(line_buffering=True)
+        err.file = copy
+        try:
+            yield
+        finally:
+            err.file = cast(TextIO, None)  # whatever sys.stderr is then
 
 
 def _text(value: Any) -> str:

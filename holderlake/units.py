@@ -11,12 +11,19 @@ from typing import Final
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _BYTES: Final = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+_PLURAL_VERBS: Final = {"is": "are", "was": "were", "has": "have"}
 _LEAST_MEMORY: Final = 64 * 10**6
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 chain``, ``2 chains``, ``3 addresses``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
+def counted(number: int, noun: str, verb: str = "") -> str:
+    """Return a number with its noun and verb: ``1 chain is``, ``2 chains are``, ``3 addresses differ``.
+
+    ``verb`` is in the singular.
+    """
+    if number != 1:
+        noun += "es" if noun.endswith("s") else "s"
+        verb = _PLURAL_VERBS.get(verb, verb.removesuffix("s"))
+    return f"{number:,} {noun} {verb}".rstrip()
 
 
 def parse_duration(text: str) -> timedelta:

@@ -1,7 +1,7 @@
 """Workspace of a run: lake, warehouse, ledger and archive under ``HOLDERLAKE_HOME``, and the provider.
 
-The caller passes a function that returns the provider's ``Endpoint`` (remote or embedded), so this module imports no
-service. For an embedded service, the caller may set ``Workspace.engine`` too.
+The caller passes in what this module does not import: a function that returns the provider's ``Endpoint`` (remote or
+embedded), and the ``OwnStore``.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import SecretStr
 
 from holderlake.archive.archive import AnswerArchive
 from holderlake.contract.times import utc_now
-from holderlake.http.client import MEGABYTE
+from holderlake.http import MEGABYTE
 from holderlake.lake.lake import Lake
 from holderlake.lake.object_store import ARCHIVE, BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
-from holderlake.provider.ledger.move import copy_home
-from holderlake.provider.ledger.restore import restore_if_older
-from holderlake.provider.local_engine import Engine
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.ledger.restore import copy_home, restore_if_older
+from holderlake.provider.local_engine import DayReport, Engine
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.settings import Settings, SettingsError
 from holderlake.storage.objects import Below, Objects, open_objects
@@ -47,30 +46,67 @@ class Endpoint:
     provider_id: str
 
 
-class Workspace:
-    """Settings, lake, warehouse, ledger and archive of one home folder, each opened at its first use."""
+@dataclass(frozen=True)
+class OwnStore:
+    """What a workspace uses of the engine's store on this host.
 
-    def __init__(self, settings: Settings, endpoint: Callable[[], Endpoint]) -> None:
+    ``engine`` is the engine of the embedded service, which computes answers without HTTP calls; None for another
+    provider. ``transfers`` returns the store's transfers for the warehouse; None without a store. ``import_day``
+    (chain, YYYY-MM-DD) imports a day's transfers from nodes into the store.
+    """
+
+    engine: Engine | None = None
+    transfers: ReadTransfers = lambda: None
+    import_day: Callable[[str, str], DayReport] | None = None
+
+
+class Workspace:
+    """Settings, lake, warehouse, ledger and archive of one home folder, each opened at its first use.
+
+    ``lake``, ``archive`` and the file ``warehouse`` replace those of the settings. ``now`` returns the time (naive
+    UTC); it decides which instants have passed and a call's day.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        endpoint: Callable[[], Endpoint],
+        *,
+        store: OwnStore | None = None,
+        lake: Lake | None = None,
+        archive: AnswerArchive | None = None,
+        warehouse: Path | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         self.settings = settings
         self._endpoint = endpoint
-        self.on_result: Callable[[Any], None] = lambda _: None
-        """Callback for the result of each finished partition, for example for a progress bar."""
-        self.skipped: dict[str, str] = {}
+        self.now = now
+        store = store or OwnStore()
+        self.engine, self.import_day, self._transfers = store.engine, store.import_day, store.transfers
+        self._lake, self._archive = lake, archive
+        self._warehouse = warehouse or settings.warehouse
+        self._observers: list[Callable[[Any], None]] = []
+        self.skipped: Final[dict[str, str]] = {}
         """Provider's reason by stream, for streams that the key's plan excludes; commands print them at the end."""
-        self.on_check: Callable[[Any], None] = lambda _: None
-        """Callback for each asset check that failed outside of a check's own step."""
-        self.now = utc_now
-        """Function that returns the time (naive UTC); it decides which instants have passed and a call's day."""
-        self.import_day: Callable[[str, str], DayReport] | None = None
-        """Function (chain, YYYY-MM-DD) that imports a day's transfers from nodes into the engine's store, or None."""
-        self.repair: Callable[..., None] | None = None
-        """Function (chains, timestamps) that repairs damaged partitions, or None; set by the Dagster definitions."""
-        self.transfers: ReadTransfers = lambda: None
-        """Function that returns the transfers of the user's own store, for the warehouse; None without a store."""
-        self.prepared_run = ""
-        """Id of the run that has checked free space and repaired partitions, so its later steps need not; or empty."""
-        self.engine: Engine | None = None
-        """The engine of the embedded service, which computes answers without HTTP calls; None for another provider."""
+        self.prepared_runs: Final[set[str]] = set()
+        """Ids of runs that have checked free space and repaired partitions, so that their later steps need not."""
+
+    @contextmanager
+    def observed(self, observer: Callable[[Any], None]) -> Iterator[None]:
+        """Call ``observer`` during the ``with`` block with each finished partition, and each check that failed.
+
+        Checks that are steps of their own are not among them.
+        """
+        self._observers.append(observer)
+        try:
+            yield
+        finally:
+            self._observers.remove(observer)
+
+    def report(self, event: Any) -> None:
+        """Pass a finished partition or a failed check to the observers."""
+        for observer in self._observers:
+            observer(event)
 
     @property
     def provider_id(self) -> str:
@@ -79,15 +115,11 @@ class Workspace:
 
     @cached_property
     def lake(self) -> Lake:
-        return open_lake(self.settings)
+        return open_lake(self.settings) if self._lake is None else self._lake
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        return self.warehouse_at(self.settings.warehouse)
-
-    def warehouse_at(self, path: Path) -> Warehouse:
-        """Return the warehouse in a file. Its loads also read the ledger and the transfers of this workspace."""
-        return Warehouse(path, lambda: self.transfers(), self._books)  # noqa: PLW0108 - set later
+        return Warehouse(self._warehouse, self._transfers, self._books, self.settings.sql.as_of_warning)
 
     @cached_property
     def ledger(self) -> CreditLedger:
@@ -111,7 +143,7 @@ class Workspace:
 
     @cached_property
     def archive(self) -> AnswerArchive:
-        return open_archive(self.settings, self.lake)
+        return open_archive(self.settings, self.lake) if self._archive is None else self._archive
 
     def state(self, file: Path) -> Where:
         """Return the place of a part of the state: a SQLite ``file`` of the home, or the shared PostgreSQL."""

@@ -115,7 +115,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
     if request.param == "sqlite":
         return Ledger(tmp_path / "accounts.sqlite")
     server = request.getfixturevalue("postgres_server")
-    return Ledger(server.new_schema(), server)
+    return Ledger(tmp_path / "accounts", server.new_schema(), server)
 
 
 @pytest.fixture

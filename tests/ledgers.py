@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from holderlake.service.billing.keys import KeyStore
-from holderlake.service.database.schema import METADATA
+from pydantic import SecretStr
+
+from holderlake.service.billing.keys import KeyStore, postgresql_place
+from holderlake.storage.state import Where
 from tests.postgres import PostgresServer
 from tests.processes import PIPE, Process, start
 
@@ -28,44 +29,41 @@ class Clock:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A SQLite file, or a schema or database of PostgreSQL with its server."""
+    """A SQLite file; or a schema or database of PostgreSQL, its server, and the file next to which processes lock."""
 
-    where: Path | str
+    file: Path
+    url: str | None = None
     server: PostgresServer | None = None
+
+    @property
+    def place(self) -> Where:
+        return postgresql_place(SecretStr(self.url), self.file) if self.url else self.file
 
     @property
     def secret(self) -> bytes | None:
         return SECRET if self.server else None
 
     def open(self, **options: Any) -> KeyStore:
-        return KeyStore(self.where, self.secret, **({"busy_seconds": 600.0} | options))
+        return KeyStore(self.place, self.secret, **({"busy_seconds": 600.0} | options))
 
     def python(self, code: str) -> Process:
         """Another process, in which ``keys`` is the open store."""
+        place = f"postgresql_place(SecretStr({self.url!r}), file)" if self.url else "file"
         begin = (
-            "import sys, os, time\nfrom pathlib import Path, PosixPath, WindowsPath\n"
-            "from holderlake.service.billing.keys import *\n"
-            f"keys = KeyStore({self.where!r}, {self.secret!r}, busy_seconds=600.0)\n"
+            "import sys, os, time\nfrom pathlib import Path\nfrom pydantic import SecretStr\n"
+            f"from holderlake.service.billing.keys import *\nfile = Path({str(self.file)!r})\n"
+            f"keys = KeyStore({place}, {self.secret!r}, busy_seconds=600.0)\n"
         )
         return start(begin + code, stdin=PIPE, stdout=PIPE, stderr=PIPE)
-
-    def kill(self, process: Process) -> None:
-        """Kill a process that has a lease, and wait until the server has noticed its end."""
-        leases = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
-        before = self.server.execute(leases) if self.server else []
-        process.kill()
-        process.wait()
-        while self.server and self.server.execute(leases) == before:
-            time.sleep(0.01)
 
     def kept(self) -> str:
         """Return all contents of the database as text; bytes as hexadecimal digits."""
         if self.server is None:
-            path = Path(self.where)
-            files = [path, path.with_name(f"{path.name}-wal")]
+            files = [self.file, self.file.with_name(f"{self.file.name}-wal")]
             held = b"".join(file.read_bytes() for file in files if file.exists())
             return held.decode("latin-1") + held.hex()
-        tables = [self.server.execute(f"SELECT t::text FROM {name} AS t", str(self.where)) for name in METADATA.tables]
+        names = ("ledger", "accounts", "keys", "usage", "reservations", "calls", "owners")
+        tables = [self.server.execute(f"SELECT t::text FROM {name} AS t", self.url) for name in names]
         return repr(tables) + self.server.log()
 
 

@@ -39,3 +39,16 @@ def test_an_invalid_memory_limit_is_refused(text: str) -> None:
 )
 def test_a_count_has_its_noun(number: int, noun: str, text: str) -> None:
     assert counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "verb", "text"),
+    [
+        (1, "is", "1 row is"),
+        (0, "is", "0 rows are"),
+        (2, "has", "2 rows have"),
+        (1_000, "differs", "1,000 rows differ"),
+    ],
+)
+def test_a_verb_agrees_with_its_count(number: int, verb: str, text: str) -> None:
+    assert counted(number, "row", verb) == text

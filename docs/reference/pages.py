@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,15 @@ import typer.main
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from docs.reference.page_types import page_types
 from docs.reference.plots import plots
 from docs.reference.tables import ALL_TABLES, overview, table_page
+from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
-from holderlake.engine.sources.files.presets import PRESETS, Preset
+from holderlake.engine.sources.files.mapping import PRESETS, Preset
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
-from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse
 
 FOLDER: Final = Path(__file__).parents[1]
@@ -56,6 +57,9 @@ value, also a list or a table. The API key and other secrets come from the envir
 everything.
 
 A duration is a number and s, m, h, d or w, such as `30s`, `24h` or `7d`. A size is a number and MB, GB or TB.
+
+None is required. Most people set some of these; all settings follow by what you decide with them.
+
 """
 
 _SQL_HEAD: Final = """\
@@ -73,11 +77,23 @@ _SQL_HEAD: Final = """\
 | `holders_as_of(t)` | each token's newest partition at or before `t` |
 | `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
 
-**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. **Addresses**
-in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its newest answer
-has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns: `sum(amount)` is
-right for most tokens, `exact_total(amount, amount_exact)` for all. Columns of address details (`is_cex`, `label`, …)
-are null in `holders` if details were not requested; `special_addresses` collects them from all tables.
+**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. A date alone
+names the complete day: as of a date means as of its end; a period begins with its first day and, in `holder_changes`,
+ends with its last. `until` of `flows` is the first day that no longer counts. Macros as of a time answer with the
+newest data at or before it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more
+than `sql.as_of_warning` of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
+
+**Lists have an end.** `holder_lists` says of each list of holders whether it is complete (`is_complete`), how many
+holders the token has then (`holders_total`), and else the most that an address outside of it can have
+(`unlisted_at_most`). `holder_changes`, `holder_overlap` and `holding_periods` are null, or show a bound, where a full
+list does not know. Maps with other request options are other series: `series` in `concentration_history` and
+`map_series`.
+
+**Addresses** in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its
+newest answer has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns:
+`sum(amount)` is right for most tokens, `exact_total(amount, amount_exact)` for all; `ORDER BY exact_number(amount,
+amount_exact)` orders amounts of any size. Columns of address details (`is_cex`, `label`, …) are null in `holders` if
+details were not requested; `special_addresses` collects them from all tables.
 
 **Readers never wait, and never see half a load.** A load writes a copy of the file and renames it: a reader that has
 the old file open continues with it, and the next reader sees everything that was loaded. A killed load changes nothing.
@@ -101,15 +117,15 @@ exact, and whole numbers stay whole.
 
 ## Without the warehouse
 
-`holderlake lake-views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
+`holderlake lake views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
 Parquet files, for any DuckDB: `duckdb -init lake.sql`. It shows the partitions that are committed when it is read; read
 it again to see later ones. While a partition is written, a query may see only a part of it; the warehouse never does.
 
 A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
 read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
-the damaged files on standard error, and leaves their partitions out too. `holderlake rebuild --damaged` repairs them
-at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in
-each session and each cursor.
+the damaged files on standard error, and leaves their partitions out too. `holderlake home rebuild --damaged` repairs
+them at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script
+in each session and each cursor.
 
 Other programs open a table's folder: see [connect your tools](connect.md#parquet-files).
 """
@@ -136,6 +152,36 @@ columns.
 [Where transfers come from](sources.md#add-a-format) shows how to add a format, and the options for other files.
 """
 
+_SETTINGS_COLUMNS: Final = "| setting | environment | default | meaning |\n|---|---|---|---|\n"
+_MOST_SET: Final = (
+    "home",
+    "api_key",
+    "provider.url",
+    "provider.local",
+    "watchlist",
+    "maps.limit",
+    "holders.limit",
+    "budget.per_month",
+    "budget.renewal_day",
+    "schedule.cron",
+    "schedule.offsets",
+    "schedule.start",
+    "alerts.webhook",
+    "service.public_url",
+    "sources.rpc.<name>.endpoints",
+)
+DECISIONS: Final = {
+    "Where data lie": ("home", "lake", "bucket", "state"),
+    "Whom to ask": ("api_key", "api_key_file", "http_transport", "provider"),
+    "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
+    "When, and for how much": ("schedule", "budget", "healing"),
+    "What to keep": ("retention",),
+    "What to tell": ("alerts",),
+    "Own transfers": ("engine", "sources", "cluster"),
+    "What others see": ("service", "explorer"),
+}
+"""Fields of ``Settings`` by what a user decides with them."""
+
 
 def tables_page() -> str:
     """Return the page of all tables."""
@@ -143,8 +189,15 @@ def tables_page() -> str:
 
 
 def settings_page() -> str:
-    """Return the page of all settings with their environment variables and defaults."""
-    return _SETTINGS_HEAD + "".join(_settings(Settings, ()))
+    """Return the page of all settings with their environment variables and defaults.
+
+    The ones that most people set come first, then all of them by what a user decides.
+    """
+    rows = {".".join((*path, name)): row for path, name, row in _setting_rows(Settings, ())}
+    page = _SETTINGS_HEAD + _SETTINGS_COLUMNS + "".join(rows[name] for name in _MOST_SET)
+    for decision, names in DECISIONS.items():
+        page += f"\n## {decision}\n" + "".join(_settings(Settings, (), names))
+    return page
 
 
 def commands_page() -> str:
@@ -212,6 +265,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "sql.md": sql_page,
     "formats.md": formats_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
+    "../web/src/columns.ts": page_types,
 }
 
 
@@ -225,27 +279,45 @@ def _columns(query: Query) -> str:
         return ""
     if query.snapshot_of:
         more = ", and `known_until`" if query.name.startswith("replaced_") else ""
+        if query.kind == "MACRO TABLE":
+            more = ", and `requested`, `days_earlier` and `is_outdated` of [answered_as_of](#answered_as_ofof_family-t)"
         return f"\nColumns: those of [{query.snapshot_of}](tables/{query.snapshot_of}.md){more}.\n"
     rows = (f"| `{one.name}` | {one.type} | {one.meaning} |\n" for one in view_columns()[query.name])
     return "\n| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
-def _settings(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
-    title = f"`[{'.'.join(path)}]`" if path else "Top level"
-    about = " ".join((model.__doc__ or "").split()) if path else ""
-    plain = {name: field for name, field in model.model_fields.items() if not _is_section(field.annotation)}
+def _settings(model: type[BaseModel], path: tuple[str, ...], names: Collection[str] | None = None) -> Iterator[str]:
+    """Yield the text of a section and of the sections in it; ``names`` selects fields of the section."""
+    fields = {name: field for name, field in model.model_fields.items() if names is None or name in names}
+    plain = [name for name, field in fields.items() if not _is_section(field.annotation)]
     if plain:
-        yield f"\n## {title}\n\n" + (f"{about}\n\n" if about else "")
-        yield "| setting | environment | default | meaning |\n|---|---|---|---|\n"
-        for name, field in plain.items():
-            variable = "HOLDERLAKE_" + "__".join((*path, name)).upper()
-            yield f"| `{name}` | `{variable}` | {_default(field.default)} | {field.description} |\n"
+        about = " ".join((model.__doc__ or "").split()) if path else ""
+        yield (f"\n### `[{'.'.join(path)}]`\n" if path else "") + (f"\n{about}\n" if about else "")
+        yield "\n" + _SETTINGS_COLUMNS
+        yield from (row for place, name, row in _setting_rows(model, path) if place == path and name in plain)
+    for name in fields:
+        for inner, below in _sections(model, (*path, name)):
+            yield from _settings(inner, below)
+
+
+def _setting_rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Yield the path, name and row of each setting of a section and of the sections in it."""
     for name, field in model.model_fields.items():
-        if _is_section(field.annotation) and isinstance(field.annotation, type):
-            yield from _settings(field.annotation, (*path, name))
-        for inner in filter(_is_section, get_args(field.annotation)):  # optional, or under names of the user's own
-            named = ("<name>",) if get_origin(field.annotation) is dict else ()
-            yield from _settings(inner, (*path, name, *named))
+        if not _is_section(field.annotation):
+            variable = "HOLDERLAKE_" + "__".join((*path, name)).upper()
+            setting = ".".join((*path, name))
+            yield path, name, f"| `{setting}` | `{variable}` | {_default(field.default)} | {field.description} |\n"
+        for inner, below in _sections(model, (*path, name)):
+            yield from _setting_rows(inner, below)
+
+
+def _sections(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[type[BaseModel], tuple[str, ...]]]:
+    """Yield the sections that the last field of ``path`` holds, with their paths."""
+    annotation = model.model_fields[path[-1]].annotation
+    if _is_section(annotation) and isinstance(annotation, type):
+        yield annotation, path
+    for inner in filter(_is_section, get_args(annotation)):  # optional, or under names of the user's own
+        yield inner, (*path, "<name>") if get_origin(annotation) is dict else path
 
 
 def _is_section(annotation: Any) -> bool:
@@ -270,7 +342,8 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         for child, below in inner.items():
             yield from _commands(below, f"{name} {child}")
         return
-    yield f"\n## {name}\n\n{' '.join((command.help or '').split())}\n"
+    about, *examples = (" ".join(part.split()) for part in command.help.split("Example: "))
+    yield "\n".join([f"\n## {name}\n", about, "\n```sh", *examples, "```\n"])
     rows = [_parameter(one) for one in command.params if getattr(one, "name", "") != "help"]
     if rows:
         yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(rows)

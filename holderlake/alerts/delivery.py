@@ -20,6 +20,7 @@ from holderlake.alerts.webhook import NotDelivered, Webhook, message_of
 from holderlake.contract.times import utc_now
 from holderlake.settings import Settings
 from holderlake.settings.cron import interval_of
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 LOG: Final = "log"
@@ -49,7 +50,7 @@ class DeliveryReport:
             return "another process is delivering alerts"
         sent_text = ", ".join(f"{count} by {name}" for name, count in sorted(self.sent_counts.items())) or "nothing"
         failed = f"; not delivered: {'; '.join(dict.fromkeys(self.errors))}" if self.errors else ""
-        return f"{len(self.new_alerts)} new alerts; sent {sent_text}{failed}"
+        return f"{counted(len(self.new_alerts), 'new alert')}; sent {sent_text}{failed}"
 
 
 def evaluate_rules(workspace: Workspace, since: datetime, until: datetime, names: Collection[str] = ()) -> list[Alert]:

@@ -15,12 +15,12 @@ from holderlake.alerts.rules import Alert
 RUN_FAILED: Final = "run_failed"
 REQUESTS_FAILED: Final = "requests_failed"
 PARTITION_GIVEN_UP: Final = "partition_given_up"
-SCHEDULE_PARKED: Final = "schedule_parked"
+SCHEDULE_PAUSED: Final = "schedule_paused"
 KEY_REFUSED: Final = "key_refused"
 ENDPOINT_REFUSED: Final = "endpoint_refused"
 ALERT_UNDONE: Final = "alert_undone"
 NOTICES: Final = (
-    *(RUN_FAILED, REQUESTS_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PARKED, KEY_REFUSED, ENDPOINT_REFUSED),
+    *(RUN_FAILED, REQUESTS_FAILED, PARTITION_GIVEN_UP, SCHEDULE_PAUSED, KEY_REFUSED, ENDPOINT_REFUSED),
     ALERT_UNDONE,
 )
 """The kinds of notices."""
@@ -68,14 +68,14 @@ def partition_given_up(
     return _notice(PARTITION_GIVEN_UP, text, f"{day} {reason}", at, evidence, chain)
 
 
-def schedule_parked(code: str, since: datetime, resume_on: date, reason: str) -> Notice:
+def schedule_paused(code: str, since: datetime, resume_on: date, reason: str) -> Notice:
     """Return the notice that scheduled runs wait for credits from ``since`` until the day ``resume_on``.
 
     ``code`` and ``reason`` are the code and the text of the error that made them wait.
     """
     text = f"scheduled runs wait until {resume_on}, because no credits are left ({code})"
     evidence = {"code": code, "resume_on": resume_on.isoformat(), "reason": reason}
-    return _notice(SCHEDULE_PARKED, text, since.isoformat(), since, evidence)
+    return _notice(SCHEDULE_PAUSED, text, since.isoformat(), since, evidence)
 
 
 def key_refused(code: str, run_id: str, at: datetime) -> Notice:

@@ -21,8 +21,7 @@ from pydantic import SecretStr
 
 from holderlake.alerts.rules import Alert
 from holderlake.contract.times import to_unix, utc_now
-from holderlake.http.client import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport
-from holderlake.http.retries import log_retries
+from holderlake.http import MEGABYTE, HttpClient, HttpError, HttpResponse, Transport, log_retries
 
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how the specification marks secrets in base64
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})

@@ -134,7 +134,7 @@ class AnswerArchive:
         return self._shared is None
 
     def check_format(self) -> None:
-        """Raise ``DatabaseError`` for an archive of a later format than this version knows."""
+        """Raise ``DatabaseError`` for an archive of another format than this version reads."""
         self._segments.check_format()
 
     def key(self, provider_id: str, request: Request, as_of: datetime | str | None) -> str:

@@ -21,7 +21,7 @@ from holderlake.archive.pieces import Entry, entries_in, footer, footer_bytes, p
 from holderlake.archive.segments import FORMAT, SEGMENT, SUFFIX, Place, Segments, enter, supersede
 from holderlake.contract.times import utc_now
 from holderlake.storage.atomic_files import write_whole
-from holderlake.storage.formats import FORMAT_FILE, too_new
+from holderlake.storage.formats import FORMAT_FILE, format_fault
 from holderlake.storage.objects import Listed, Objects, in_threads
 from holderlake.storage.sqlite import Database, DatabaseError
 
@@ -60,7 +60,7 @@ class BucketSegments(Segments):
         copied = 0
         for segment in sorted({place.segment for place in folder_segments.places()}):
             content = (folder_segments.root / segment).read_bytes()
-            entries = list(entries_in(content, segment))
+            entries = list(entries_in(content))
             name = f"{_PACKS}{entries[0][2][:10]}/{Path(segment).name}" if entries else segment
             if entries and name not in known_segments:
                 self._objects.put(name, content + footer(entries))
@@ -88,12 +88,12 @@ class BucketSegments(Segments):
         return index
 
     def _check_format(self) -> None:
-        """Raise ``DatabaseError`` for an archive of a later format. Write the format file of a new archive."""
+        """Raise ``DatabaseError`` for an archive of another format. Write the format file of a new archive."""
         stored_object = self._objects.get(FORMAT_FILE)
         if stored_object is None:
             self._objects.put_if(FORMAT_FILE, b'{"format":%d}' % FORMAT, None)
-        elif (number := int(json.loads(stored_object[0])["format"])) > FORMAT:
-            raise DatabaseError(too_new(self._objects.url, number, FORMAT))
+        elif fault := format_fault(self._objects.url, int(json.loads(stored_object[0])["format"]), FORMAT):
+            raise DatabaseError(fault)
 
     def _add_unknown(self, db: object) -> None:
         """Do nothing: ``refresh`` adds segments, so that no transaction waits for requests to the bucket."""
@@ -132,7 +132,7 @@ class BucketSegments(Segments):
             if size and size > len(end):
                 end = self._objects.part(segment.name, max(0, segment.size - size), min(size, segment.size))
             entries = parsed_footer(end[-size:]) if size else None
-            return list(entries_in(self._read(segment.name), segment.name)) if entries is None else entries
+            return list(entries_in(self._read(segment.name))) if entries is None else entries
         except FileNotFoundError:  # deleted since it was listed
             return []
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -103,14 +102,13 @@ def rows_of(abouts: Iterable[Mapping[str, Any]], frames: Iterable[bytes]) -> Ite
         start += len(frame)
 
 
-def entries_in(content: bytes, segment: str) -> Iterator[Entry]:
+def entries_in(content: bytes) -> Iterator[Entry]:
     """Yield (name, SHA-256, fetch time, start, length) of the readable pieces in the bytes of a segment."""
     start = 0
-    default = {"digest": PurePath(segment).stem.partition("-")[0]}  # a file of a single piece is named after it
     while 0 <= start < len(content):
         length = 0
         with suppress(zstandard.ZstdError, ValueError, KeyError, TypeError, BadName):
             text, length = decompressed(content[start:])
-            about = default | about_of(text)
+            about = about_of(text)
             yield digest_name(about["digest"]), digest_name(about["sha256"]), about["fetched_at"], start, length
         start = start + length if length else content.find(_MAGIC, start + 1)

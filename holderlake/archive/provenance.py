@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -106,8 +106,8 @@ class Commit:
     live: bool
     at: datetime
     groups: tuple[Group, ...]
-    options: dict[str, Any] | None = None
-    """Options of all its requests; None in commits of version 0.1.0, where the fields of each request hold them."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of all its requests."""
     rules: str | None = None
     """The provider's rules (thresholds for maps) as JSON; None if not known."""
 

@@ -25,7 +25,7 @@ import zstandard
 
 from holderlake.archive.pieces import DamagedPiece, Entry, Piece, about_of, decompressed, encoded, entries_in, rows_of
 from holderlake.storage.atomic_files import write_whole
-from holderlake.storage.formats import FORMAT_FILE, read_format, too_new, write_format
+from holderlake.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
 from holderlake.storage.locks import locked
 from holderlake.storage.sqlite import DamagedDatabase, Database, DatabaseError
 
@@ -43,9 +43,7 @@ _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _HEAD_BYTES: Final = 4_096
 _TICK: Final = 2_000_000_000
 """Nanoseconds. Two changes of a folder within this time may have the same time stamp."""
-SEGMENT: Final = re.compile(r"(packs/[0-9-]{10}|[0-9a-f]{2}|superseded/[0-9a-f]{2})/[0-9a-f-]+\.zst")
-_FOLDERS: Final = ("packs/*", "[0-9a-f][0-9a-f]", "superseded/??")
-"""Folders of segments. In the last two, version 0.1.0 kept each piece in a file named after the piece."""
+SEGMENT: Final = re.compile(r"packs/[0-9-]{10}/[0-9a-f-]+\.zst")
 
 _SCHEMA: Final = (
     """
@@ -259,11 +257,8 @@ class Segments:
         with self._index.transaction() as db:
             listed = {place.name for place in _places(db.execute, "WHERE pack = ?", segment)}
             content = self._read(segment)
-            entries = list(entries_in(content, segment))
+            entries = list(entries_in(content))
             db.execute("DELETE FROM pieces WHERE pack = ?", (segment,))
-            if entries and not segment.startswith("packs/"):  # named after its only piece, which is readable
-                enter(db, segment, entries)
-                return []
             if entries:
                 self._enter_readable(db, content, entries)
             self._move(segment, folder)
@@ -299,10 +294,9 @@ class Segments:
             return self._opened_index()
 
     def check_format(self) -> None:
-        """Raise ``DatabaseError`` for an archive of a later format than this version knows."""
-        number = read_format(self.root)["format"]
-        if number > FORMAT:
-            raise DatabaseError(too_new(self.root, number, FORMAT))
+        """Raise ``DatabaseError`` for an archive of another format than this version reads."""
+        if fault := format_fault(self.root, read_format(self.root, FORMAT)["format"], FORMAT):
+            raise DatabaseError(fault)
 
     def _opened_index(self) -> Database:
         self.check_format()
@@ -353,7 +347,7 @@ class Segments:
         """Add segments that the index lacks, oldest pieces first, and remove entries of segments that are gone."""
         known_folders = dict(db.execute("SELECT name, changed FROM folders").fetchall())
         new_entries: list[tuple[str, str, int, Entry]] = []
-        for folder in (folder for pattern in _FOLDERS for folder in self.root.glob(pattern)):
+        for folder in self.root.glob("packs/*"):
             name, changed = folder.relative_to(self.root).as_posix(), folder.stat().st_mtime_ns
             if known_folders.get(name) == changed:
                 continue
@@ -364,9 +358,7 @@ class Segments:
             }
             db.executemany("DELETE FROM pieces WHERE pack = ?", [(segment,) for segment in listed - present])
             for segment in present - listed:
-                new_entries += [
-                    (entry[2], segment, entry[3], entry) for entry in entries_in(self._read(segment), segment)
-                ]
+                new_entries += [(entry[2], segment, entry[3], entry) for entry in entries_in(self._read(segment))]
             if time.time_ns() - changed > _TICK:
                 db.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (name, changed))
         for _, segment, _, entry in sorted(new_entries):

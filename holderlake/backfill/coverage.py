@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.models import ADDRESS_PATTERN, LONGEST_ADDRESS
 from holderlake.contract.times import partition_text
-from holderlake.ingest.options import FIRST_OPTIONS, Options, chosen_options, has_other_options, options_of
+from holderlake.ingest.options import Options, chosen_options, has_other_options, options_of
 from holderlake.ingest.stream import Partition, Stream, partition_of
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
@@ -125,13 +125,12 @@ class Coverage:
             and held_partition.has_answers
             and has_other_options(stream.name, settings, held_partition.manifest)
         )
-        recorded = None if manifest is None or manifest.options is None else manifest.options
         return Gap(
             stream,
             partition,
             self._missing(workspace, stream, partition),
             options=chosen_options(stream.name, settings, manifest, False),
-            other_options=(recorded or FIRST_OPTIONS[stream.name]) if is_other else None,
+            other_options=manifest.options if manifest and is_other else None,
         )
 
     def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:

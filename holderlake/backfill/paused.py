@@ -1,7 +1,7 @@
-"""Parked (paused) backfills: backfills that stopped for lack of credits, with the day on which they can resume.
+"""Paused backfills: backfills that stopped for lack of credits, with the day on which they can resume.
 
-Each one is a small JSON file in the home's folder ``parked``, or a row in the PostgreSQL that hosts share. ``holderlake
-backfill --parked`` resumes them, and so does Dagster's sensor if the settings enable it. A resumed backfill does not
+Each one is a small JSON file in the home's folder ``paused``, or a row in the PostgreSQL that hosts share. ``holderlake
+backfill --paused`` resumes them, and so does Dagster's sensor if the settings enable it. A resumed backfill does not
 fetch its complete partitions again.
 """
 
@@ -23,7 +23,7 @@ from holderlake.settings import SettingsError
 from holderlake.storage.documents import Documents
 from holderlake.workspace import Workspace
 
-COMMAND = "holderlake backfill --parked"
+COMMAND = "holderlake backfill --paused"
 _PROBE_SECONDS: Final = 30.0
 
 
@@ -62,7 +62,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Parked:
+class PausedBackfill:
     """A backfill that waits for credits. ``of`` is its scope, ``reason`` the text of the error that stopped it.
 
     ``resume_on`` is the UTC day on which it can resume. It is None if another run can resume it immediately.
@@ -77,7 +77,7 @@ class Parked:
     """Cost (hundredths of a credit) of the call that the provider refused for lack of credits; None for another
     reason."""
     since: datetime | None = None
-    """Time (naive UTC) at which it was parked."""
+    """Time (naive UTC) at which it was paused."""
 
     def has_credits_again(self, workspace: Workspace) -> bool:
         """Ask the provider whether the refused call can be paid again: see ``credits_again``."""
@@ -97,28 +97,28 @@ class Parked:
     def advice(self) -> str:
         """A sentence that says when and how to resume."""
         when = "with another run" if self.resume_on is None else f"from {self.resume_on} on"
-        return f"The rest is parked; resume it {when}: {COMMAND}"
+        return f"The rest is paused; resume it {when}: {COMMAND}"
 
 
-def park(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
+def pause(workspace: Workspace, error: Exception, selection: Selection) -> PausedBackfill | None:
     """Store a backfill that ``error`` stopped, and return it.
 
     Returns None, and stores nothing, if the error is not about credits, a ceiling or the rate limit.
     """
-    parked = parked_after(workspace, error, selection)
-    if parked is not None:
-        _documents(workspace).put(selection.id, msgspec.json.encode(parked))
-    return parked
+    paused = paused_after(workspace, error, selection)
+    if paused is not None:
+        _documents(workspace).put(selection.id, msgspec.json.encode(paused))
+    return paused
 
 
-def parked_after(workspace: Workspace, error: Exception, selection: Selection) -> Parked | None:
-    """Return the record that ``park`` would store for a stopped backfill, without storing it; None for other errors."""
+def paused_after(workspace: Workspace, error: Exception, selection: Selection) -> PausedBackfill | None:
+    """Return the record that ``pause`` would store for a stopped backfill; None for other errors. It stores nothing."""
     if not isinstance(error, BudgetExceeded | CreditsExhausted | RateLimitPersists):
         return None
     exceeding_cost = error.call_cost if isinstance(error, BudgetExceeded) else None
     is_refused = isinstance(error, CreditsExhausted) and isinstance(error.request, Request)
     refused = error.request.cost if is_refused else None
-    return Parked(selection, str(error), _resume_on(workspace, error), exceeding_cost, refused, workspace.now())
+    return PausedBackfill(selection, str(error), _resume_on(workspace, error), exceeding_cost, refused, workspace.now())
 
 
 def credits_again(workspace: Workspace, cost: int) -> bool:
@@ -140,15 +140,15 @@ def credits_again(workspace: Workspace, cost: int) -> bool:
     return totals.credits_remaining is None or totals.credits_remaining >= cost
 
 
-def parked_backfills(workspace: Workspace) -> list[Parked]:
-    """Return all parked backfills: first those that can resume immediately, then sorted by the day on which they can
+def paused_backfills(workspace: Workspace) -> list[PausedBackfill]:
+    """Return all paused backfills: first those that can resume immediately, then sorted by the day on which they can
     resume."""
-    backfills = [msgspec.json.decode(content, type=Parked) for content in _documents(workspace).all()]
+    backfills = [msgspec.json.decode(content, type=PausedBackfill) for content in _documents(workspace).all()]
     return sorted(backfills, key=lambda backfill: (backfill.resume_on or date.min, backfill.of.id))
 
 
-def unpark(workspace: Workspace, selection: Selection) -> None:
-    """Delete the record of a parked backfill, if there is one."""
+def forget_paused(workspace: Workspace, selection: Selection) -> None:
+    """Delete the record of a paused backfill, if there is one."""
     _documents(workspace).remove(selection.id)
 
 
@@ -161,4 +161,4 @@ def _resume_on(workspace: Workspace, error: BudgetExceeded | CreditsExhausted | 
 
 
 def _documents(workspace: Workspace) -> Documents:
-    return Documents(workspace.state(workspace.settings.home / "parked"))
+    return Documents(workspace.state(workspace.settings.home / "paused"))

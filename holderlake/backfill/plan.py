@@ -12,14 +12,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from holderlake.backfill.coverage import Coverage, Gap, with_settings
-from holderlake.backfill.estimates import Size, sample_sizes
 from holderlake.backfill.forecast import Forecast, Funds, forecast
-from holderlake.backfill.pricing import Bill, known_refusals, price
+from holderlake.backfill.pricing import Bill, Size, known_refusals, price, sample_sizes
 from holderlake.backfill.scope import LeftOut, streams_of, within_plan
 from holderlake.backfill.suggestions import Advice, Offer, advise
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.times import check_passed, partition_text, utc_now
-from holderlake.ingest.options import FIRST_OPTIONS, options_of
+from holderlake.ingest.options import OPTION_NAMES, options_of
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.all import STREAMS
@@ -251,7 +250,7 @@ def make_plan(
 
 def _cost_settings(settings: Settings, family: str) -> str:
     """Return, as text, the settings that determine the cost of a stream. Equal texts mean equal costs."""
-    if family in FIRST_OPTIONS:
+    if family in OPTION_NAMES:
         return repr(options_of(family, settings))
     return repr((settings.addresses, settings.address_sets)) if family in _BY_ADDRESS else ""
 

@@ -73,7 +73,7 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
         ]
         if plan.refused:
             lines.append(
-                f"{plan.refused:,} of the {plan.calls:,} calls cost nothing, because the provider will refuse them: "
+                f"Of the calls, {plan.refused:,} cost nothing, because the provider will refuse them: "
                 "they ask for a time before the token's first transfer, or for a token that it has never supported."
             )
         if plan.runs is not None and plan.runs > 1:
@@ -177,8 +177,9 @@ def _estimated_from(line: EndpointLine) -> str:
 def _months(months: list[Month]) -> None:
     shown_months = months if len(months) <= _MONTHS_SHOWN else [*months[: _MONTHS_SHOWN - 1], months[-1]]
     left_out = len(months) - len(shown_months)
+    omission = f" ({counted(left_out, 'month')} before the last left out)" if left_out else ""
     console.rows(
-        f"By month, as the ceilings allow{f' ({left_out:,} months before the last are left out)' if left_out else ''}",
+        f"By month, as the ceilings allow{omission}",
         ("from", "renewal", "allowance", "calls", "credits"),
         (
             (

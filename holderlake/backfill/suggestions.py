@@ -15,10 +15,9 @@ from holderlake.backfill.coverage import changed
 from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.addresses import ADDRESSES
-from holderlake.ingest.streams.covering_design import covering_blocks
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.ingest.streams.subgraphs import SUBGRAPHS
+from holderlake.ingest.streams.subgraphs import SUBGRAPHS, covering_blocks
 from holderlake.settings import Settings
 from holderlake.units import counted
 

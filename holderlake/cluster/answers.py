@@ -6,12 +6,15 @@ labels and rules are read from a store of the engine; the store may have no tran
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from pathlib import PurePath
 from typing import Any, Final, Protocol
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -33,6 +36,11 @@ _LABELS: Final = pa.schema(
 _STORED_STATEMENTS: Final = frozenset(ANSWERS) - {"balances", "shown_transfers", "map_wallets", "map_parts"}
 """Statements whose results are stored. Several other statements use them, or a long chain of statements leads to
 them."""
+
+
+_BUILDS: Final = pa.schema(
+    [("location", pa.string()), ("finished_at", pa.timestamp("us")), ("files", pa.int64()), ("digest", pa.string())]
+)
 
 
 class Engine(Protocol):
@@ -193,3 +201,52 @@ def _keys(keys: Sequence[tuple[str, str]]) -> pa.Table:
 
 def _table(**columns: tuple[pa.DataType, Sequence[Any]]) -> pa.Table:
     return pa.table({name: pa.array(list(values), dtype) for name, (dtype, values) in columns.items()})
+
+
+@dataclass(frozen=True)
+class Build:
+    """A finished build. ``location`` is its folder, ``files`` the number of files of raw transfers that it read.
+
+    ``digest`` identifies these files (see ``digest_of``); it is empty if they do not belong to a store.
+    """
+
+    location: str
+    finished_at: datetime
+    files: int
+    digest: str
+
+
+def build(
+    engine: Engine, raw: Sequence[str], root: str, digest: str = "", on_table: Callable[[str], None] = lambda _: None
+) -> Build:
+    """Write the derived tables to a new folder in ``root``. ``raw`` are Parquet files of transfers
+    (``records.TRANSFERS``).
+
+    ``digest`` is recorded in the result. ``on_table`` is called with the name of each finished table.
+    """
+    name = f"build-{uuid4().hex}"
+    engine.read("raw", raw)
+    for table in BUILD:
+        engine.run(statement(table), {})
+        engine.save(table, f"{root}/{name}/{table}")
+        engine.read(table, [f"{root}/{name}/{table}"])  # the next tables read it instead of computing it again
+        on_table(table)
+    built = Build(f"{root}/{name}", utc_now(), len(raw), digest)
+    engine.register("built", pa.Table.from_pylist([vars(built)], _BUILDS))
+    engine.save("built", f"{root}/builds/{name}")
+    return built
+
+
+def latest_build(engine: Engine, root: str) -> Build | None:
+    """Return the last finished build in ``root``; None if there is none."""
+    try:
+        engine.read("builds", [f"{root}/builds/*/*.parquet"])
+    except FileNotFoundError:
+        return None
+    builds = [Build(**row) for row in engine.table("builds").select(_BUILDS.names).cast(_BUILDS).to_pylist()]
+    return max(builds, key=lambda build: build.finished_at, default=None)
+
+
+def digest_of(raw: Sequence[str]) -> str:
+    """Return a digest of the names of a store's files ``raw``. It identifies their content, which never changes."""
+    return hashlib.sha256("\n".join(sorted(PurePath(path).name for path in raw)).encode()).hexdigest()

@@ -1,9 +1,10 @@
-"""Match the rows of two warehouses, and name the cause of each difference."""
+"""Match the rows of two warehouses, name the cause of each difference, and write the differences as one HTML page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from holderlake.export.html import html_page
+from holderlake.storage.atomic_files import whole_file
 from holderlake.warehouse.comparisons import TABLE
 from holderlake.warehouse.connections import guard
 from holderlake.warehouse.schema import column_name, quoted
@@ -24,8 +27,6 @@ COMPARISONS: Final = pa.schema(
     ]
 )
 """Columns of differences, one row for each: those of the table ``comparisons`` without the sources."""
-EQUAL: Final = "equal"
-"""Value of ``what`` in a row about a token and instant without differences. Its ``cause`` is none."""
 _ROWS: Final = """
 SELECT chain, timestamp, token_address, what, subject, a, b, cause
 FROM (
@@ -46,6 +47,29 @@ ANTI JOIN (
     SELECT chain, token_address, timestamp FROM lists_b ANTI JOIN lists_a USING (chain, token_address, timestamp)
 ) AS one_sided USING (chain, token_address, timestamp)
 ORDER BY ALL
+"""
+
+
+_MOST_ROWS: Final = 50
+_CAUSES: Final = """
+PIVOT (SELECT what, cause FROM differences) ON what IN (
+    'holder', 'amount', 'share', 'rank', 'label', 'relationship', 'cluster', 'score'
+) USING count(*) GROUP BY cause ORDER BY cause
+"""
+_TOKENS: Final = """
+SELECT
+    chain, token_address, count(*) AS differences, count(DISTINCT timestamp) AS instants,
+    min(timestamp) AS first, max(timestamp) AS last, list_sort(list_distinct(list(cause))) AS causes
+FROM differences
+GROUP BY chain, token_address
+ORDER BY differences DESC, chain, token_address
+LIMIT ?
+"""
+_EXAMPLES: Final = """
+SELECT *
+FROM differences
+QUALIFY row_number() OVER (PARTITION BY what, cause ORDER BY timestamp DESC, token_address, subject) <= 5
+ORDER BY cause, what, timestamp DESC, token_address, subject
 """
 
 
@@ -91,3 +115,28 @@ def counts(differences: pa.Table) -> pa.Table:
 @cache
 def _sql(name: str) -> str:
     return files("holderlake.comparison").joinpath("sql", f"{name}.sql").read_text()
+
+
+def write_page(differences: pa.Table, names: tuple[str, str], path: Path, made_at: datetime) -> None:
+    """Write a page about differences (schema ``COMPARISONS``) of two homes with ``names``, made at ``made_at`` (UTC).
+
+    The file appears when it is complete. Raises ``OSError``.
+    """
+    with duckdb.connect() as database:
+        database.register("differences", differences)
+        causes, tokens, examples = (
+            database.sql(query, params=[_MOST_ROWS] if "?" in query else None).to_arrow_table().to_pylist()
+            for query in (_CAUSES, _TOKENS, _EXAMPLES)
+        )
+    page = html_page(
+        "holderlake.comparison",
+        "page.html",
+        names=names,
+        total=differences.num_rows,
+        causes=causes,
+        tokens=tokens,
+        examples=examples,
+        made_at=made_at,
+    )
+    with whole_file(path) as part:
+        part.write_text(page)

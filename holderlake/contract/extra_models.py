@@ -5,11 +5,12 @@ Their requests are in ``extra_requests``. Raw amounts are integers as text.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holderlake.contract.models import GroupedTransferData, Holder, Model, RawAmount, Share
+from holderlake.contract.fields import Column
+from holderlake.contract.models import GroupedTransferData, Holder, Model, RawAmount, Share, UnixSeconds
 
 
 class HoldersPage(Model):
@@ -25,7 +26,7 @@ class Transfer(Model):
 
     tx_hash: str | None = None
     block_number: int
-    timestamp: int
+    timestamp: Annotated[UnixSeconds, Column("block_time")]
     log_index: int
     token_id: RawAmount | None = None
     value_raw: RawAmount
@@ -162,7 +163,7 @@ class SourceLabel(Model):
 
     source: str
     chain: str | None
-    label: str | None
+    label: Annotated[str | None, Column("name")]
     entity_id: str | None
     is_cex: bool
     is_dex: bool
@@ -203,7 +204,7 @@ class ItemHolder(Model):
 
     address: str
     quantity: RawAmount
-    since: int
+    since: UnixSeconds
 
 
 class ItemHolders(Model):
@@ -222,7 +223,7 @@ class HeldItem(Model):
     token_address: str
     token_id: RawAmount
     quantity: RawAmount
-    since: int
+    since: UnixSeconds
 
 
 class AddressItems(Model):
@@ -251,8 +252,8 @@ class VerifiedToken(Model):
     balances: Literal["equal", "different", "unknown"]
     first_block: int
     last_block: int
-    as_of: int
-    checked_at: int
+    as_of: UnixSeconds
+    checked_at: UnixSeconds
     source: str = Field(description="Host of the node.")
     blocks: int = Field(ge=0, description="Blocks whose events were compared.")
     events: int = Field(ge=0, description="Events compared, of all tokens of the check.")

@@ -1,5 +1,8 @@
 """The objects in answers of the API as pydantic models (docs/contract.md, "Objects").
 
+Each answer is declared here only: decoder, renderer, API description, tables and the page's types are made from it.
+``contract.fields`` has the marks in the types: essential fields, columns with other names.
+
 The models accept what the contract leaves open: unknown fields are kept, any text is a chain, any ``rel_type`` is
 allowed. An older map (``decentralization_score``, ``identified_supply``, ``token_ref``) becomes one of the current
 shape. Amounts are exact ``Decimal`` numbers; ``contract.exact_json`` reads and writes them without passing through a
@@ -31,7 +34,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from holderlake.contract.chains import address_of_token_id, normalise_address
+from holderlake.contract.chains import CHAIN_ID_PATTERN, address_of_token_id, normalise_address
+from holderlake.contract.fields import ESSENTIAL, Column, Kind
 
 GROUPED_TRANSFER = "GROUPED_TRANSFER"
 _LONGEST_FRACTION = 400
@@ -86,7 +90,7 @@ PlainInteger = BeforeValidator(_plain_integer)
 In ``Annotated``, list it after the bounds: pydantic runs such validators from right to left.
 """
 HolderLimit = Annotated[Literal[80, 250, 500], OneOfIntegers]
-ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")]
+ChainId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=f"^{CHAIN_ID_PATTERN}$")]
 ADDRESS_PATTERN = r"^[!-$&-.0-~]+$"
 LONGEST_ADDRESS = 128
 Address = Annotated[
@@ -126,8 +130,13 @@ def _utc(value: datetime | None) -> datetime | None:
 
 Amount = Annotated[Decimal, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
 """An exact amount in units of the token, adjusted for decimals."""
-RawAmount = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
+RawAmount = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$"), Kind("raw amount")]
 """A raw integer amount as text, because many clients read JSON numbers only up to 53 bits."""
+UnixSeconds = Annotated[int, Kind("unix seconds")]
+"""A time in seconds since 1970. Its column is an instant."""
+NodeAddress = Annotated[str, Kind("address"), ESSENTIAL]
+LinkEnd = Annotated[str, Kind("link end"), ESSENTIAL]
+"""An address at an end of a relationship. The decoder reads each distinct one once, because most repeat."""
 Number = Annotated[float, BeforeValidator(_finite)]
 Measured = Annotated[Number | None, WithJsonSchema({"type": "number"})]
 """A number of a map, for example a share. It is null only if the provider sent the older shape of maps."""
@@ -145,15 +154,25 @@ class Model(BaseModel):
 class TokenKey(Model):
     """A token: its chain, and its contract's address or ``native``."""
 
-    chain: ChainId = Field(description="The token's chain")
-    address: Address = Field(description="The token's contract address, or native")
+    chain: Annotated[ChainId, ESSENTIAL] = Field(description="The token's chain")
+    address: Annotated[Address, Kind("address"), Column("token_address"), ESSENTIAL] = Field(
+        description="The token's contract address, or native"
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _from_older_shape(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.get("address") is not None or not isinstance(value.get("id"), str):
-            return value
-        return {**value, "address": address_of_token_id(value["id"])}
+        return current_token_key(value)
+
+
+def current_token_key(key: Any, chain: str | None = None) -> Any:
+    """Convert the plain key of a token from the older shape, which has an ``id``; any other value is unchanged.
+
+    ``chain`` is the chain of a native token whose key has none.
+    """
+    if not isinstance(key, dict) or key.get("address") is not None or not isinstance(key.get("id"), str):
+        return key
+    return {"chain": chain} | key | {"address": address_of_token_id(key["id"])}
 
 
 class AddressDetails(Model):
@@ -162,39 +181,39 @@ class AddressDetails(Model):
     ``degree`` counts distinct counterparties, ``inward_relations`` senders and ``outward_relations`` receivers.
     """
 
-    degree: int = Field(ge=0)
-    inward_relations: int = Field(ge=0)
-    outward_relations: int = Field(ge=0)
-    is_supernode: bool
-    is_contract: bool
-    is_cex: bool
-    is_dex: bool
-    label: str | None = None
-    entity_id: str | None = None
-    first_activity_date: Instant | None = None
-    is_paid_label: bool = False
+    degree: int = Field(ge=0, description="Distinct counterparties")
+    inward_relations: int = Field(ge=0, description="Distinct addresses it received from")
+    outward_relations: int = Field(ge=0, description="Distinct addresses it sent to")
+    is_supernode: bool = Field(description="Has very many counterparties")
+    is_contract: bool = Field(description="Is a contract")
+    is_cex: bool = Field(description="Belongs to a centralised exchange")
+    is_dex: bool = Field(description="Belongs to a decentralised exchange")
+    label: str | None = Field(default=None, description="Name of the address, where one is known")
+    entity_id: str | None = Field(default=None, description="Entity that the address belongs to, where one is known")
+    first_activity_date: Instant | None = Field(default=None, description="First transfer of the address, UTC")
+    is_paid_label: bool = Field(default=False, description="The label was submitted by the community")
 
 
 class AddressMetadata(Model):
     """An address with its details."""
 
-    address: str
+    address: NodeAddress = Field(description="The address")
     address_details: AddressDetails
 
 
 class HolderData(Model):
     """Balance of a holder: amount, rank (1 is the largest), and share of the total supply."""
 
-    amount: Amount
-    rank: int = Field(ge=1)
-    share: Share
+    amount: Amount = Field(description="Balance of the holder")
+    rank: int = Field(ge=1, description="1 holds the most")
+    share: Share = Field(description="Part of the total supply, 0 to 1")
     amount_raw: RawAmount | None = None
 
 
 class Holder(Model):
     """A holder of a token. ``address_details`` is null unless requested."""
 
-    address: str
+    address: NodeAddress = Field(description="The holder")
     holder_data: HolderData
     address_details: AddressDetails | None = None
 
@@ -202,9 +221,9 @@ class Holder(Model):
 class Node(Model):
     """A magic node: an address that connects shown holders."""
 
-    address: str
+    address: NodeAddress = Field(description="The node's address")
     address_details: AddressDetails
-    is_shown_on_map: bool
+    is_shown_on_map: bool = Field(description="False for exchanges, contracts and hypernodes")
 
 
 class HolderNode(Node):
@@ -216,21 +235,26 @@ class HolderNode(Node):
 class GroupedTransferData(Model):
     """All transfers of one token from one address to another: exact sum, number, first and last date (unix seconds)."""
 
-    total_value: Amount
-    total_transfers: int = Field(ge=0)
-    first_date: int
-    last_date: int
-    token_key: TokenKey = Field(validation_alias=AliasChoices("token_key", "token_ref"))
+    total_value: Amount = Field(description="Sum of the transfers")
     total_value_raw: RawAmount | None = None
+    total_transfers: int = Field(ge=0, description="Number of transfers")
+    first_date: UnixSeconds = Field(description="First of the transfers, UTC")
+    last_date: UnixSeconds = Field(description="Last of the transfers, UTC")
+    token_key: Annotated[TokenKey, Kind("link token"), ESSENTIAL] = Field(
+        validation_alias=AliasChoices("token_key", "token_ref")
+    )
 
 
 class GroupedTransfer(Model):
     """A relationship between two addresses: all transfers of one token from the first to the second."""
 
-    from_address: str
-    to_address: str
-    rel_type: Literal["GROUPED_TRANSFER"] = "GROUPED_TRANSFER"
-    data: GroupedTransferData
+    from_address: LinkEnd = Field(description="Sender")
+    to_address: LinkEnd = Field(description="Receiver")
+    rel_type: Literal["GROUPED_TRANSFER"] = Field(
+        default="GROUPED_TRANSFER",
+        description="Kind of relationship; GROUPED_TRANSFER unless the provider added others",
+    )
+    data: Annotated[GroupedTransferData, ESSENTIAL]
 
 
 class UnknownRelationship(Model):
@@ -260,7 +284,7 @@ class TimeNode(Model):
     map's ``relationships``.
     """
 
-    address: str
+    address: NodeAddress = Field(description="The exchange or contract")
     relationships: list[Relationship]
 
 
@@ -278,24 +302,24 @@ class Cluster(Model):
     ``magic_nodes`` lists the magic nodes between them.
     """
 
-    share: Share
-    amount: Amount
+    share: Share = Field(description="Part of the total supply")
+    amount: Amount = Field(description="Sum of its holders' balances")
     amount_raw: RawAmount | None = None
-    holder_count: int = Field(ge=0)
+    holder_count: int = Field(ge=0, description="Number of holders")
     holders: list[str]
-    magic_node_count: int = Field(default=0, ge=0)
+    magic_node_count: int = Field(default=0, ge=0, description="Number of magic nodes")
     magic_nodes: list[str] = Field(default_factory=list)
 
 
 class SupplyStats(Model):
     """Shares of the total supply by kind of holder. docs/contract.md, "Objects", defines each of them."""
 
-    cexs: Measured
-    dexs: Measured
-    contracts: Measured
-    fresh_wallets: Measured
-    top_10_adjusted: Measured
-    bundles: Measured
+    cexs: Measured = Field(description="Share of supply held by centralised exchanges")
+    dexs: Measured = Field(description="Share of supply held by decentralised exchanges")
+    contracts: Measured = Field(description="Share of supply held by contracts, exchanges' ones too")
+    fresh_wallets: Measured = Field(description="Share of supply held by wallets under 10 days old")
+    top_10_adjusted: Measured = Field(description="Share of supply of the 10 largest entities, exchanges left out")
+    bundles: Measured = Field(description="Share of supply of the 10 largest clusters")
 
 
 def score_name(names: Mapping[str, Any]) -> str | None:
@@ -312,10 +336,14 @@ def score_name(names: Mapping[str, Any]) -> str | None:
 class Scores(Model):
     """Figures of concentration. The field ``service_score`` may have another name in the answer, see ``score_name``."""
 
-    service_score: Number | None = None
-    gini_index: Measured
-    herfindahl_hirschman_index: Measured
-    nakamoto_coefficient: Annotated[int | None, WithJsonSchema({"type": "integer"})]
+    service_score: Number | None = Field(
+        default=None, description="0 concentrated to 100 decentralised; null where it does not apply"
+    )
+    gini_index: Measured = Field(description="Inequality among entities, 0 equal to 1")
+    herfindahl_hirschman_index: Measured = Field(description="Concentration among entities, 0 to 1")
+    nakamoto_coefficient: Annotated[int | None, WithJsonSchema({"type": "integer"})] = Field(
+        description="Least number of entities that together hold half"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -329,22 +357,22 @@ class Scores(Model):
 class Metrics(Model):
     """Supply statistics and scores of a map."""
 
-    supply_stats: SupplyStats
-    scores: Scores
+    supply_stats: Annotated[SupplyStats, ESSENTIAL]
+    scores: Annotated[Scores, Kind("scores"), ESSENTIAL]
 
 
 class MapMetadata(Model):
     """Time at which the map was made: ``dt_update`` in ISO 8601 (UTC without zone), ``ts_update`` in unix seconds."""
 
-    dt_update: str
-    ts_update: int
+    dt_update: str = Field(description="Time at which the provider made the map: ISO 8601, UTC, without zone")
+    ts_update: Annotated[UnixSeconds, Column("")]
 
 
 class Map(Model):
     """A token's map. ``nodes``, ``relationships`` and ``clusters`` are null unless requested."""
 
-    metadata: MapMetadata
-    metrics: Metrics
+    metadata: Annotated[MapMetadata, ESSENTIAL]
+    metrics: Annotated[Metrics, ESSENTIAL]
     nodes: Nodes | None = None
     relationships: list[Relationship] | None = None
     clusters: list[Cluster] | None = None
@@ -391,35 +419,35 @@ def current_map_shape(older: dict[str, Any]) -> dict[str, Any]:
 class TokenMetadata(Model):
     """Name and symbol of a token, and whether its transfers count on other tokens' maps."""
 
-    name: str
-    symbol: str
-    is_indexed: bool
-    img_url: str | None = None
+    name: str = Field(description="Name")
+    symbol: str = Field(description="Ticker")
+    is_indexed: bool = Field(description="Its transfers count on other tokens' maps")
+    img_url: str | None = Field(default=None, description="Address of its picture")
 
 
 class TokenStats(Model):
     """Number of a token's transfers, and times of the first and the last."""
 
-    transfers_count: int = Field(ge=0)
-    min_date: Instant | None = None
-    max_date: Instant | None = None
+    transfers_count: int = Field(ge=0, description="Number of its transfers")
+    min_date: Instant | None = Field(default=None, description="First transfer, UTC")
+    max_date: Instant | None = Field(default=None, description="Last transfer, UTC")
 
 
 class Token(Model):
     """A token. ``stats`` (``token_stats`` before 0.3.0) is null unless requested."""
 
-    token_key: TokenKey
-    metadata: TokenMetadata
+    token_key: Annotated[TokenKey, ESSENTIAL]
+    metadata: Annotated[TokenMetadata, ESSENTIAL]
     stats: TokenStats | None = Field(default=None, validation_alias=AliasChoices("stats", "token_stats"))
 
 
 class Chain(Model):
     """A supported chain, with its ids at two price-data platforms."""
 
-    id: ChainId
-    name: str
-    dexscreener_id: str | None = None
-    coingecko_id: str | None = None
+    id: Annotated[ChainId, Column("chain"), ESSENTIAL]
+    name: str = Field(description="Name of the chain")
+    dexscreener_id: str | None = Field(default=None, description="Id at DEX Screener")
+    coingecko_id: str | None = Field(default=None, description="Id at CoinGecko")
 
 
 class Screenshot(Model):

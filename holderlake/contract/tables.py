@@ -1,5 +1,7 @@
 """The schemas of the tables in lake and warehouse. Writers, checks and docs are made from them.
 
+A table of an answer's objects has the columns of the model in ``models``, and further columns that are declared here.
+
 Every table begins with the columns ``chain`` and ``as_of``, followed by ``token_address`` in tables about tokens. The
 last column is ``fetched_at``, the time at which the answer was fetched. Tables that the engine computes lack it.
 
@@ -10,7 +12,7 @@ has its exact text. ``amount_exact`` is null if ``amount`` is exact. No amount i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal
@@ -19,6 +21,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
+from pydantic import BaseModel
+
+from holderlake.contract.fields import fields_of
+from holderlake.contract.models import AddressMetadata, Chain, Cluster, GroupedTransfer, Holder, HolderNode, Map, Token
+from holderlake.units import counted
 
 AMOUNT_TYPE: Final = pa.decimal128(38, 18)
 INSTANT_TYPE: Final = pa.timestamp("us")
@@ -57,10 +64,6 @@ def _text(name: str, comment: str, *, required: bool = False) -> pa.Field:
     return _field(name, pa.string(), comment, required=required)
 
 
-def _share(name: str, comment: str, *, required: bool = False) -> pa.Field:
-    return _field(name, pa.float64(), comment, required=required)
-
-
 def _int(name: str, comment: str, *, required: bool = False) -> pa.Field:
     return _field(name, pa.int64(), comment, required=required)
 
@@ -85,30 +88,36 @@ _AS_OF = _instant("as_of", "Instant as of which the row is true, UTC", required=
 _TOKEN = _text("token_address", "The token's contract address, or native", required=True)
 _FETCHED_AT = _instant("fetched_at", "Time at which the answer with this row was fetched, UTC", required=True)
 
-_DETAILS: Final = (
-    _int("degree", "Distinct counterparties"),
-    _int("inward_relations", "Distinct addresses it received from"),
-    _int("outward_relations", "Distinct addresses it sent to"),
-    _flag("is_supernode", "Has very many counterparties"),
-    _flag("is_contract", "Is a contract"),
-    _flag("is_cex", "Belongs to a centralised exchange"),
-    _flag("is_dex", "Belongs to a decentralised exchange"),
-    _text("label", "Name of the address, where one is known"),
-    _text("entity_id", "Entity that the address belongs to, where one is known"),
-    _instant("first_activity_date", "First transfer of the address, UTC"),
-    _flag("is_paid_label", "The label was submitted by the community"),
-)
+_COLUMN_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "text": pa.string(),
+    "constant": pa.string(),
+    "address": pa.string(),
+    "link end": pa.string(),
+    "integer": pa.int64(),
+    "figure": pa.float64(),
+    "flag": pa.bool_(),
+    "instant": INSTANT_TYPE,
+    "unix seconds": INSTANT_TYPE,
+}
+"""Arrow type of the column of a field, by its kind. An amount has two columns."""
+
+
+def columns_of_model(model: type[BaseModel]) -> Iterator[pa.Field]:
+    """Yield the columns of a model of an answer. The fields of an object are columns of its parent's row."""
+    for field in fields_of(model):
+        if field.kind == "amount":
+            yield from _amount(field.column, field.comment)
+        elif field.kind in _COLUMN_TYPES and field.column:
+            required = field.is_essential or field.kind == "constant"
+            yield _field(field.column, _COLUMN_TYPES[field.kind], field.comment, required=required)
+        elif field.model is not None and field.kind in ("object", "scores"):
+            yield from columns_of_model(field.model)
+
 
 _RELATIONSHIP: Final = (
-    _text("from_address", "Sender", required=True),
-    _text("to_address", "Receiver", required=True),
-    _text("rel_type", "Kind of relationship; GROUPED_TRANSFER unless the provider added others", required=True),
+    *columns_of_model(GroupedTransfer),
     _text("transfer_chain", "Chain of the token that was sent"),
     _text("transfer_token", "Address of the token that was sent, or native"),
-    *_amount("total_value", "Sum of the transfers"),
-    _int("total_transfers", "Number of transfers"),
-    _instant("first_date", "First of the transfers, UTC"),
-    _instant("last_date", "Last of the transfers, UTC"),
     _text("unknown_data", "JSON of the data of a relationship type that is not known here"),
 )
 
@@ -118,7 +127,9 @@ _TIME_NODE = _int("time_node", "Number of the time node within the map (1, 2, â€
 
 def _table(name: str, row: str, key: tuple[str, ...], *columns: pa.Field, token: bool = True) -> Table:
     common = (_CHAIN, _AS_OF, *((_TOKEN,) if token else ()))
-    schema = pa.schema([*common, *columns, _FETCHED_AT])
+    common_names = {field.name for field in common}
+    own_columns = (field for field in columns if field.name not in common_names)
+    schema = pa.schema([*common, *own_columns, _FETCHED_AT])
     return Table(name, row, schema, (*(field.name for field in common), *key))
 
 
@@ -127,49 +138,27 @@ _TABLES: Final = (
         "chains",
         "a supported chain",
         (),
-        _text("name", "Name of the chain"),
-        _text("dexscreener_id", "Id at DEX Screener"),
-        _text("coingecko_id", "Id at CoinGecko"),
+        *columns_of_model(Chain),
         token=False,
     ),
     _table(
         "tokens",
         "a token",
         (),
-        _text("name", "Name"),
-        _text("symbol", "Ticker"),
-        _flag("is_indexed", "Its transfers count on other tokens' maps"),
-        _text("img_url", "Address of its picture"),
-        _int("transfers_count", "Number of its transfers"),
-        _instant("min_date", "First transfer, UTC"),
-        _instant("max_date", "Last transfer, UTC"),
+        *columns_of_model(Token),
     ),
     _table(
         "holders",
         "a holder of a token",
         ("address",),
-        _int("rank", "1 holds the most"),
-        _text("address", "The holder", required=True),
-        *_amount("amount", "Balance of the holder"),
-        _share("share", "Part of the total supply, 0 to 1"),
-        *_DETAILS,
+        *columns_of_model(Holder),
         _HOLDER_LIMIT,
     ),
     _table(
         "maps",
         "a token's map",
         (),
-        _text("dt_update", "Time at which the provider made the map: ISO 8601, UTC, without zone"),
-        _share("cexs", "Share of supply held by centralised exchanges"),
-        _share("dexs", "Share of supply held by decentralised exchanges"),
-        _share("contracts", "Share of supply held by contracts, exchanges' ones too"),
-        _share("fresh_wallets", "Share of supply held by wallets under 10 days old"),
-        _share("top_10_adjusted", "Share of supply of the 10 largest entities, exchanges left out"),
-        _share("bundles", "Share of supply of the 10 largest clusters"),
-        _share("service_score", "0 concentrated to 100 decentralised; null where it does not apply"),
-        _share("gini_index", "Inequality among entities, 0 equal to 1"),
-        _share("herfindahl_hirschman_index", "Concentration among entities, 0 to 1"),
-        _int("nakamoto_coefficient", "Least number of entities that together hold half"),
+        *columns_of_model(Map),
         _HOLDER_LIMIT,
         _flag("use_magic_nodes", "Whether magic nodes were requested; null where unknown"),
         _flag("use_time_nodes", "Whether time nodes were requested; null where unknown"),
@@ -186,13 +175,8 @@ _TABLES: Final = (
         "a node of a map",
         ("kind", "address", "time_node"),
         _text("kind", "top_holder, magic or time", required=True),
-        _text("address", "The node's address", required=True),
-        _int("rank", "Rank of a top holder"),
-        *_amount("amount", "Balance of a top holder"),
-        _share("share", "Part of the total supply of a top holder"),
-        _flag("is_shown_on_map", "False for exchanges, contracts and hypernodes"),
         _TIME_NODE,
-        *_DETAILS,
+        *columns_of_model(HolderNode),
     ),
     _table(
         "grouped_transfers",
@@ -206,10 +190,7 @@ _TABLES: Final = (
         "a cluster of a map",
         ("cluster_id",),
         _int("cluster_id", "1 is the largest cluster of the map", required=True),
-        _share("share", "Part of the total supply"),
-        *_amount("amount", "Sum of its holders' balances"),
-        _int("holder_count", "Number of holders"),
-        _int("magic_node_count", "Number of magic nodes"),
+        *columns_of_model(Cluster),
     ),
     _table(
         "cluster_members",
@@ -231,8 +212,7 @@ _TABLES: Final = (
         "addresses",
         "an address's metadata",
         ("address",),
-        _text("address", "The address", required=True),
-        *_DETAILS,
+        *columns_of_model(AddressMetadata),
         token=False,
     ),
     _table(
@@ -260,20 +240,17 @@ _TABLES: Final = (
         _text("family", "Family of tables that was fetched", required=True),
         _text("subject", "Subject of the request: a token", required=True),
         _text("table_name", "The table whose rows differ", required=True),
-        _instant("known_since", "Time of the answer that first gave the rows before, UTC; null if unknown"),
+        _instant("known_since", "Time of the answer that first gave the rows before, UTC", required=True),
         _int("rows_before", "Rows of the subject before", required=True),
         _int("rows_after", "Rows of the subject now", required=True),
         _int("rows_gone", "Earlier rows that are missing now, or differ", required=True),
         _int("rows_new", "Present rows that were missing before, or differ", required=True),
-        _text(
-            "gone", "JSON of the earlier rows that are missing now, or differ; null if an older release made the row"
-        ),
+        _text("gone", "JSON of the earlier rows that are missing now, or differ", required=True),
         token=False,
     ),
 )
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
-DETAIL_COLUMNS: Final = tuple(field.name for field in _DETAILS)
 
 MISSING_CONTENT: Final = "missing_content"
 """Code of a row of ``failures`` for content that a request asked for and its answer lacks."""
@@ -358,7 +335,8 @@ def _checked(table: Table, arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.
     for field, array in zip(schema, arrays, strict=True):
         if not field.nullable and array.null_count:
             raise pa.ArrowInvalid(
-                f"table {table.name}: {field.name} may not be null, but {array.null_count:,} rows lack a value; give "
+                f"table {table.name}: {field.name} may not be null, but "
+                f"{counted(array.null_count, 'row', 'lacks')} a value; give "
                 "each row one"
             )
     return pa.table(arrays, schema=schema)

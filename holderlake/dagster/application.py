@@ -26,8 +26,7 @@ from holderlake.dagster.assets import stream_asset
 from holderlake.dagster.checks import freshness_checks, stream_checks
 from holderlake.dagster.checks.alerts import alert_checks
 from holderlake.dagster.jobs import all_jobs
-from holderlake.dagster.metadata.tables import asset_key
-from holderlake.dagster.metadata.versions import chosen_version, watchlist_asset
+from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import CHAIN_BY_DAY, chain_by_day, first_day
 from holderlake.dagster.resources import (
     EngineResource,
@@ -39,6 +38,7 @@ from holderlake.dagster.resources import (
 from holderlake.dagster.schedules import all_schedules
 from holderlake.dagster.sensors import all_sensors
 from holderlake.dagster.transfers import transfers_asset
+from holderlake.dagster.versions import chosen_version, watchlist_asset
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings, load_settings

@@ -25,7 +25,7 @@ from holderlake.contract.chains import from_first_day
 from holderlake.contract.tables import FAMILY_TABLES, TABLES
 from holderlake.contract.times import check_passed, parse_when
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import (
+from holderlake.dagster.metadata import (
     asset_key,
     column_schema,
     empty_metadata,
@@ -33,11 +33,11 @@ from holderlake.dagster.metadata.tables import (
     newest_days,
     table_metadata,
 )
-from holderlake.dagster.metadata.versions import chosen_version, code_version, provenance
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, instants_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.dagster.runs import RunOptions, by_day, ingest_run, lacks_tokens, prepare, refresh_start
-from holderlake.healing.parked import parking
+from holderlake.dagster.versions import chosen_version, code_version, provenance
+from holderlake.healing.paused import pausing
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.workspace import Workspace
 
@@ -109,7 +109,7 @@ def stream_asset(
         workspace: Workspace = getattr(context.resources, resource)
         partitions = keys_of_run(context)
         days = days_of(partitions)
-        with step_errors(context.op_execution_context, explain=parking(workspace)):
+        with step_errors(context.op_execution_context, explain=pausing(workspace)):
             results = by_day(_ingest(context, stream, days, config, workspace, key_prefix))
         plotted = newest_days(results)
         for table in stream.tables:
@@ -135,7 +135,7 @@ def _differs(stream: Stream, results: Sequence[PartitionResult], config: IngestC
 
     ``results`` are the ingest's results for the partition. A partition keeps its options until a refresh replaces it.
     """
-    version = code_version(stream.name, results[-1].options)
+    version = code_version(results[-1].options)
     return version != chosen_version(stream.name, workspace.settings) or lacks_tokens(config.tokens, results)
 
 
@@ -154,7 +154,7 @@ def _log(
     """
     tags = provenance(
         context.instance,
-        code_version(stream.name, results[-1].options),
+        code_version(results[-1].options),
         context.assets_def.asset_deps[asset_key(table, key_prefix)],
         has_all_tokens=not lacks_tokens(config.tokens, results),
     )

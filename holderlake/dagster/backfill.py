@@ -26,7 +26,7 @@ from dagster import (
 from pydantic import Field
 
 from holderlake.backfill.instants import chosen_instants
-from holderlake.backfill.paused import Selection, park, unpark
+from holderlake.backfill.paused import Selection, forget_paused, pause
 from holderlake.backfill.plan import Plan, make_plan
 from holderlake.backfill.progress import Progress, ProgressLog
 from holderlake.backfill.report import plan_markdown
@@ -39,14 +39,15 @@ from holderlake.dagster.checks import evaluate
 from holderlake.dagster.checks.alerts import evaluate_alerts
 from holderlake.dagster.checks.streams import tag_failed_requests
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import asset_key, log_materialisations, newest_days
-from holderlake.dagster.metadata.versions import code_version, provenance
+from holderlake.dagster.metadata import asset_key, log_materialisations, newest_days
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.runs import RunOptions, Work, by_day, ingest_run, lacks_tokens, prepare, refresh_start
+from holderlake.dagster.versions import code_version, provenance
 from holderlake.dagster.warehouse import history_plots, load_text, publish_if_chosen, stored_rows
 from holderlake.ingest.stream import PartitionResult, Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import SettingsError
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 BACKFILL: Final = "backfill"
@@ -102,7 +103,7 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
 
     def advice(error: Exception) -> str:
-        return _advice(config, workspace, error) if workspace.prepared_run == context.run_id else str(error)
+        return _advice(config, workspace, error) if context.run_id in workspace.prepared_runs else str(error)
 
     with step_errors(context, retries=0, explain=advice):
         run = _Backfill(context, config, workspace)
@@ -115,10 +116,12 @@ def fill_history(context: OpExecutionContext, config: BackfillConfig, workspace:
         )
         context.log.info(config.plan or plan_markdown(_plan(config, workspace)))
         asyncio.run(run.execute(config))
-    unpark(workspace, _selection(config, workspace))
+    forget_paused(workspace, _selection(config, workspace))
     missing = run.progress.partitions - run.progress.finished
     if missing:
-        raise Failure(f"{missing:,} partitions got no answer; the others are done. Start the same backfill again.")
+        raise Failure(
+            f"{counted(missing, 'partition')} got no answer; the others are done. Start the same backfill again."
+        )
 
 
 @job(
@@ -199,7 +202,7 @@ class _Backfill:
                 if key not in logged_partitions or any(result.is_new for result in day_results):
                     tags = provenance(
                         instance,
-                        code_version(stream.name, day_results[-1].options),
+                        code_version(day_results[-1].options),
                         map(asset_key, INPUTS.get(stream.name, ())),
                         has_all_tokens=not lacks_tokens(self._tokens, day_results),
                     )
@@ -281,7 +284,7 @@ def _plan(config: BackfillConfig, workspace: Workspace) -> Plan:
 
 def _advice(config: BackfillConfig, workspace: Workspace, error: Exception) -> str:
     """Return a stopped run's error and how to resume the run. Pause the backfill if only credits are missing."""
-    paused = park(workspace, error, _selection(config, workspace))
+    paused = pause(workspace, error, _selection(config, workspace))
     advice = paused.advice if paused else "Start the same backfill again to resume it."
     return f"{error} Finished partitions are kept. {advice}"
 
@@ -299,7 +302,7 @@ def _check(
             tag_failed_requests(context, workspace.lake, stream, days)
         for result in evaluate(workspace, stream, days) if days else ():
             if not result.passed:
-                workspace.on_check(result)
+                workspace.report(result)
                 table = result.asset_key.to_user_string()
                 context.log.warning(f"check {result.check_name} of {table} failed: {result.metadata}")
             context.instance.report_runless_asset_event(result)

@@ -1,24 +1,33 @@
-"""Translate errors of a step into Dagster's outcomes: failed without retry, interrupted, or retried."""
+"""Translate errors of a step into Dagster's outcomes: failed without retry, interrupted, or retried.
+
+It also turns Dagster's runs of a chain and day into ``Attempt`` objects for ``holderlake.healing``.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from datetime import date, datetime, time
+from typing import Any, Final, NoReturn
 
 from dagster import (
     DagsterError,
     DagsterExecutionInterruptedError,
+    DagsterInstance,
     DagsterRunStatus,
     Failure,
     OpExecutionContext,
     RetryRequested,
+    RunRecord,
+    RunsFilter,
 )
 
-from holderlake.contract.times import InstantAhead
+from holderlake.contract.times import InstantAhead, from_unix
+from holderlake.dagster.partitions import days_of, partition_key
 from holderlake.extras import advice
-from holderlake.healing.attempts import MAYBE_CHARGED
+from holderlake.healing.attempts import MAYBE_CHARGED, Attempt
+from holderlake.healing.missing import Day
 from holderlake.lake.lake import LakeError
 from holderlake.provider.errors import Cancelled, PermanentError, ProviderError, TransientError
 from holderlake.settings import SettingsError
@@ -35,6 +44,12 @@ ERROR_TAG: Final = "holderlake/error"
 
 ENDPOINT_TAG: Final = "holderlake/endpoint"
 """Run tag with the endpoint that the provider refuses to the API key, such as ``map``."""
+
+
+REPETITION_TAG: Final = "holderlake/repetition"
+"""Run tag of a run that the sensor ``healing`` launched; its value is the planned cost in hundredths of a credit."""
+PARTITION_TAG: Final = "dagster/partition"
+_MOST_SUCCESSES: Final = 1_000
 
 
 @contextmanager
@@ -92,3 +107,41 @@ def _interrupt(context: OpExecutionContext, error: Exception) -> NoReturn:
     if run is not None and run.status == DagsterRunStatus.STARTED:
         context.instance.report_run_canceling(run, "Interrupted by a signal.")
     raise DagsterExecutionInterruptedError(str(error)) from error
+
+
+def attempts_of(instance: DagsterInstance, job: str, days: Iterable[Day]) -> list[Attempt]:
+    """Return all runs of a job for ``days`` (pairs of chain and day), and later successful runs for any day.
+
+    A successful run is later if it was created after the first run for ``days``. At most the newest 1,000 are returned.
+    """
+    keys = [str(partition_key(chain, datetime.combine(day, time()))) for chain, day in sorted(days)]
+    day_records = instance.get_run_records(RunsFilter(job_name=job, tags={PARTITION_TAG: keys})) if keys else []
+    if not day_records:
+        return []
+    since = min(record.create_timestamp for record in day_records)
+    succeeded = RunsFilter(job_name=job, statuses=[DagsterRunStatus.SUCCESS], created_after=since)
+    success_records = instance.get_run_records(succeeded, limit=_MOST_SUCCESSES)
+    records = {record.dagster_run.run_id: record for record in [*day_records, *success_records]}
+    return [_attempt(record) for record in records.values() if PARTITION_TAG in record.dagster_run.tags]
+
+
+def last_results(attempts: Iterable[Attempt]) -> dict[Day, bool]:
+    """Return by chain and day whether the last ended run succeeded; runs that were limited to some tokens are ignored.
+
+    The value is False if all runs of a day were limited to some tokens.
+    """
+    ended = [(not attempt.is_limited, attempt.ended, attempt) for attempt in attempts if attempt.ended]
+    return {
+        attempt.day: is_whole and not attempt.error
+        for is_whole, _, attempt in sorted(ended, key=lambda entry: entry[:2])
+    }
+
+
+def _attempt(record: RunRecord) -> Attempt:
+    run = record.dagster_run
+    ((chain, day),) = days_of([run.tags[PARTITION_TAG]])
+    error = "" if run.status == DagsterRunStatus.SUCCESS else run.tags.get(ERROR_TAG, run.status.value)
+    ended = from_unix(int(record.end_time)) if run.is_finished and record.end_time else None
+    steps: Any = run.run_config.get("ops", {})
+    is_limited = any(step.get("config", {}).get("tokens") for step in steps.values())
+    return Attempt((chain, date.fromisoformat(day)), ended, error, REPETITION_TAG in run.tags, is_limited)

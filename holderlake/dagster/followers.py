@@ -29,7 +29,7 @@ from pydantic import Field
 
 from holderlake.contract.times import from_unix
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import asset_key
+from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import CHAIN, partition_key
 from holderlake.local.nodes.followers import Follower, followers
 from holderlake.settings import Settings

@@ -31,25 +31,31 @@ from holderlake.alerts.notices import (
     partition_given_up,
     requests_failed,
     run_failed,
-    schedule_parked,
+    schedule_paused,
 )
 from holderlake.contract.times import from_unix
-from holderlake.dagster.attempts import PARTITION_TAG, REPETITION_TAG, attempts_of, last_results
 from holderlake.dagster.backfill import BACKFILL, PLAN
 from holderlake.dagster.checks.streams import FAILED_REQUESTS_TAG
-from holderlake.dagster.failures import ENDPOINT_TAG, ERROR_TAG
+from holderlake.dagster.failures import (
+    ENDPOINT_TAG,
+    ERROR_TAG,
+    PARTITION_TAG,
+    REPETITION_TAG,
+    attempts_of,
+    last_results,
+)
 from holderlake.dagster.followers import FOLLOW
 from holderlake.dagster.jobs import ALERTS, CHECKS, FRESHNESS, INGEST, RETENTION, TRANSFERS
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import ASSET_JOB, end_run, is_of_home, runs_without_process
 from holderlake.dagster.schedules import LIMITS
 from holderlake.dagster.transfers import is_imported
+from holderlake.dagster.versions import watch
 from holderlake.healing.attempts import Attempt, Choice, choose
+from holderlake.healing.expected import DAILY, Expected, expected
 from holderlake.healing.expected import TRANSFERS as TRANSFERS_TICKS
-from holderlake.healing.expected import expected
 from holderlake.healing.missing import MissingDay, missing_days
-from holderlake.healing.parked import parked_schedule, waiting_schedule
+from holderlake.healing.paused import paused_schedule, waiting_schedule
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.settings import Settings
 from holderlake.units import counted
@@ -92,25 +98,14 @@ def _dead_runs_sensor() -> SensorDefinition:
 
 
 def _healing_sensor(settings: Settings) -> SensorDefinition:
-    """Return the sensor that repeats scheduled partitions. It runs unless the settings switch it off."""
+    """Return the sensor that repeats scheduled partitions."""
     complete: set[tuple[str, datetime]] = set()
 
-    @sensor(
-        name="healing",
-        job_name=INGEST,
-        minimum_interval_seconds=300,
-        default_status=DefaultSensorStatus.RUNNING if settings.healing.enabled else DefaultSensorStatus.STOPPED,
-        description="Fetches scheduled partitions again that failed or were missed; gives up with a notice.",
-    )
-    def healing(
-        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
+    def repeat(
+        context: SensorEvaluationContext, workspace: Workspace, schedule: Expected
     ) -> Iterator[RunRequest | SkipReason]:
-        schedule, now = expected(workspace), workspace.now()
-        if schedule is None or now < schedule.until + _GRACE:
-            yield SkipReason("the schedule has not run yet" if schedule is None else "the schedule's runs are starting")
-            return
-        if parked := waiting_schedule(workspace):
-            yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
+        if paused := waiting_schedule(workspace):
+            yield SkipReason(str(paused))
             return
         open_days = {
             (chain, when.date())
@@ -120,43 +115,81 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
         }
         attempts = attempts_of(context.instance, INGEST, open_days)
         missing = missing_days(workspace, schedule.instants, last_results(attempts), complete)
-        choice = choose(missing, attempts, now, workspace.settings.healing, _credits_left(context.instance, workspace))
-        _report_given_up(workspace, choice, now)
+        credits_left = _credits_left(context.instance, workspace)
+        choice = choose(missing, attempts, workspace.now(), workspace.settings.healing, credits_left)
+        _report_given_up(workspace, choice)
         watch(context.instance, workspace.settings.watchlist, {day.chain for day in choice.now})
         yield from _requests(choice.now, choice, attempts, _config)
 
-    return healing
+    return _repeating_sensor(
+        settings,
+        "healing",
+        INGEST,
+        "Fetches scheduled partitions again that failed or were missed; gives up with a notice.",
+        DAILY,
+        repeat,
+    )
 
 
 def _transfers_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that repeats days of transfers. It imports one day of a chain at a time."""
     complete: set[tuple[str, datetime]] = set()
 
-    @sensor(
-        name="healing_transfers",
-        job_name=TRANSFERS,
-        minimum_interval_seconds=300,
-        default_status=DefaultSensorStatus.RUNNING if settings.healing.enabled else DefaultSensorStatus.STOPPED,
-        description="Imports days of transfers again that failed, were missed, or ended before their last blocks.",
-    )
-    def healing_transfers(
-        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
+    def repeat(
+        context: SensorEvaluationContext, workspace: Workspace, schedule: Expected
     ) -> Iterator[RunRequest | SkipReason]:
-        schedule, now = expected(workspace, TRANSFERS_TICKS), workspace.now()
-        if schedule is None or now < schedule.until + _GRACE:
-            yield SkipReason("the schedule has not run yet" if schedule is None else "the schedule's runs are starting")
-            return
         days = {(chain, when) for chain, instants in schedule.instants.items() for when in instants}
         complete.update(day for day in days - complete if is_imported(context.instance, *day))
         missing = [MissingDay(chain, when.date(), (when,), (), 0) for chain, when in sorted(days - complete)]
         attempts = attempts_of(context.instance, TRANSFERS, {day.key for day in missing})
-        choice = choose(missing, attempts, now, workspace.settings.healing, None)
-        _report_given_up(workspace, choice, now)
+        choice = choose(missing, attempts, workspace.now(), workspace.settings.healing, None)
+        _report_given_up(workspace, choice)
         busy = {attempt.chain for attempt in attempts if attempt.ended is None}
         oldest = {day.chain: day for day in reversed(choice.now) if day.chain not in busy}
         yield from _requests(oldest.values(), choice, attempts, lambda day: {})
 
-    return healing_transfers
+    return _repeating_sensor(
+        settings,
+        "healing_transfers",
+        TRANSFERS,
+        "Imports days of transfers again that failed, were missed, or ended before their last blocks.",
+        TRANSFERS_TICKS,
+        repeat,
+    )
+
+
+def _repeating_sensor(
+    settings: Settings,
+    name: str,
+    job: str,
+    description: str,
+    ticks: str,
+    repeat: Callable[[SensorEvaluationContext, Workspace, Expected], Iterator[RunRequest | SkipReason]],
+) -> SensorDefinition:
+    """Return a sensor that calls ``repeat`` some minutes after each tick of a schedule, whose record is ``ticks``.
+
+    It runs unless the settings switch healing off.
+    """
+
+    @sensor(
+        name=name,
+        job_name=job,
+        minimum_interval_seconds=300,
+        default_status=DefaultSensorStatus.RUNNING if settings.healing.enabled else DefaultSensorStatus.STOPPED,
+        description=description,
+    )
+    def repeating(
+        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest | SkipReason]:
+        schedule = expected(workspace, ticks)
+        if schedule is None:
+            yield SkipReason("the schedule has not run yet")
+        elif workspace.now() < schedule.until + _GRACE:
+            yield SkipReason("the schedule's runs are starting")
+        else:
+            yield from repeat(context, workspace, schedule)
+
+    return repeating
 
 
 def _notices_sensor() -> SensorDefinition:
@@ -164,7 +197,7 @@ def _notices_sensor() -> SensorDefinition:
         name="notices",
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Reports failed runs and requests, a refused key, a parked schedule, to the log and the webhook.",
+        description="Reports failed runs and requests, a refused key, a paused schedule, to the log and the webhook.",
     )
     def notices(context: SensorEvaluationContext, workspace: ResourceParam[Workspace]) -> SkipReason:
         now = datetime.now(UTC)
@@ -172,7 +205,7 @@ def _notices_sensor() -> SensorDefinition:
         new_notices = [
             *_failures(context.instance, workspace, since),
             *_failed_requests(context.instance, workspace, since),
-            *_parked(workspace),
+            *_paused(workspace),
         ]
         context.update_cursor(now.isoformat())
         if not new_notices and not has_unsent(workspace, now.replace(tzinfo=None)):
@@ -221,7 +254,7 @@ def _requests(
         )
     if not days:
         waiting = choice.waiting + len(choice.now)
-        yield SkipReason(f"{waiting} days wait for another attempt, {len(choice.given_up)} are given up")
+        yield SkipReason(f"{counted(waiting, 'day', 'waits')} for another attempt, {len(choice.given_up)} given up")
 
 
 def _config(day: MissingDay) -> dict[str, Any]:
@@ -229,7 +262,8 @@ def _config(day: MissingDay) -> dict[str, Any]:
     return {"ops": {stream.name: options for stream in STREAMS}}
 
 
-def _report_given_up(workspace: Workspace, choice: Choice, now: datetime) -> None:
+def _report_given_up(workspace: Workspace, choice: Choice) -> None:
+    now = workspace.now()
     if choice.given_up:
         notify(
             workspace,
@@ -243,7 +277,7 @@ def _report_given_up(workspace: Workspace, choice: Choice, now: datetime) -> Non
 
 def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) -> Iterator[Notice]:
     """Yield a notice for each run of this home that failed since a time, unless the run is repeated automatically."""
-    is_parked = parked_schedule(workspace) is not None
+    is_paused = paused_schedule(workspace) is not None
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.FAILURE], updated_after=since)):
         run = record.dagster_run
         error, at = run.tags.get(ERROR_TAG), from_unix(int(record.end_time or since.timestamp()))
@@ -254,7 +288,7 @@ def _failures(instance: DagsterInstance, workspace: Workspace, since: datetime) 
             yield key_refused(error, run.run_id, at)
         elif endpoint := run.tags.get(ENDPOINT_TAG):
             yield endpoint_refused(endpoint, error or "", run.run_id, at)
-        elif not will_repeat and not (is_parked and error in _CREDIT_ERRORS and run.job_name == INGEST):
+        elif not will_repeat and not (is_paused and error in _CREDIT_ERRORS and run.job_name == INGEST):
             yield run_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), error, at)
 
 
@@ -275,7 +309,7 @@ def _failed_requests(instance: DagsterInstance, workspace: Workspace, since: dat
             yield requests_failed(run.run_id, run.job_name, run.tags.get(PARTITION_TAG), counts, at)
 
 
-def _parked(workspace: Workspace) -> Iterator[Notice]:
-    parked = parked_schedule(workspace)
-    if parked is not None:
-        yield schedule_parked(parked.code, parked.since, parked.resume_on, parked.reason)
+def _paused(workspace: Workspace) -> Iterator[Notice]:
+    paused = paused_schedule(workspace)
+    if paused is not None:
+        yield schedule_paused(paused.code, paused.since, paused.resume_on, paused.reason)

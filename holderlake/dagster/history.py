@@ -13,7 +13,7 @@ from uuid import UUID
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
 from holderlake.maintenance.retention import Expired
-from holderlake.storage.formats import FORMAT_FILE, read_format, too_new, write_format
+from holderlake.storage.formats import FORMAT_FILE, format_fault, read_format, write_format
 from holderlake.storage.sqlite import DatabaseError
 
 FORMAT: Final = 1
@@ -77,13 +77,13 @@ def _delete_files(folder: Path, run: str) -> None:
 
 
 def check_history(folder: Path) -> None:
-    """Raise ``DatabaseError`` if a later version of Holderlake or Dagster wrote the history in ``folder``.
+    """Raise ``DatabaseError`` if the history in ``folder`` has another format, or is of a later release of Dagster.
 
-    A new folder gets its format file. A history of an earlier version gets it by ``holderlake upgrade``.
+    A new folder gets its format file.
     """
-    history_format = read_format(folder)
-    if history_format["format"] > FORMAT:
-        raise DatabaseError(too_new(folder, history_format["format"], FORMAT))
+    history_format = read_format(folder, FORMAT)
+    if fault := format_fault(folder, history_format["format"], FORMAT):
+        raise DatabaseError(fault)
     if _release(history_format.get("dagster", "0")) > _release(dagster_release()):
         raise DatabaseError(
             f"{folder} was written by Dagster {history_format['dagster']}, and this is Dagster {dagster_release()}: "
@@ -94,9 +94,8 @@ def check_history(folder: Path) -> None:
 
 
 def is_current(folder: Path) -> bool:
-    """Return whether the history in ``folder`` has the format of this version and of this release of Dagster."""
-    history_format = read_format(folder)
-    return history_format["format"] == FORMAT and history_format.get("dagster") == dagster_release()
+    """Return whether the history in ``folder`` has the tables of this release of Dagster."""
+    return read_format(folder, FORMAT).get("dagster") == dagster_release()
 
 
 def dagster_release() -> str:

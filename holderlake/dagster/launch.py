@@ -24,9 +24,9 @@ from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.checks.alerts import ALERT_PREFIX
 from holderlake.dagster.history import check_history
 from holderlake.dagster.jobs import INGEST
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.processes import process_lock
+from holderlake.dagster.versions import watch
 from holderlake.errors import RunCancelled, RunFailed
 from holderlake.ingest.stream import PartitionResult
 from holderlake.ingest.streams.all import STREAMS
@@ -35,7 +35,7 @@ from holderlake.storage.locks import locked
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
 
-_FIRST_LINES: Final = """\
+_DAGSTER_YAML: Final = """\
 # Dagster's own settings. No telemetry is sent.
 telemetry:
   enabled: false
@@ -44,10 +44,6 @@ nux:
 concurrency:
   runs:
     max_concurrent_runs: 2
-"""
-"""The file ``dagster.yaml`` of version 0.2.0 and before. A file without other lines is replaced."""
-_DAGSTER_YAML: Final = f"""\
-{_FIRST_LINES}\
 # Ends runs that do not start or do not stop, and frees their slots. The sensor dead_runs ends runs without a process.
 run_monitoring:
   enabled: true
@@ -63,12 +59,7 @@ run_retries:
 """
 _prepared: set[str] = set()
 """Values of ``DAGSTER_HOME`` that this process set."""
-_FORMER_EVENT_LOG: Final = re.compile(
-    r"^event_log_storage:[ \t]*\n[ \t]+module: pipelines\.history[ \t]*\n[ \t]+class: QuickEventLog[ \t]*\n?",
-    re.MULTILINE,
-)
-"""Lines that version 0.1.0 wrote into ``dagster.yaml``: they name a class that no longer exists."""
-_MOVES_AWAY: Final = "'holderlake rebuild --damaged' moves that folder away"
+_MOVES_AWAY: Final = "'holderlake home rebuild --damaged' moves that folder away"
 _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
@@ -93,11 +84,8 @@ def prepare_dagster_home(home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
     check_history(home)
     config = home / "dagster.yaml"
-    text = config.read_text() if config.exists() else None
-    new_text = _FIRST_LINES if text is None else _FORMER_EVENT_LOG.sub("", text)
-    new_text = _DAGSTER_YAML if new_text == _FIRST_LINES else new_text
-    if text != new_text:
-        write_whole(config, new_text.encode())
+    if not config.exists():
+        write_whole(config, _DAGSTER_YAML.encode())
     os.environ["DAGSTER_HOME"] = str(home.resolve())
     _prepared.add(os.environ["DAGSTER_HOME"])
 
@@ -217,7 +205,7 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     streams, left_out = within_plan(workspace, streams_of(tables, workspace.settings))
     if not streams:
         raise RunFailed("Nothing can be fetched. " + " ".join(map(str, left_out)))
-    workspace.skipped |= {exclusion.family: exclusion.reason for exclusion in left_out}
+    workspace.skipped.update({exclusion.family: exclusion.reason for exclusion in left_out})
     options = {
         "instants": [when.isoformat() for when in instants],
         "chains": list(chains),
@@ -230,16 +218,16 @@ def fill(  # noqa: PLR0913, PLR0917 - the options of a backfill
     watch(instance, workspace.settings.watchlist, chains)
     progress = Progress(sum(len(from_first_day(chain, instants)) for chain in chains) * len(streams))
     with console.progress("filling partitions", progress.partitions) as bar:
-        on_result = workspace.on_result
 
-        def show(result: PartitionResult) -> None:
-            on_result(result)
-            progress.add(result)
-            bar.update(bar.task_ids[0], completed=progress.finished, note=progress.note)
+        def show(event: PartitionResult | AssetCheckEvaluation) -> None:
+            if isinstance(event, PartitionResult):
+                progress.add(event)
+                bar.update(bar.task_ids[0], completed=progress.finished, note=progress.note)
+            else:
+                _print_failed_checks([event])
 
-        workspace.on_result = show
-        workspace.on_check = lambda check: _print_failed_checks([check])
-        _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
+        with workspace.observed(show):
+            _run(workspace, instance, BACKFILL, {"ops": {"fill_history": {"config": options}}}, None)
 
 
 def _run(
@@ -272,7 +260,7 @@ def _run(
 
 
 def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
-    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts`` reports."""
+    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts list`` reports."""
     for check in checks:
         if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
             values: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}

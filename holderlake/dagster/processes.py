@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -19,7 +18,7 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, Ru
 
 from holderlake.contract.times import from_unix, utc_now
 from holderlake.dagster.failures import ERROR_TAG
-from holderlake.storage.locks import locked
+from holderlake.storage.locks import is_held, locked
 
 PROCESS_TAG: Final = "holderlake/process"
 """Run tag with the host and the path of the lock file of the run's process, as ``host:path``."""
@@ -30,7 +29,6 @@ ASSET_JOB: Final = "__ASSET_JOB"
 """Dagster's name of the job of assets that a user materialises without naming a job."""
 _UNMARKED: Final = timedelta(hours=1)
 """Age from which a started run without ``PROCESS_TAG`` has no process: a process sets the tag in its first seconds."""
-_ATTEMPTS: Final = 10
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +44,10 @@ def process_lock(home: Path, run_id: str) -> Iterator[dict[str, str]]:
     """
     path = _lock_path(home, run_id)
     with ExitStack() as lock_stack:
-        if not _take(path, lock_stack):
+        try:
+            # the sensor holds the lock for a moment when it checks a run, so a single attempt could fail by chance
+            lock_stack.enter_context(locked(path, _HasProcess(), seconds=1.0))
+        except _HasProcess:
             yield {}
             return
         lock_stack.callback(path.unlink, missing_ok=True)
@@ -65,7 +66,7 @@ def runs_without_process(instance: DagsterInstance, home: Path, jobs: Collection
         for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED]))
         if record.dagster_run.job_name in jobs
         and _is_own(record, home)
-        and not _has_process(_lock_path(home, record.dagster_run.run_id))
+        and not is_held(_lock_path(home, record.dagster_run.run_id))
     ]
 
 
@@ -101,31 +102,6 @@ def _is_own(record: RunRecord, home: Path) -> bool:
     if mark is None:
         return record.start_time is not None and utc_now() - from_unix(int(record.start_time)) > _UNMARKED
     return mark == _mark(_lock_path(home, run.run_id))
-
-
-def _take(path: Path, lock_stack: ExitStack) -> bool:
-    """Take a lock file until ``lock_stack`` closes, and return True. Return False if it is not free within a second.
-
-    The sensor holds the lock for a moment when it checks a run, so a single attempt could fail by chance.
-    """
-    for _ in range(_ATTEMPTS):
-        try:
-            lock_stack.enter_context(locked(path, _HasProcess()))
-        except _HasProcess:
-            time.sleep(1 / _ATTEMPTS)
-        else:
-            return True
-    return False
-
-
-def _has_process(path: Path) -> bool:
-    if not path.exists():
-        return False
-    try:
-        with locked(path, _HasProcess()):
-            return False
-    except _HasProcess:
-        return True
 
 
 def _lock_path(home: Path, run_id: str) -> Path:

@@ -127,11 +127,8 @@ class WorkspaceResource(ConfigurableResource[Workspace]):
 
     def open(self) -> Workspace:
         """Return the workspace of the settings, with the values of the four resources. The caller must close it."""
-        workspace = make_workspace(self._settings())
-        if not self.lake.url:
-            workspace.lake = self.lake.open()
-        workspace.warehouse = workspace.warehouse_at(Path(self.warehouse.path))
-        return workspace
+        lake = None if self.lake.url else self.lake.open()
+        return make_workspace(self._settings(), lake, Path(self.warehouse.path))
 
     def _settings(self) -> Settings:
         settings = self.lake.settings(load_settings(Path(self.settings_file) if self.settings_file else None))

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import groupby
 from typing import Final, TypeAlias
 
 from dagster import DagsterInstance
 
 from holderlake.backfill.scope import left_out_by_settings
-from holderlake.contract.times import utc_now
-from holderlake.ingest.cancelling import cancelling
-from holderlake.ingest.preparing import prepare_run
-from holderlake.ingest.run import ingest
+from holderlake.contract.times import partition_text, utc_now
+from holderlake.ingest.run import cancelling, check_before_run, ingest
 from holderlake.ingest.stream import IngestContext, PartitionResult, Stream
 from holderlake.maintenance.repair import repair_before_run
 from holderlake.provider.errors import PermanentError, TransientError
@@ -46,14 +43,18 @@ class RunOptions:
 def prepare(
     workspace: Workspace, run_id: str, instants: Mapping[str, Sequence[datetime]], streams: int, *, every_byte: bool
 ) -> None:
-    """Check the free disk space and repair damaged partitions, once per run, before any request.
+    """Check the free disk space and repair damaged partitions from the archive, once per run, before any request.
 
     ``instants`` are the as-of instants by chain, ``streams`` the number of streams that the run fetches. With
     ``every_byte`` damage is found by checksums, else by file sizes. Raises ``SettingsError`` if the disk has too little
     space, and ``LakeError`` if the lake has data of another provider.
     """
-    workspace.repair = partial(repair_before_run, workspace)
-    prepare_run(workspace, run_id, instants, streams, every_byte=every_byte)
+    if run_id in workspace.prepared_runs:
+        return
+    check_before_run(workspace, streams * sum(map(len, instants.values())))
+    for chain, chain_instants in instants.items():
+        repair_before_run(workspace, [chain], {partition_text(when) for when in chain_instants}, every_byte=every_byte)
+    workspace.prepared_runs.add(run_id)
 
 
 async def ingest_run(
@@ -86,7 +87,7 @@ async def ingest_run(
                 def report(result: PartitionResult, results: list[PartitionResult] = results) -> None:
                     results.append(result)
                     on_result(result)
-                    workspace.on_result(result)
+                    workspace.report(result)
 
                 try:
                     await ingest(context, stream, chain, instants, options.tokens or None, report)

@@ -1,6 +1,6 @@
 """The schedules ``daily`` (tables of the past days), ``daily_transfers``, ``freshness`` and ``retention``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, time, timedelta
 from typing import Final
 
@@ -17,10 +17,10 @@ from dagster import (
 
 from holderlake.contract.times import partition_text
 from holderlake.dagster.jobs import FRESHNESS, INGEST, RETENTION, TRANSFERS
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, partition_key, previous_tick
+from holderlake.dagster.versions import watch
 from holderlake.healing.expected import record_tick, record_transfers_tick
-from holderlake.healing.parked import waiting_schedule
+from holderlake.healing.paused import waiting_schedule
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
@@ -55,34 +55,30 @@ def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
 def _daily_schedule(settings: Settings) -> ScheduleDefinition:
     """Return the schedule of one run per chain at the cron time of the settings (UTC)."""
 
-    @schedule(
-        name="daily",
-        job_name=INGEST,
-        cron_schedule=settings.schedule.cron,
-        execution_timezone="UTC",
-        description="Fetches the partition of every watched chain whose instants have passed since the last tick.",
-    )
-    def daily(
-        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    def requests(
+        context: ScheduleEvaluationContext, workspace: Workspace, previous: datetime, tick: datetime
     ) -> Iterator[RunRequest | SkipReason]:
-        schedule_settings = workspace.settings.schedule
         chains = sorted(workspace.settings.watchlist)
         watch(context.instance, workspace.settings.watchlist, chains)
-        tick = context.scheduled_execution_time.replace(tzinfo=None)
-        previous = previous_tick(schedule_settings.cron, tick)
         record_tick(workspace, previous, tick)
-        if parked := waiting_schedule(workspace):
-            yield SkipReason(f"scheduled runs wait for credits until {parked.resume_on}: {parked.reason}")
+        if paused := waiting_schedule(workspace):
+            yield SkipReason(str(paused))
             return
-        for day in due_days(tick, previous, schedule_settings.offsets):
-            if schedule_settings.excludes(day):
+        for day in due_days(tick, previous, settings.schedule.offsets):
+            if settings.schedule.excludes(day):
                 continue
             for chain in chains:
                 key = partition_key(chain, day)
                 # a day of several instants may have a run after each of them
                 yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key, tags=LIMITS)
 
-    return daily
+    return _schedule(
+        settings,
+        "daily",
+        INGEST,
+        "Fetches the partition of every watched chain whose instants have passed since the last tick.",
+        requests,
+    )
 
 
 def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
@@ -97,22 +93,45 @@ def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -
 def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
     """Return the schedule that imports the previous day's transfers, in one run for each chain that has nodes."""
 
-    @schedule(
-        name="daily_transfers",
-        job_name=TRANSFERS,
-        cron_schedule=settings.schedule.cron,
-        execution_timezone="UTC",
-        description="Imports yesterday's transfers of every chain that the settings name nodes for.",
-    )
-    def daily_transfers(
-        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    def requests(
+        context: ScheduleEvaluationContext, workspace: Workspace, previous: datetime, tick: datetime
     ) -> Iterator[RunRequest]:
         context.instance.add_dynamic_partitions(CHAIN, settings.node_chains)
-        tick = context.scheduled_execution_time.replace(tzinfo=None)
-        record_transfers_tick(workspace, previous_tick(settings.schedule.cron, tick), tick)
+        record_transfers_tick(workspace, previous, tick)
         yesterday = tick - timedelta(days=1)
         for chain in () if settings.schedule.excludes(yesterday) else settings.node_chains:
             key = partition_key(chain, yesterday)
             yield RunRequest(run_key=f"transfers {key}", partition_key=key)
 
-    return daily_transfers
+    return _schedule(
+        settings,
+        "daily_transfers",
+        TRANSFERS,
+        "Imports yesterday's transfers of every chain that the settings name nodes for.",
+        requests,
+    )
+
+
+def _schedule(
+    settings: Settings,
+    name: str,
+    job: str,
+    description: str,
+    requests: Callable[[ScheduleEvaluationContext, Workspace, datetime, datetime], Iterator[RunRequest | SkipReason]],
+) -> ScheduleDefinition:
+    """Return a schedule at the cron time of the settings, with the ``requests`` between a tick and the one before."""
+
+    @schedule(
+        name=name,
+        job_name=job,
+        cron_schedule=settings.schedule.cron,
+        execution_timezone="UTC",
+        description=description,
+    )
+    def ticking(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
+    ) -> Iterator[RunRequest | SkipReason]:
+        tick = context.scheduled_execution_time.replace(tzinfo=None)
+        yield from requests(context, workspace, previous_tick(settings.schedule.cron, tick), tick)
+
+    return ticking

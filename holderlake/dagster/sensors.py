@@ -26,15 +26,15 @@ from dagster import (
 )
 
 from holderlake.alerts.delivery import has_unsent
-from holderlake.backfill.paused import Parked, parked_backfills
+from holderlake.backfill.paused import PausedBackfill, paused_backfills
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import parse_when, utc_now
 from holderlake.dagster.backfill import BACKFILL
 from holderlake.dagster.followers import followers_sensor
 from holderlake.dagster.healing import healing_sensors
 from holderlake.dagster.jobs import ALERTS
-from holderlake.dagster.metadata.versions import watch
 from holderlake.dagster.partitions import CHAIN, CHAIN_BY_DAY
+from holderlake.dagster.versions import watch
 from holderlake.ingest.stream import partition_of
 from holderlake.ingest.streams.chains import CHAINS, chain_ids
 from holderlake.settings import Settings
@@ -114,17 +114,17 @@ def _chains_of_provider(workspace: Workspace) -> list[str] | None:
 
 def paused_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that resumes paused backfills. It runs only if the settings enable it."""
-    is_chosen = settings.schedule.resume_parked
+    is_chosen = settings.schedule.resume_paused
 
     @sensor(
-        name="parked_backfills",
+        name="paused_backfills",
         job_name=BACKFILL,
         minimum_interval_seconds=600,
         default_status=DefaultSensorStatus.RUNNING if is_chosen else DefaultSensorStatus.STOPPED,
         description="Resumes backfills that ran out of credits, from the day on which there are credits again.",
     )
     def resume(workspace: ResourceParam[Workspace]) -> Iterator[RunRequest | SkipReason]:
-        paused = parked_backfills(workspace)
+        paused = paused_backfills(workspace)
         due = [backfill for backfill in paused if backfill.is_due(workspace) or backfill.has_credits_again(workspace)]
         for backfill in due:
             yield RunRequest(
@@ -137,7 +137,7 @@ def paused_sensor(settings: Settings) -> SensorDefinition:
     return resume
 
 
-def _key_of_attempt(paused: Parked, settings: Settings) -> str:
+def _key_of_attempt(paused: PausedBackfill, settings: Settings) -> str:
     """Return a run key that changes each day, and with the backfill's resume date or the section ``[budget]``.
 
     So a paused backfill is tried once a day, and again when a new date or new ceilings allow it.
@@ -146,13 +146,13 @@ def _key_of_attempt(paused: Parked, settings: Settings) -> str:
     return f"{paused.of.id} {paused.resume_on} {utc_now():%Y-%m-%d} {budget}"
 
 
-def _options_of(paused: Parked) -> dict[str, object]:
+def _options_of(paused: PausedBackfill) -> dict[str, object]:
     since = paused.of.refresh_since
     lists = {name: list(getattr(paused.of, name)) for name in ("instants", "chains", "tokens", "tables")}
     return {"refresh": bool(since), "refresh_since": since, **lists}
 
 
-def _reason_to_wait(paused: Sequence[Parked]) -> str:
+def _reason_to_wait(paused: Sequence[PausedBackfill]) -> str:
     if not paused:
         return "no backfill is paused"
     return f"{counted(len(paused), 'backfill')} paused; the first resumes on {paused[0].resume_on}"

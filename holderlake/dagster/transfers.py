@@ -23,9 +23,9 @@ from dagster import (
 
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import asset_key
+from holderlake.dagster.metadata import asset_key
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run, partition_key
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.local_engine import DayReport
 from holderlake.settings import SettingsError
 from holderlake.workspace import Workspace
 

@@ -18,7 +18,7 @@ from dagster import (
 
 from holderlake.dagster.assets import OWNERS
 from holderlake.dagster.failures import step_errors
-from holderlake.dagster.metadata.tables import asset_key, newest_days
+from holderlake.dagster.metadata import asset_key, newest_days
 from holderlake.dagster.partitions import CHAIN_BY_DAY, days_of, keys_of_run
 from holderlake.dagster.resources import WORKSPACE
 from holderlake.extras import is_installed
@@ -99,7 +99,7 @@ def publish_if_chosen(workspace: Workspace, say: Callable[[str], None]) -> None:
     """Publish the lake as Iceberg tables if the settings say so."""
     iceberg = workspace.settings.lake.iceberg
     if iceberg.publish:
-        from holderlake.iceberg.publish import publish  # noqa: PLC0415 - an extra
+        from holderlake.iceberg import publish  # noqa: PLC0415 - an extra
 
         publication = publish(workspace.lake, workspace.settings.iceberg_folder, iceberg.catalog)
         say(

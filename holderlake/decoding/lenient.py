@@ -12,29 +12,30 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from functools import cache
 from math import isfinite
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin
 
 import msgspec
 from msgspec import Raw
+from pydantic import BaseModel
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.exact_json import MalformedAnswer
-from holderlake.contract.models import GROUPED_TRANSFER, score_name
+from holderlake.contract.fields import AnswerField, fields_of
+from holderlake.contract.models import (
+    GROUPED_TRANSFER,
+    GroupedTransfer,
+    GroupedTransferData,
+    Map,
+    Scores,
+    TokenKey,
+    current_map_shape,
+    current_token_key,
+    score_name,
+)
 from holderlake.contract.times import from_unix
 from holderlake.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
-from holderlake.decoding.older_shapes import current
-from holderlake.decoding.structs import (
-    NULL,
-    SCORE_COUNT,
-    SCORE_FIGURES,
-    Struct,
-    Transfer,
-    TransferData,
-    UnknownTransfer,
-)
+from holderlake.decoding.structs import NULL, RAW_KINDS, UnknownTransfer, empty, stored_fields, struct_of
 
 UNREADABLE_ROW: Final = "unreadable_row"
 """Code of ``Unreadable`` for an element of a list that was left out."""
@@ -71,20 +72,10 @@ class _NoRow(Exception):
     """An element lacks a field that identifies it, so it is left out. The arguments are its path and the reason."""
 
 
-@dataclass(frozen=True)
-class _Field:
-    """A field of a struct. If ``identifies`` is true, an element without this field is left out."""
-
-    name: str
-    kind: Any
-    """A key of ``_READERS``, the type of a struct, or a list whose only element is a key or a struct type."""
-    identifies: bool
-
-
 def read(raw: bytes, shape: Any, chain: str | None = None) -> tuple[Any, list[Unreadable]]:
-    """Decode JSON bytes as ``shape``, the type of a struct or of a list of structs.
+    """Decode JSON bytes as ``shape``, a model or a list of models.
 
-    Returns the structs, and a list of the rows and values that cannot be read. ``chain`` is the chain of native tokens
+    Returns structs, and a list of the rows and values that cannot be read. ``chain`` is the chain of native tokens
     in older answers, which do not name it. Raises ``MalformedAnswer`` if the bytes are not JSON, or no part of them has
     the shape.
     """
@@ -103,8 +94,9 @@ def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadab
             first_note = reading.notes[0]
             raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {first_note.path}: {first_note.reason}")
     else:
-        plain = current(_expected(dict, plain, "$"), shape, chain)
-        if not any(isinstance(plain.get(field.name), dict | list) for field in _fields(shape)):
+        plain = _expected(dict, plain, "$")
+        plain = _current_map(plain) if shape is Map else plain
+        if not any(isinstance(plain.get(field.name), dict | list) for field in fields_of(shape)):
             raise MalformedAnswer(f"$: expected a {shape.__name__.lower()}, not {_described(plain)}")
         answer = reading.struct(shape, plain, "$")
     return answer, reading.all_notes()
@@ -130,6 +122,23 @@ def _number(text: str) -> Decimal:
         return Decimal("NaN")
 
 
+def is_older_map(raw: bytes) -> bool:
+    """Return whether an answer's bytes are a map of the older shape, which never had all figures of today's maps."""
+    return b'"decentralization_score"' in raw and b'"metrics"' not in raw
+
+
+def _current_map(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a parsed map in the current shape; unchanged if it has that shape, or is an answer of another endpoint."""
+    metadata = plain.get("metadata")
+    if "metrics" in plain or not isinstance(metadata, dict):
+        return plain
+    if not {"decentralization_score", "relationships", "clusters", "nodes"} & plain.keys():
+        return plain
+    if not isinstance(metadata.get("identified_supply"), dict):
+        plain = plain | {"metadata": {name: item for name, item in metadata.items() if name != "identified_supply"}}
+    return current_map_shape(plain)
+
+
 def _expected(kind: type[list[Any] | dict[str, Any]], plain: Any, path: str) -> Any:
     if not isinstance(plain, kind):
         name = "a list" if kind is list else "an object"
@@ -147,7 +156,7 @@ class _Reading:
 
     def all_notes(self) -> list[Unreadable]:
         """Return the first hundred notes. If there are more, add a note with the number of omitted notes."""
-        omitted = f"{self._omitted:,} more rows or values of this answer cannot be read"
+        omitted = f"{self._omitted:,} more of this answer's rows or values cannot be read"
         return self.notes + ([Unreadable(UNREADABLE_ROW, "$", omitted)] if self._omitted else [])
 
     def note(self, code: str, path: str, reason: str) -> None:
@@ -156,8 +165,8 @@ class _Reading:
         else:
             self._omitted += 1
 
-    def list_of(self, kind: Any, items: list[Any], path: str) -> list[Any]:
-        """Return the elements of the list ``items`` as values of ``kind``.
+    def list_of(self, model: type[BaseModel] | None, items: list[Any], path: str) -> list[Any]:
+        """Return the elements of the list ``items`` as structs of a model, or as addresses if it is None.
 
         Each element that cannot be read becomes a note.
         """
@@ -165,72 +174,75 @@ class _Reading:
         for place, item in enumerate(items):
             note_count = len(self.notes)
             try:
-                elements.append(self._item(kind, item, f"{path}[{place}]"))
+                elements.append(self._item(model, item, f"{path}[{place}]"))
             except _NoRow as error:
                 self.note(UNREADABLE_ROW, *error.args)
             if path == "$":
                 self.notes[note_count:] = [replace(note, subject=_subject(item)) for note in self.notes[note_count:]]
         return elements
 
-    def _item(self, kind: Any, item: Any, path: str) -> Any:
-        if not isinstance(kind, type):
-            return self.value(_Field("", kind, identifies=True), item, path)
+    def _item(self, model: type[BaseModel] | None, item: Any, path: str) -> Any:
+        if model is None:
+            return self.value("address", item, path, is_essential=True)
         if not isinstance(item, dict):
             raise _NoRow(path, f"expected an object, not {_described(item)}")
-        if kind is Transfer and item.get("rel_type") not in (None, GROUPED_TRANSFER):
+        if model is GroupedTransfer and item.get("rel_type") not in (None, GROUPED_TRANSFER):
             return self._unknown_transfer(item, path)
-        if kind is Transfer:
-            item = {name: value for name, value in item.items() if name != "rel_type"}
-        return self.struct(kind, current(item, kind, self._chain), path)
+        return self.struct(model, item, path)
 
     def _unknown_transfer(self, item: Mapping[str, Any], path: str) -> UnknownTransfer:
         ends = {name: item.get(name) for name in ("from_address", "to_address")}
-        transfer = self.struct(Transfer, ends, path)
-        rel_type = self.value(_Field("rel_type", "text", identifies=True), item["rel_type"], f"{path}.rel_type")
+        transfer = self.struct(GroupedTransfer, ends, path)
+        rel_type = self.value("address", item["rel_type"], f"{path}.rel_type", is_essential=True)
         data = _ENCODER.encode(_cleaned(item.get("data"))).decode()
-        return UnknownTransfer(transfer.from_address, transfer.to_address, TransferData(NULL), rel_type, data)
+        return UnknownTransfer(transfer.from_address, transfer.to_address, empty(GroupedTransferData), rel_type, data)
 
-    def struct(self, kind: type[Struct], plain: Mapping[str, Any], path: str) -> Any:
-        """Return a JSON object as a struct. Raises ``_NoRow`` if a field that identifies the object cannot be read."""
-        fields = (field for field in _fields(kind) if field.identifies or field.name in plain)
-        return kind(
-            **{field.name: self._field(field, plain.get(field.name), f"{path}.{field.name}") for field in fields}
-        )
+    def struct(self, model: type[BaseModel], plain: Mapping[str, Any], path: str) -> Any:
+        """Return a JSON object as a struct. Raises ``_NoRow`` if an essential field of the object cannot be read."""
+        values: dict[str, Any] = {}
+        for field in stored_fields(model):
+            given = [name for name in field.names if name in plain]
+            if (given or field.is_essential) and field.kind != "constant":
+                value = next((plain[name] for name in given if plain[name] is not None), None)
+                values[field.name] = self._field(field, value, f"{path}.{field.name}")
+        return struct_of(model)(**values)
 
-    def _field(self, field: _Field, value: Any, path: str) -> Any:
-        if isinstance(field.kind, list):
+    def _field(self, field: AnswerField, value: Any, path: str) -> Any:
+        if field.kind == "list":
             if value is None:
                 return None
             if isinstance(value, list):
-                return self.list_of(field.kind[0], value, path)
+                return self.list_of(field.model, value, path)
             self.note(UNREADABLE_VALUE, path, f"expected a list, not {_described(value)}")
             return None
-        if isinstance(field.kind, type):
-            return self._nested(field, value, path)
-        return self.value(field, value, path)
+        if field.kind == "object" and field.model is not None:
+            return self._nested(field.model, value, path, field.is_essential)
+        return self.value(field.kind, value, path, field.is_essential)
 
-    def _nested(self, field: _Field, value: Any, path: str) -> Any:
+    def _nested(self, model: type[BaseModel], value: Any, path: str, is_essential: bool) -> Any:
         """Return a nested object as a struct.
 
-        If it cannot be read, a required field gets a struct without values, and an optional field gets None.
+        If it cannot be read, an essential field gets a struct without values, and any other field gets None.
         """
         if value is not None and not isinstance(value, dict):
             self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
             value = None
-        return self.struct(field.kind, value or {}, path) if field.identifies or value is not None else None
+        value = current_token_key(value) if model is TokenKey else value
+        return self.struct(model, value or {}, path) if is_essential or value is not None else None
 
-    def value(self, field: _Field, value: Any, path: str) -> Any:
-        """Return a value as the type of its field. For an unreadable value add a note and return null."""
+    def value(self, kind: str, value: Any, path: str, is_essential: bool = False) -> Any:
+        """Return a value as its kind of field has it in a struct. For an unreadable value add a note, return null."""
         try:
-            if field.kind == "scores":
+            if kind == "scores":
                 return self._scores(value, path)
-            result = _READERS[field.kind](value)
+            value = current_token_key(value, self._chain) if kind == "link token" else value
+            result = (_identity if kind == "text" and is_essential else _READERS[kind])(value)
         except _Unfit as error:
-            if field.identifies and field.kind not in _RAW:
+            if is_essential and kind != "link token":
                 raise _NoRow(path, str(error)) from error
             if value is not None:
                 self.note(UNREADABLE_VALUE, path, str(error))
-            return NULL if field.kind in _RAW else None
+            return NULL if kind in RAW_KINDS else None
         if isinstance(value, str) and value != _cleaned(value):
             self.note(UNREADABLE_VALUE, path, "the text is not Unicode; U+FFFD replaces the invalid characters")
         return result
@@ -242,37 +254,12 @@ class _Reading:
                 self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
             value = {}
         scores: dict[str, Any] = {}
+        kinds = {field.name: field.kind for field in fields_of(Scores) if field.name != "service_score"}
+        kinds[score_name(value) or ""] = "figure"
         for name, score in _cleaned(value).items():
-            kind = {SCORE_COUNT: "integer", score_name(value): "figure"}.get(name)
-            kind = "figure" if name in SCORE_FIGURES else kind
-            if kind is None or score is None:
-                scores[name] = score
-            else:
-                scores[name] = self.value(_Field(name, kind, identifies=False), score, f"{path}.{name}")
+            kind = None if score is None else kinds.get(name)
+            scores[name] = score if kind is None else self.value(kind, score, f"{path}.{name}")
         return Raw(_ENCODER.encode(scores))
-
-
-@cache
-def _fields(kind: type[Struct]) -> tuple[_Field, ...]:
-    hints = get_type_hints(kind, include_extras=True)
-    return tuple(
-        _Field(field.name, _kind(hints[field.name]), field.required)
-        for field in msgspec.structs.fields(kind)
-        if field.name != "rel_type"
-    )
-
-
-def _kind(hint: Any) -> Any:
-    """Return the kind of a field from its type: a key of ``_READERS``, a struct type, or a list with one of these."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return parts[1].title
-    if origin in (Union, UnionType):
-        (hint,) = (part for part in parts if part is not NoneType)
-        return "optional text" if hint is str else _kind(hint)
-    if origin is list:
-        return [_kind(parts[0])]
-    return {str: "text", int: "integer", bool: "flag"}.get(hint, hint)
 
 
 def _subject(item: Any) -> str | None:
@@ -362,19 +349,17 @@ def _key(value: Any) -> Raw:
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "text": _identity,
-    "optional text": _text,
-    "raw text": lambda value: Raw(_ENCODER.encode(_identity(value))),
+    "text": _text,
+    "address": _identity,
+    "link end": lambda value: Raw(_ENCODER.encode(_identity(value))),
     "integer": _integer,
     "unix seconds": _unix_seconds,
     "flag": _flag,
     "amount": _amount,
     "figure": _figure,
     "instant": _instant,
-    "key": _key,
+    "link token": _key,
 }
-_RAW: Final = frozenset({"amount", "figure", "key", "scores"})
-"""Kinds whose values stay raw JSON text. A missing value of these kinds is the text ``NULL``, not None."""
 
 
 def _described(value: Any) -> str:

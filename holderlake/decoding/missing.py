@@ -7,31 +7,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import BaseModel
 
 from holderlake.contract.chains import normalise_address
+from holderlake.contract.models import (
+    AddressDetails,
+    Cluster,
+    GroupedTransferData,
+    HolderData,
+    Scores,
+    SupplyStats,
+    TokenMetadata,
+)
 from holderlake.contract.tables import MISSING_CONTENT
 from holderlake.decoding.lenient import Unreadable
+from holderlake.decoding.structs import stored_fields
 
-_HOLDING: Final = ("rank", "share", "amount")
-_SUMS: Final = ("total_value", "total_transfers", "first_date", "last_date")
-_SUPPLY: Final = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
-_SCORES: Final = ("gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
-_FIELDS: Final = (
-    ("holders", "$[*].holder_data", _HOLDING),
-    ("map_nodes", "$.nodes.top_holders[*].holder_data", _HOLDING),
-    ("maps", "$.metrics.supply_stats", _SUPPLY),
-    ("maps", "$.metrics.scores", _SCORES),
-    ("grouped_transfers", "$.relationships[*].data", _SUMS),
-    ("clusters", "$.clusters[*]", ("share", "amount", "holder_count")),
-    ("subgraph_transfers", "$[*].data", _SUMS),
-    ("tokens", "$[*].metadata", ("name", "symbol", "is_indexed")),
-    ("addresses", "$[*].address_details", ("degree", "is_contract")),
+_PARENTS: Final = (
+    ("holders", "$[*].holder_data", HolderData),
+    ("map_nodes", "$.nodes.top_holders[*].holder_data", HolderData),
+    ("maps", "$.metrics.supply_stats", SupplyStats),
+    ("maps", "$.metrics.scores", Scores),
+    ("grouped_transfers", "$.relationships[*].data", GroupedTransferData),
+    ("clusters", "$.clusters[*]", Cluster),
+    ("subgraph_transfers", "$[*].data", GroupedTransferData),
+    ("tokens", "$[*].metadata", TokenMetadata),
+    ("addresses", "$[*].address_details", AddressDetails),
 )
-"""The columns of each table that are never null in an answer of the contract, with the JSON path of their parent."""
+"""Objects whose required fields are never null in an answer of the contract: table, JSON path and model."""
 _ONLY: Final = {
     "map_nodes": ("kind", "top_holder"),
     "grouped_transfers": ("rel_type", "GROUPED_TRANSFER"),
@@ -64,12 +72,12 @@ def missing_fields(tables: Mapping[str, pa.Table], tokens: Sequence[str] = ()) -
 
     ``tokens[i]`` is the token of the i-th answer; without tokens all rows are of one answer.
     """
-    for table, parent, columns in _FIELDS:
+    for table, parent, model in _PARENTS:
         rows = tables.get(table)
         if rows is None or not rows.num_rows:
             continue
-        lacking = {name: _is_null(rows, name) for name in columns}
-        if table in _ONLY:
+        lacking = {name: _is_null(rows, name) for name in _required_columns(model) if rows[name].null_count}
+        if table in _ONLY and lacking:
             column, value = _ONLY[table]
             has_fields = pc.fill_null(pc.equal(rows[column], value), False)
             lacking = {name: pc.and_(nulls, has_fields) for name, nulls in lacking.items()}
@@ -99,6 +107,12 @@ def unnamed(missing: Sequence[Unreadable], unreadable: Sequence[Unreadable]) -> 
             for answer, path in explained
         )
     ]
+
+
+@cache
+def _required_columns(model: type[BaseModel]) -> tuple[str, ...]:
+    fields = (field for field in stored_fields(model) if field.is_required and not field.is_essential)
+    return tuple(field.column for field in fields if field.kind not in ("list", "object"))
 
 
 def _is_null(rows: pa.Table, name: str) -> pa.ChunkedArray:

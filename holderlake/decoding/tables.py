@@ -1,6 +1,6 @@
 """Arrow tables from decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
 
-The public functions in ``decoding/__init__``, such as ``map_tables``, decode JSON into structs and call the functions
+The functions of ``answers``, such as ``map_tables``, decode JSON into structs and call the functions
 here.
 
 A map without nodes, relationships or clusters has no rows in the tables of these parts. Time nodes are numbered from 1
@@ -10,7 +10,7 @@ from 1, the largest first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -18,10 +18,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import Raw
+from pydantic import BaseModel
 
 from holderlake.contract.chains import normalise_address
-from holderlake.contract.models import score_name
-from holderlake.contract.tables import DETAIL_COLUMNS, TABLES, assemble
+from holderlake.contract.fields import AnswerField
+from holderlake.contract.models import Cluster, Holder, HolderNode, Map, Node, Nodes, Scores, TimeNode, score_name
+from holderlake.contract.tables import TABLES, assemble
 from holderlake.decoding.columns import (
     amounts_of,
     date_times_of,
@@ -30,24 +32,13 @@ from holderlake.decoding.columns import (
     normalised,
     texts_of,
 )
-from holderlake.decoding.structs import (
-    NULL,
-    SCORE_COUNT,
-    SCORE_FIGURES,
-    AddressDetails,
-    HolderData,
-    Nodes,
-)
+from holderlake.decoding.structs import NULL, empty, stored_fields
 from holderlake.decoding.transfers import Transfers
 
 Columns = dict[str, Any]
 """Columns by name: Arrow arrays or sequences of values."""
 Common = dict[str, pa.Scalar]
 """Values that all rows of a table share, by column."""
-
-_NO_DETAILS: Final = AddressDetails(is_paid_label=None)
-_NO_HOLDING: Final = HolderData()
-_details: Final = attrgetter(*DETAIL_COLUMNS)
 
 
 class TokenColumn:
@@ -63,65 +54,67 @@ class TokenColumn:
         return self._tokens.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
 
 
+def rows_of(
+    table: str, model: type[BaseModel], items: Sequence[Any], common: Common, columns: Columns | None = None
+) -> pa.Table:
+    """Return a table with one row for each struct of a model in ``items``, in the same order.
+
+    ``common`` has the values that are equal in all rows, by column, and ``columns`` further columns.
+    """
+    return assemble(TABLES[table], len(items), common, {**columns_of(model, items), **(columns or {})})
+
+
+def columns_of(model: type[BaseModel], items: Sequence[Any]) -> Columns:
+    """Return the columns of the stored fields of a model: a row for each struct in ``items``.
+
+    The fields of an object are columns of its parent's row, and null where the object is missing.
+    """
+    columns: Columns = {}
+    for field in stored_fields(model):
+        if field.kind == "object" and field.model is not None:
+            columns |= _columns_of_objects(field.model, _values(field, items))
+        elif field.kind in _COLUMNS:
+            columns |= _COLUMNS[field.kind](field.column, _values(field, items))
+    return columns
+
+
+def _columns_of_objects(model: type[BaseModel], objects: Sequence[Any]) -> Columns:
+    present = [value for value in objects if value is not None]
+    if len(present) == len(objects):
+        return columns_of(model, present)
+    places = np.cumsum([value is not None for value in objects]) - 1
+    indices = pa.array(places, mask=np.array([value is None for value in objects]))
+    return {name: column.take(indices) for name, column in columns_of(model, present).items()}
+
+
+def _values(field: AnswerField, items: Sequence[Any]) -> list[Any]:
+    values = [*map(attrgetter(field.name), items)]
+    for older_name in () if field.is_essential else field.names[1:]:
+        older_values = map(attrgetter(older_name), items)
+        values = [value or older for value, older in zip(values, older_values, strict=True)]
+    return values
+
+
+_COLUMNS: Final[dict[str, Callable[[str, list[Any]], Columns]]] = {
+    "text": lambda name, values: {name: pa.array(values, pa.string())},
+    "flag": lambda name, values: {name: pa.array(values, pa.bool_())},
+    "address": lambda name, values: {name: pa.array(normalised(values), pa.string())},
+    "integer": lambda name, values: {name: integers_of(values)},
+    "figure": lambda name, values: {name: pa.array([*map(figure_of, values)], pa.float64())},
+    "instant": lambda name, values: {name: date_times_of(values)},
+    "amount": lambda name, values: amounts_of(name, texts_of(values)),
+}
+"""Functions (column's name, values) that return the columns of a field, by its kind."""
+
+
 def holders_table(answers: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
     """Return the table ``holders``. ``answers[i]`` is the list of holders of the i-th token of ``tokens``.
 
     The rows of a token are sorted by rank. ``common`` has the values that are equal in all rows, by column.
     """
     listed = [holder for answer in answers for holder in _ranked(answer)]
-    columns = {
-        "token_address": tokens.repeat([len(answer) for answer in answers]),
-        "address": normalised([holder.address for holder in listed]),
-        **_holding_columns([holder.holder_data for holder in listed]),
-        **_details_columns([holder.address_details for holder in listed]),
-    }
-    return assemble(TABLES["holders"], len(listed), common, columns)
-
-
-def addresses_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``addresses``: one row for each struct in ``answer``, in the same order.
-
-    ``common`` has the values that are equal in all rows, by column.
-    """
-    columns = {
-        "address": normalised([item.address for item in answer]),
-        **_details_columns([item.address_details for item in answer]),
-    }
-    return assemble(TABLES["addresses"], len(answer), common, columns)
-
-
-def tokens_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``tokens``: one row for each struct in ``answer``. Missing statistics are null.
-
-    ``common`` has the values that are equal in all rows, by column.
-    """
-    stats = [token.stats or token.token_stats for token in answer]
-    columns = {
-        "chain": [token.token_key.chain for token in answer],
-        "token_address": normalised([token.token_key.address for token in answer]),
-        "name": [token.metadata.name for token in answer],
-        "symbol": [token.metadata.symbol for token in answer],
-        "is_indexed": [token.metadata.is_indexed for token in answer],
-        "img_url": [token.metadata.img_url for token in answer],
-        "transfers_count": integers_of([token_stats and token_stats.transfers_count for token_stats in stats]),
-        "min_date": date_times_of([token_stats and token_stats.min_date for token_stats in stats]),
-        "max_date": date_times_of([token_stats and token_stats.max_date for token_stats in stats]),
-    }
-    return assemble(TABLES["tokens"], len(answer), common, columns)
-
-
-def chains_table(answer: Sequence[Any], common: Common) -> pa.Table:
-    """Return the table ``chains``: one row for each chain, with its id in the column ``chain``.
-
-    ``common`` has the values that are equal in all rows, by column.
-    """
-    columns = {
-        "chain": [chain.id for chain in answer],
-        "name": [chain.name for chain in answer],
-        "dexscreener_id": [chain.dexscreener_id for chain in answer],
-        "coingecko_id": [chain.coingecko_id for chain in answer],
-    }
-    return assemble(TABLES["chains"], len(answer), common, columns)
+    token_column = {"token_address": tokens.repeat([len(answer) for answer in answers])}
+    return rows_of("holders", Holder, listed, common, token_column)
 
 
 def _ranked(holders: Sequence[Any]) -> list[Any]:
@@ -137,31 +130,12 @@ def _rank(holder: Any) -> float:
     return float("inf") if rank is None else rank
 
 
-def _holding_columns(holdings: Sequence[Any], null_count: int = 0) -> Columns:
-    """Return the columns rank, share and amount: a row for each holding, then ``null_count`` rows of nulls."""
-    holdings = [holding or _NO_HOLDING for holding in holdings]
-    nulls = [None] * null_count
-    amounts = amounts_of("amount", texts_of([holding.amount for holding in holdings]))
-    return {
-        "rank": [holding.rank for holding in holdings] + nulls,
-        "share": [figure_of(holding.share) for holding in holdings] + nulls,
-        **{name: pa.concat_arrays([array, pa.nulls(null_count, array.type)]) for name, array in amounts.items()},
-    }
-
-
-def _details_columns(details: Sequence[Any]) -> Columns:
-    """Return the columns of address details (``DETAIL_COLUMNS``), one row for each element of ``details``."""
-    columns: Columns = dict.fromkeys(DETAIL_COLUMNS, ())
-    if details:
-        rows = [_details(address_details or _NO_DETAILS) for address_details in details]
-        columns.update(zip(DETAIL_COLUMNS, zip(*rows, strict=True), strict=True))
-    return columns | {"first_activity_date": date_times_of(columns["first_activity_date"])}
-
-
-_NO_NODES: Final = Nodes()
-_SHARES: Final = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+_NO_NODES: Final = empty(Nodes)
 _read_scores: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_read_count: Final = msgspec.json.Decoder(int | None).decode
+_SCORES: Final[dict[str, Callable[[Raw], Any]]] = {
+    "figure": figure_of,
+    "integer": msgspec.json.Decoder(int | None).decode,
+}
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -190,30 +164,26 @@ def maps_tables(answers: Iterable[Any], tokens: TokenColumn, common: Common, len
 
 
 def _maps(answers: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
-    rows = [_map_row(answer) for answer in answers]
+    rows = [_score_row(answer) for answer in answers]
     columns: Columns = {name: [row[name] for row in rows] for name in rows[0]}
     columns["token_address"] = tokens.repeat([1] * len(rows))
-    return assemble(TABLES["maps"], len(rows), common, columns)
+    return rows_of("maps", Map, answers, common, columns)
 
 
-def _map_row(answer: Any) -> Columns:
-    supply, scores = answer.metrics.supply_stats, _read_scores(answer.metrics.scores)
+def _score_row(answer: Any) -> Columns:
+    scores = _read_scores(answer.metrics.scores)
     name = score_name(scores)
     other_scores = {key: scores[key] for key in sorted(scores) if key.endswith("_score") and key != name}
+    scores["service_score"] = scores.get(name or "", NULL)
     return {
-        "dt_update": answer.metadata.dt_update,
-        **{share: figure_of(getattr(supply, share)) for share in _SHARES},
-        "service_score": figure_of(scores.get(name or "", NULL)),
-        **{figure: figure_of(scores.get(figure, NULL)) for figure in SCORE_FIGURES},
-        SCORE_COUNT: _read_count(scores.get(SCORE_COUNT, NULL)),
+        **{field.column: _SCORES[field.kind](scores.get(field.name, NULL)) for field in stored_fields(Scores)},
         "other_scores": _ENCODER.encode(other_scores).decode() if other_scores else None,
     }
 
 
-def _largest_first(clusters: Sequence[Any]) -> list[tuple[float | None, Any]]:
-    """Return pairs (share, cluster), the largest share first. Clusters without a share come last."""
-    shares = [figure_of(cluster.share) for cluster in clusters]
-    return sorted(zip(shares, clusters, strict=True), key=lambda pair: float("inf") if pair[0] is None else -pair[0])
+def _largest_first(clusters: Sequence[Any]) -> list[Any]:
+    """Return clusters, the largest share first. Clusters without a share come last."""
+    return sorted(clusters, key=lambda cluster: float("inf") if cluster.share == NULL else -float(bytes(cluster.share)))
 
 
 def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.Table:
@@ -222,23 +192,24 @@ def _map_nodes(nodes: Sequence[Any], tokens: TokenColumn, common: Common) -> pa.
     ``common`` has the values that are equal in all rows, by column.
     """
     windows = [map_nodes.time_nodes or () for map_nodes in nodes]
-    top = [_ranked(map_nodes.top_holders or ()) for map_nodes in nodes]
-    magic = [map_nodes.magic_nodes or () for map_nodes in nodes]
-    kinds: dict[str, Sequence[Sequence[Any]]] = {"top_holder": top, "magic": magic, "time": windows}
-    addresses = [node.address for of_answers in kinds.values() for group in of_answers for node in group]
-    counts = [[len(group) for group in of_answers] for of_answers in kinds.values()]
-    address_nodes = [node for of_answers in (top, magic) for group in of_answers for node in group]
-    timed = sum(counts[2])
-    columns = {
-        "token_address": pa.concat_arrays([tokens.repeat(of_kind) for of_kind in counts]),
-        "kind": [kind for kind, of_kind in zip(kinds, counts, strict=True) for _ in range(sum(of_kind))],
-        "address": normalised(addresses),
-        "is_shown_on_map": [node.is_shown_on_map for node in address_nodes] + [None] * timed,
-        "time_node": [None] * len(address_nodes) + [number for count in counts[2] for number in range(1, count + 1)],
-        **_holding_columns([node.holder_data for group in top for node in group], len(addresses) - sum(counts[0])),
-        **_details_columns([node.address_details for node in address_nodes] + [None] * timed),
+    kinds: dict[str, tuple[type[BaseModel], Sequence[Sequence[Any]]]] = {
+        "top_holder": (HolderNode, [_ranked(map_nodes.top_holders or ()) for map_nodes in nodes]),
+        "magic": (Node, [map_nodes.magic_nodes or () for map_nodes in nodes]),
+        "time": (TimeNode, windows),
     }
-    return assemble(TABLES["map_nodes"], len(addresses), common, columns)
+    counts = [[*map(len, of_maps)] for _, of_maps in kinds.values()]
+    sums = [*map(sum, counts)]
+    of_kinds = [columns_of(model, [node for of_map in of_maps for node in of_map]) for model, of_maps in kinds.values()]
+    numbers = [number for count in counts[2] for number in range(1, count + 1)]
+    columns: Columns = {
+        "token_address": pa.concat_arrays([tokens.repeat(count) for count in counts]),
+        "kind": pa.concat_arrays([pa.repeat(kind, size) for kind, size in zip(kinds, sums, strict=True)]),
+        "time_node": [None] * (sums[0] + sums[1]) + numbers,
+    }
+    for name, column in of_kinds[0].items():
+        arrays = (part.get(name, pa.nulls(size, column.type)) for part, size in zip(of_kinds, sums, strict=True))
+        columns[name] = pa.concat_arrays(arrays)
+    return assemble(TABLES["map_nodes"], sum(sums), common, columns)
 
 
 def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) -> pa.Table:
@@ -254,29 +225,24 @@ def _map_transfers(transfers: Transfers, tokens: TokenColumn, common: Common) ->
     return assemble(TABLES["grouped_transfers"], len(windows), common, columns)
 
 
-def _clusters(clusters: Sequence[Sequence[tuple[float | None, Any]]], tokens: TokenColumn, common: Common) -> pa.Table:
-    listed = [cluster for map_clusters in clusters for _, cluster in map_clusters]
+def _clusters(clusters: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
     columns = {
         "token_address": tokens.repeat([len(map_clusters) for map_clusters in clusters]),
         "cluster_id": [number for map_clusters in clusters for number in range(1, len(map_clusters) + 1)],
-        "share": [share for map_clusters in clusters for share, _ in map_clusters],
-        "holder_count": integers_of([cluster.holder_count for cluster in listed]),
-        "magic_node_count": integers_of([cluster.magic_node_count for cluster in listed]),
-        **amounts_of("amount", texts_of([cluster.amount for cluster in listed])),
     }
-    return assemble(TABLES["clusters"], len(listed), common, columns)
+    return rows_of(
+        "clusters", Cluster, [cluster for map_clusters in clusters for cluster in map_clusters], common, columns
+    )
 
 
-def _cluster_members(
-    clusters: Sequence[Sequence[tuple[float | None, Any]]], tokens: TokenColumn, common: Common
-) -> pa.Table:
+def _cluster_members(clusters: Sequence[Sequence[Any]], tokens: TokenColumn, common: Common) -> pa.Table:
     addresses: list[str] = []
     kinds: list[str] = []
     numbers: list[int] = []
     counts = []
     for map_clusters in clusters:
         start = len(addresses)
-        for number, (_, cluster) in enumerate(map_clusters, 1):
+        for number, cluster in enumerate(map_clusters, 1):
             holders, magic = cluster.holders or [], cluster.magic_nodes or []
             addresses += holders
             addresses += magic

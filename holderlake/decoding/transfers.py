@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -10,16 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holderlake.contract.models import GROUPED_TRANSFER
+from holderlake.contract.models import GROUPED_TRANSFER, GroupedTransferData, TokenKey
 from holderlake.decoding.columns import amounts_of, dates_of, integers_of, joined_texts, normalised, split
-from holderlake.decoding.structs import TokenKey, UnknownTransfer
+from holderlake.decoding.structs import RAW_KINDS, UnknownTransfer, stored_fields, struct_of
 
 Integers = npt.NDArray[np.int64]
 
-_NUMBERS: Final = ("total_transfers", "first_date", "last_date")
-_TEXTS: Final = ("from_address", "to_address", "token_key", "total_value")
+_ENDS: Final = ("from_address", "to_address")
+_FIELDS: Final = stored_fields(GroupedTransferData)
+_TEXTS: Final = tuple(field.name for field in _FIELDS if field.kind in RAW_KINDS)
+_NUMBERS: Final = tuple(field.name for field in _FIELDS if field.kind not in RAW_KINDS)
 _read_strings: Final = msgspec.json.Decoder(list[str]).decode
-_read_key: Final = msgspec.json.Decoder(TokenKey | None).decode
+_read_key: Final = msgspec.json.Decoder(struct_of(TokenKey) | None).decode
 
 
 class Transfers:
@@ -32,7 +35,7 @@ class Transfers:
     def __init__(self) -> None:
         self._sizes: list[list[int]] = []
         """For each answer: the number of relationships of no time node, then the number of each time node."""
-        self._texts: dict[str, list[bytes]] = {name: [] for name in _TEXTS}
+        self._texts: dict[str, list[bytes]] = {name: [] for name in (*_ENDS, *_TEXTS)}
         self._numbers: dict[str, list[pa.Array]] = {name: [] for name in _NUMBERS}
         self._unknown: dict[int, UnknownTransfer] = {}
 
@@ -51,13 +54,12 @@ class Transfers:
         if not links:
             return
         data = [link.data for link in links]
-        self._texts["from_address"].append(joined_texts([link.from_address for link in links]))
-        self._texts["to_address"].append(joined_texts([link.to_address for link in links]))
-        self._texts["token_key"].append(joined_texts([transfer.token_key for transfer in data]))
-        self._texts["total_value"].append(joined_texts([transfer.total_value for transfer in data]))
-        self._numbers["total_transfers"].append(integers_of([transfer.total_transfers for transfer in data]))
-        self._numbers["first_date"].append(integers_of([transfer.first_date for transfer in data]))
-        self._numbers["last_date"].append(integers_of([transfer.last_date for transfer in data]))
+        for name in _ENDS:
+            self._texts[name].append(joined_texts(map(attrgetter(name), links)))
+        for name in _TEXTS:
+            self._texts[name].append(joined_texts(map(attrgetter(name), data)))
+        for name in _NUMBERS:
+            self._numbers[name].append(integers_of([*map(attrgetter(name), data)]))
 
     @property
     def counts(self) -> list[int]:
@@ -81,20 +83,20 @@ class Transfers:
         keys = [_token(raw) for raw in tokens]
         addresses = pa.array(normalised(_strings(ends)), pa.string())
         chains, contracts = (pa.array([key[part] for key in keys], pa.string()) for part in (0, 1))
-        numbers = {
-            name: pa.concat_arrays([*chunks, pa.array([], pa.int64())]) for name, chunks in self._numbers.items()
-        }
-        return {
+        columns = {
             "from_address": addresses.take(senders),
             "to_address": addresses.take(receivers),
             "transfer_chain": chains.take(token_indices),
             "transfer_token": contracts.take(token_indices),
-            "total_transfers": numbers["total_transfers"],
-            "first_date": dates_of(numbers["first_date"]),
-            "last_date": dates_of(numbers["last_date"]),
-            **amounts_of("total_value", split(self._texts["total_value"], count).cast(pa.string())),
             **self._types(count),
         }
+        for field in _FIELDS:
+            if field.kind == "amount":
+                columns |= amounts_of(field.column, split(self._texts[field.name], count).cast(pa.string()))
+            elif field.name in _NUMBERS:
+                numbers = pa.concat_arrays([*self._numbers[field.name], pa.array([], pa.int64())])
+                columns[field.column] = dates_of(numbers) if field.kind == "unix seconds" else numbers
+        return columns
 
     def _types(self, count: int) -> dict[str, pa.Array]:
         if not self._unknown:

@@ -17,7 +17,7 @@ from typing import Any
 from holderlake import console
 from holderlake.alerts.delivery import webhook_of
 from holderlake.alerts.outbox import Outbox
-from holderlake.backfill.paused import COMMAND, parked_backfills
+from holderlake.backfill.paused import COMMAND, paused_backfills
 from holderlake.contract.extra_models import MapRules
 from holderlake.contract.requests import ChainsRequest
 from holderlake.contract.times import utc_now
@@ -26,7 +26,7 @@ from holderlake.dagster.launch import own_dagster_home, prepare_dagster_home
 from holderlake.doctor.file_checks import check_files
 from holderlake.doctor.finding import Finding
 from holderlake.engine.errors import EngineError, UnusableStore
-from holderlake.healing.parked import parked_schedule
+from holderlake.healing.paused import paused_schedule
 from holderlake.ingest.streams.chains import listed
 from holderlake.lake.lake import LakeError
 from holderlake.local.embedded import make_workspace, sample_rules
@@ -93,8 +93,8 @@ def _checks_with_settings() -> list[Finding]:
         *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
         *([lambda: _inexact_balances(settings)] if settings.engine_store.exists() else []),
-        *([lambda: _parked_schedule(workspace)] if parked_schedule(workspace) else []),
-        *([lambda: _parked_backfills(workspace)] if parked_backfills(workspace) else []),
+        *([lambda: _paused_schedule(workspace)] if paused_schedule(workspace) else []),
+        *([lambda: _paused_backfills(workspace)] if paused_backfills(workspace) else []),
         lambda: _alerts(settings),
         *([lambda: _iceberg(workspace)] if settings.iceberg_folder.exists() else []),
         *(partial(_node, settings, chain) for chain in settings.node_chains),
@@ -123,7 +123,7 @@ def _formats(workspace: Workspace) -> Finding:
         return Finding("formats", False, str(error))
     if steps:
         parts = ", ".join(step.part for step in steps)
-        return Finding("formats", True, f"of an earlier version: {parts}", "'holderlake upgrade' updates them now")
+        return Finding("formats", True, f"of an earlier version: {parts}", "'holderlake home upgrade' updates them now")
     return Finding("formats", True, "all parts of the home have the formats of this version")
 
 
@@ -137,7 +137,7 @@ def _safely(check: Callable[[], Finding]) -> Finding:
 
 def _iceberg(workspace: Workspace) -> Finding:
     try:
-        from holderlake.iceberg.publish import compare
+        from holderlake.iceberg import compare
     except ModuleNotFoundError:
         return Finding("iceberg", True, "not checked: pyiceberg is not installed")
     settings = workspace.settings
@@ -145,7 +145,7 @@ def _iceberg(workspace: Workspace) -> Finding:
     if comparison.is_current:
         return Finding("iceberg", True, f"commit {comparison.commit} has all partitions of the lake")
     lacking, extra = sum(comparison.added.values()), sum(comparison.removed.values())
-    text = f"{lacking:,} files of the lake are not published, {extra:,} published ones were replaced"
+    text = f"{counted(lacking, 'file')} of the lake not published, {counted(extra, 'published file')} replaced"
     return Finding("iceberg", False, text, "'holderlake lake publish' brings the tables up to date")
 
 
@@ -221,28 +221,28 @@ def _rules(workspace: Workspace, published: str | None) -> Finding:
     return Finding("rules", True, listed_rules(rules_in_force(sample_rules())), advice)
 
 
-def _parked_schedule(workspace: Workspace) -> Finding:
-    parked = parked_schedule(workspace)
-    if parked is None:
-        return Finding("parked schedule", True, "scheduled runs do not wait")
-    text = f"scheduled runs wait since {parked.since:%Y-%m-%d %H:%M} UTC until {parked.resume_on}: {parked.reason}"
+def _paused_schedule(workspace: Workspace) -> Finding:
+    paused = paused_schedule(workspace)
+    if paused is None:
+        return Finding("paused schedule", True, "scheduled runs do not wait")
+    text = f"scheduled runs wait since {paused.since:%Y-%m-%d %H:%M} UTC until {paused.resume_on}: {paused.reason}"
     advice = (
         "buy credits: the running daemon asks the provider every five minutes"
-        if parked.refused is not None
+        if paused.refused is not None
         else "raise the ceiling in [budget]: the next tick of the schedule resumes"
     )
-    return Finding("parked schedule", False, text, advice)
+    return Finding("paused schedule", False, text, advice)
 
 
-def _parked_backfills(workspace: Workspace) -> Finding:
-    parked = parked_backfills(workspace)
-    since = min((backfill.since for backfill in parked if backfill.since), default=None)
+def _paused_backfills(workspace: Workspace) -> Finding:
+    paused = paused_backfills(workspace)
+    since = min((backfill.since for backfill in paused if backfill.since), default=None)
     when = f"since {since:%Y-%m-%d %H:%M} UTC" if since else "for credits"
     text = (
-        f"{counted(len(parked), 'backfill')} parked {when}; the first of "
-        f"{counted(len(parked[0].of.instants), 'instant')}: {parked[0].reason}"
+        f"{counted(len(paused), 'backfill')} paused {when}; the first of "
+        f"{counted(len(paused[0].of.instants), 'instant')}: {paused[0].reason}"
     )
-    return Finding("parked backfills", False, text, f"'{COMMAND}' asks for credits and resumes them")
+    return Finding("paused backfills", False, text, f"'{COMMAND}' asks for credits and resumes them")
 
 
 def _store(settings: Settings) -> Finding:
@@ -264,7 +264,8 @@ def _store(settings: Settings) -> Finding:
         return Finding("store", False, f"{problem}{ellipsis}", first_damage.remedy)
     advice = "'holderlake store verify' compares the files with their checksums"
     if result.quarantined:
-        advice += f"; {result.quarantined} files are in {root / QUARANTINE}, which 'holderlake store clean' empties"
+        quarantined = counted(result.quarantined, "file", "is")
+        advice += f"; {quarantined} in {root / QUARANTINE}, which 'holderlake delete quarantine' empties"
     return Finding("store", True, f"{counted(result.files, 'file')}, {result.bytes / 1e6:,.1f} MB in {root}", advice)
 
 
@@ -280,23 +281,25 @@ def _negative_balances(settings: Settings) -> Finding:
         return Finding("negative balances", False, str(error))
     tokens = len(counts)
     text = f"{counted(sum(counts.values()), 'address')} of {counted(tokens, 'token')} below zero" if tokens else "none"
-    advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
+    advice = "'holderlake store negative-balances' lists them; import the transfers that are missing" if tokens else ""
     return Finding("negative balances", True, text, advice)
 
 
 def _inexact_balances(settings: Settings) -> Finding:
     """Count the tokens whose balances differ from those of their contracts, by their last comparison with a node."""
-    from holderlake.engine.sources.rpc.importing.verified import read_verified
+    from holderlake.engine.sources.rpc.verified import read_verified
 
     checked = read_verified(settings.engine_store)["balances"].to_pylist()
     if not checked:
-        return Finding("balances", True, "no token was compared with its contract", "'holderlake verify' compares them")
+        return Finding(
+            "balances", True, "no token was compared with its contract", "'holderlake import verify' compares them"
+        )
     count = checked.count("different")
     advice = (
         "their contracts change balances without transfers, as rebasing tokens and tokens with a fee do: the balances "
-        "here are not exact; 'holderlake verify' names the causes"
+        "here are not exact; 'holderlake import verify' names the causes"
     )
-    text = f"of {len(checked):,} tokens compared, {count:,} have other balances than their contracts"
+    text = f"{counted(len(checked), 'token')} compared, {count:,} with other balances than the contract"
     return Finding("balances", True, text, advice if count else "")
 
 
@@ -330,7 +333,7 @@ def _alerts(settings: Settings) -> Finding:
             "alerts",
             False,
             f"{text}; {len(late)} could not be delivered: {late[-1].error}",
-            "test it with 'holderlake alerts --test-webhook'; waiting alerts are sent when it answers again",
+            "test it with 'holderlake alerts test-webhook'; waiting alerts are sent when it answers again",
         )
     return Finding("alerts", True, text)
 

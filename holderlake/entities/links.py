@@ -24,8 +24,7 @@ from holderlake.cluster.statements import Statement, Value
 from holderlake.engine.errors import BadSource
 from holderlake.engine.numeric.graph_kernels import components
 from holderlake.entities.files import errors_of, names_of, read_transfers
-from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS, Kind, statement
-from holderlake.entities.presets import Preset
+from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS, Kind, Preset, statement
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 

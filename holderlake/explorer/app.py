@@ -1,7 +1,14 @@
-"""The explorer's ASGI app: the files of the page, and its JSON routes under ``/api``. ``answers`` has their queries."""
+"""The explorer's web server on this machine: the files of the page, and its JSON routes under ``/api``.
+
+``answers`` has their queries. A middleware allows known host names only, GET and HEAD only, and no scripts or frames of
+other origins.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import socket
+import webbrowser
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -9,17 +16,23 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
+import uvicorn
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import AfterValidator, BeforeValidator
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.times import parse_when
 from holderlake.explorer import answers
-from holderlake.explorer.guard import Guard
 from holderlake.explorer.published import Published, Reader
+from holderlake.service.runtime.protocol import limited_protocol
+from holderlake.signals import until_stopped
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -35,6 +48,26 @@ Links = Mapping[str, Mapping[str, str]]
 _NO_LINKS: Final[Links] = {"address": {}, "transaction": {}}
 
 routes = APIRouter(prefix="/api")
+
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Security headers, added to every answer."""
+
+
+_HEADER_BYTES: Final = 64 << 10
+_HEADER_SECONDS: Final = 10.0
+"""Seconds after which a connection without a request is closed."""
+_CONNECTIONS: Final = 400
 
 
 def create_app(warehouse: Warehouse, names: Collection[str] = (), links: Links = _NO_LINKS) -> FastAPI:
@@ -131,3 +164,85 @@ def _headers(version: str) -> dict[str, str]:
 
 async def _unavailable(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 503)
+
+
+class Guard:
+    """Middleware that refuses requests for a host other than ``names``, ``localhost`` and IP addresses.
+
+    The page of an attacker can make its own host name resolve to this machine (DNS rebinding), but not an IP address.
+    So a request for an unknown host name may come from such a page.
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
+        self._app = app
+        self._names = {"localhost", *(name.lower() for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request to the app. Answer 421 for another host, and 405 for a method other than GET and HEAD."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        request = Request(scope)
+        if not self._is_ours(request.headers.get("host", "")):
+            text = "This page answers to localhost only; open it at the address that 'holderlake explore' prints."
+            await PlainTextResponse(text, 421)(scope, receive, guarded)
+        elif request.method not in ("GET", "HEAD"):
+            await PlainTextResponse("This page is read-only.", 405, {"Allow": "GET, HEAD"})(scope, receive, guarded)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _is_ours(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if name.lower() in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        return True
+
+
+def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None], links: Links) -> None:
+    """Serve the explorer's page until SIGTERM or Ctrl-C. Port 0 takes a free port.
+
+    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``links`` are
+    the pages of block explorers, see ``create_app``. Raises ``WarehouseError`` if there is no warehouse, and
+    ``ValueError`` if the port cannot be used.
+    """
+    warehouse.connect().close()
+    listening = _listen(host, port)
+    url_host = f"[{host}]" if ":" in host else host
+    address = f"http://{url_host}:{listening.getsockname()[1]}/"
+    say(f"The explorer is at {address} (read-only; stop with Ctrl-C)")
+    if opening:
+        webbrowser.open(address)
+    with until_stopped():
+        uvicorn.Server(config_of(create_app(warehouse, [host], links))).run([listening])
+
+
+def config_of(app: Starlette, header_seconds: float = _HEADER_SECONDS) -> uvicorn.Config:
+    """Return the configuration of the server. A connection without a complete request is closed after that time."""
+    return uvicorn.Config(
+        app,
+        http=limited_protocol(_HEADER_BYTES, header_seconds, _CONNECTIONS),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family)
+    except OSError as error:
+        raise ValueError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; use --port 0 for a free port"
+        ) from error

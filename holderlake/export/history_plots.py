@@ -1,6 +1,6 @@
 """Plots of tokens through time: one token in reports, several small plots in the metadata of Dagster's warehouse asset.
 
-Plots of one partition are in ``holderlake.dagster.metadata.plots``. The plots here show only numbers, dates and
+Plots of one partition are in ``holderlake.dagster.plots``. The plots here show only numbers, dates and
 addresses, because names and labels are untrusted.
 """
 
@@ -82,7 +82,7 @@ def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
     width = 0.6 * (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
     axes.xaxis_date()
     axes.bar(at, frame["entered"], width=width, color=_HUES[2], label="entered")
-    axes.bar(at, -frame["left_it"], width=width, color=_HUES[3], label="left", hatch="//", alpha=0.85)
+    axes.bar(at, -frame["left"], width=width, color=_HUES[3], label="left", hatch="//", alpha=0.85)
     axes.axhline(0, color=look.ink, linewidth=0.8)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")

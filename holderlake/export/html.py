@@ -1,9 +1,14 @@
-"""Make HTML pages from templates, without scripts and external resources. Every text is escaped."""
+"""Make HTML pages from templates, without scripts and external resources. Every text is escaped.
+
+Numbers, instants and names are formatted as in a report; None becomes a dash.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from datetime import datetime
+from decimal import ROUND_DOWN, Context, Decimal
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -12,18 +17,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holderlake.contract.text import printable
-from holderlake.export import text_format
 
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
 
-def html_page(package: str, **values: Any) -> str:
-    """Return the HTML of the template ``page.html`` of a package, with the style and its content security policy."""
+_NOTHING: Final = "\u2013"
+_EXACT: Final = Context(prec=120)
+
+
+def html_page(package: str, template: str, **values: Any) -> str:
+    """Return the HTML of a package's template (``page.html``), with the style and its content security policy."""
     style = files("holderlake.export").joinpath("style.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
         _environment(package)
-        .get_template("page.html")
+        .get_template(template)
         .render(
             style=Markup(style),  # noqa: S704 - our own file, without foreign text
             policy=_POLICY.format(digest),
@@ -44,11 +52,53 @@ def _environment(package: str) -> Environment:
     )
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters |= {
-        "percent": text_format.percent,
-        "points": text_format.points,
-        "number": text_format.number,
-        "amount": text_format.amount,
-        "instant": text_format.instant,
-        "short": text_format.short,
+        "percent": percent,
+        "points": points,
+        "number": number,
+        "amount": amount,
+        "instant": instant,
+        "short": short,
     }
     return environment
+
+
+def percent(share: float | None) -> str:
+    """Return a share of the supply (0 to 1) as a percentage."""
+    if share is None:
+        return _NOTHING
+    parts = 100 * share
+    return f"{parts:.2f}\u00a0%" if parts >= 0.005 or parts == 0 else "<\u00a00.01\u00a0%"
+
+
+def points(share: float | None) -> str:
+    """Return a change of a share (-1 to 1) in percentage points, with its sign."""
+    return _NOTHING if share is None else f"{100 * share:+.2f}".replace("-", "\u2212")
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Return a number with ``digits`` decimals; integers have no decimals."""
+    if value is None:
+        return _NOTHING
+    return f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}".replace("-", "\u2212")
+
+
+def amount(text: str | None) -> str:
+    """Return a decimal text with at most six decimals if it is below 1, else at most two. It is not rounded."""
+    if text is None:
+        return _NOTHING
+    value = Decimal(text)
+    places = Decimal("0.000001") if abs(value) < 1 else Decimal("0.01")
+    decimal_text = f"{value.quantize(places, rounding=ROUND_DOWN, context=_EXACT):,f}"
+    return decimal_text.rstrip("0").rstrip(".") if "." in decimal_text else decimal_text
+
+
+def instant(when: datetime | None) -> str:
+    """Return a UTC instant as YYYY-MM-DD HH:MM."""
+    return _NOTHING if when is None else f"{when:%Y-%m-%d %H:%M}"
+
+
+def short(address: str | None) -> str:
+    """Return the first eight and last six characters of an address."""
+    if address is None:
+        return _NOTHING
+    return address if len(address) < 14 else f"{address[:8]}…{address[-6:]}"

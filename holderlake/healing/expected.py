@@ -19,7 +19,7 @@ from holderlake.storage.documents import Documents
 from holderlake.workspace import Workspace
 
 _NAME: Final = "expected"
-_DAILY: Final = "schedule"
+DAILY: Final = "schedule"
 """Folder of the instants of the schedule ``daily``."""
 TRANSFERS: Final = "schedule_transfers"
 """Folder of the days of the schedule ``daily_transfers``."""
@@ -39,7 +39,7 @@ def record_tick(workspace: Workspace, previous: datetime, tick: datetime) -> Non
     These are the instants up to ``tick`` that follow the last recorded tick, which may be several ticks ago. For a new
     chain they follow ``previous``, the tick before ``tick``. Instants older than ``healing.days`` are removed.
     """
-    _record(workspace, _DAILY, workspace.settings.watchlist, workspace.settings.schedule.offsets, previous, tick)
+    _record(workspace, DAILY, workspace.settings.watchlist, workspace.settings.schedule.offsets, previous, tick)
 
 
 def record_transfers_tick(workspace: Workspace, previous: datetime, tick: datetime) -> None:
@@ -74,7 +74,7 @@ def _record(
     _documents(workspace, folder).put(_NAME, msgspec.json.encode(Expected(until, instants)))
 
 
-def expected(workspace: Workspace, folder: str = _DAILY) -> Expected | None:
+def expected(workspace: Workspace, folder: str = DAILY) -> Expected | None:
     """Return the recorded instants since ``schedule.start``.
 
     None before the schedule's first tick, or if the record is damaged.

@@ -18,8 +18,7 @@ import pyarrow as pa
 from holderlake.archive import provenance
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
 from holderlake.ingest.options import with_options
-from holderlake.ingest.partition import Batch, commit
-from holderlake.ingest.spill import spilled
+from holderlake.ingest.partition import Batch, commit, spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.provider.local_engine import BulkResult, Engine, MissingAnswer
 

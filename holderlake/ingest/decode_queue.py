@@ -17,8 +17,9 @@ from typing import Final, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
-from holderlake.decoding import Decoded, MalformedAnswer
+from holderlake.decoding.answers import Decoded
 from holderlake.provider import errors
 from holderlake.provider.concurrency import Slots
 from holderlake.provider.fetcher import Response

@@ -1,15 +1,18 @@
 """Ingest of one partition: fetch its missing subjects, decode the answers, commit the tables.
 
-A subject whose request fails becomes a row of ``failures``. The other subjects are committed.
+A subject whose request fails becomes a row of ``failures``. The other subjects are committed. Decoded rows of a large
+partition are on disk until then, so that memory does not grow with its number of tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -19,10 +22,10 @@ from holderlake.contract.models import ADDRESS_RULE, is_address
 from holderlake.contract.requests import Request
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import partition_text, utc_now
-from holderlake.decoding import UNREADABLE_ROW, Decoded
+from holderlake.decoding.answers import Decoded
+from holderlake.decoding.lenient import UNREADABLE_ROW
 from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.options import Options, with_options
-from holderlake.ingest.spill import spilled
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
 from holderlake.provider.errors import (
@@ -40,6 +43,7 @@ from holderlake.provider.errors import (
 )
 from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
+from holderlake.units import counted
 
 T = TypeVar("T")
 
@@ -304,7 +308,7 @@ def _add_rows(
         )
     rows = sum(value.code == UNREADABLE_ROW for value in decoded.unreadable)
     for subject in left_out:
-        addition = f"; {rows:,} rows of the answer cannot be read" if rows else ""
+        addition = f"; {counted(rows, 'row')} of the answer cannot be read" if rows else ""
         reason = f"the provider's answer leaves out {subject}{addition}"
         batch.fail(answers[-1].request.endpoint, subject, "left_out", reason, answers[-1].sha256 if rows else None)
 
@@ -415,3 +419,20 @@ def _with_option_columns(name: str, rows: pa.Table, options: Options, rules: str
             schema.get_field_index(column), field, pa.repeat(pa.scalar(value, field.type), len(rows))
         )
     return rows
+
+
+def spilled(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Write tables to temporary files in ``folder``, and return the same tables, which read these files.
+
+    The files have no names: the system deletes them when the tables are deleted, or after a kill.
+    """
+    return {name: _spilled(folder, rows) for name, rows in tables.items()}
+
+
+def _spilled(folder: Path, rows: pa.Table) -> pa.Table:
+    with tempfile.TemporaryFile(dir=folder) as file:
+        with pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+        file.flush()
+        with pa.memory_map(f"/dev/fd/{file.fileno()}") as mapped:
+            return pa.ipc.open_file(mapped).read_all()

@@ -1,14 +1,20 @@
 """Ingest of a stream's partitions, several at a time, until an outage or a permanent failure.
 
+Before a run pays for answers, it checks the provider, the free disk space and the files that are damaged, once.
 Subjects that are named in a partition's manifest are not requested again. So a killed run resumes where it stopped, and
-a complete partition costs nothing.
+a complete partition costs nothing. After the first SIGINT or SIGTERM no new call starts, and open calls finish.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
+from itertools import islice
 from typing import Final
 
 from holderlake.contract.times import check_passed
@@ -16,9 +22,24 @@ from holderlake.ingest.bulk import ingest_bulk
 from holderlake.ingest.partition import ANSWERS_AT_ONCE, fetch_partition, gather_until_stopped, worst
 from holderlake.ingest.stream import IngestContext, Partition, PartitionResult, Stream, engine_for, partition_of
 from holderlake.provider.errors import PermanentError, TransientError
+from holderlake.provider.fetcher import Provider
+from holderlake.settings import SettingsError
+from holderlake.signals import handling
+from holderlake.workspace import Workspace
 
 OUTAGE: Final = 16
 """Number of consecutive partitions without an answer after which the run stops, because the provider is down."""
+
+
+_log = logging.getLogger(__name__)
+
+LEAST_FREE: Final = 200 << 20
+"""Bytes that must be free on the disk for any run."""
+_PARTITION_BYTES: Final = 150_000
+"""Estimated bytes of a partition in archive, lake and warehouse together, while the lake is empty."""
+_COPIES: Final = 3
+"""Number of copies of each row: in the archive, in the lake and in the warehouse."""
+_SAMPLE: Final = 200
 
 
 async def ingest(
@@ -103,3 +124,68 @@ def _raise_first(outcomes: Sequence[object]) -> None:
     errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if errors:
         raise next((error for error in errors if isinstance(error, PermanentError)), errors[0])
+
+
+@contextmanager
+def cancelling(provider: Provider) -> Iterator[None]:
+    """In the ``with`` block, cancel the provider at the first signal and raise ``KeyboardInterrupt`` at the second.
+
+    Use it while an event loop runs. Outside the main thread it does nothing.
+    """
+    loop = asyncio.get_running_loop()
+    with handling(lambda number, frame: loop.call_soon_threadsafe(_cancel, provider)):
+        yield
+
+
+def _cancel(provider: Provider) -> None:
+    if provider.is_cancelled:
+        raise KeyboardInterrupt
+    provider.cancel()
+
+
+def check_before_run(workspace: Workspace, partitions: int) -> None:
+    """Check the provider, and the free disk space for a run that fills at most ``partitions`` partitions.
+
+    Raises ``SettingsError`` if the disk has too little space, and ``LakeError`` if the lake has data of another
+    provider.
+    """
+    workspace.check()
+    for sentence in workspace.settings.unscheduled_sets():
+        _warn_once(sentence)
+    check_free_space(workspace, partitions)
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    """Log a warning once in a process, because one command may start several runs."""
+    _log.warning("%s", sentence)
+
+
+def check_free_space(workspace: Workspace, partitions: int) -> None:
+    """Raise ``SettingsError`` if the disk has too little free space for a run that fills ``partitions`` partitions.
+
+    The run needs ``LEAST_FREE``, plus ``_COPIES`` times the average size of a partition for each partition, plus the
+    size of the warehouse, because a load writes a second warehouse file before it replaces the first.
+    """
+    home = workspace.settings.home
+    home.mkdir(parents=True, exist_ok=True)
+    warehouse = workspace.warehouse.path
+    copy = warehouse.stat().st_size if warehouse.exists() else 0
+    needed = LEAST_FREE + copy + partitions * _partition_bytes(workspace)
+    free = shutil.disk_usage(home).free
+    if free < needed:
+        raise SettingsError(
+            f"the disk of {home.resolve()} has {_megabytes(free)} free, and this run needs about "
+            f"{_megabytes(needed)}; free some space or set HOLDERLAKE_HOME to another disk. Nothing was fetched"
+        )
+
+
+def _partition_bytes(workspace: Workspace) -> int:
+    sizes = [
+        sum(file.bytes for file in manifest.tables.values()) for manifest in islice(workspace.lake.manifests(), _SAMPLE)
+    ]
+    return _COPIES * sum(sizes) // len(sizes) if sizes else _PARTITION_BYTES
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"

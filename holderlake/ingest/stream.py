@@ -18,9 +18,8 @@ from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text, to_unix, utc_now
 from holderlake.ingest.decode_queue import Decode, DecodeQueue
 from holderlake.ingest.options import Options, chosen_options
-from holderlake.provider.fetcher import Provider
+from holderlake.provider.fetcher import Provider, rules_text
 from holderlake.provider.local_engine import BulkResult, Engine
-from holderlake.provider.rules import rules_text
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
@@ -95,7 +94,7 @@ class Replay:
     """
 
     at: datetime
-    options: Options | None
+    options: Options
     rules: str | None
 
 
@@ -137,11 +136,7 @@ class IngestContext:
             refresh_since=self.refresh_since,
             again=self.again,
         )
-        return (
-            missing_subjects
-            if self.replay is None or self.replay.options is None
-            else replace(missing_subjects, options=self.replay.options)
-        )
+        return missing_subjects if self.replay is None else replace(missing_subjects, options=self.replay.options)
 
 
 @dataclass(frozen=True)
@@ -173,8 +168,8 @@ class PartitionResult:
     """True if the partition lacked subjects before the ingest."""
     revisions: int = 0
     """Number of revisions in the partition: rows of a past instant that a later answer changed."""
-    options: Options | None = None
-    """The request options of the partition; None if they are not known."""
+    options: Options = field(default_factory=dict)
+    """The request options of the partition."""
     computed: int = 0
     """Number of subjects that the local engine computed, without a call."""
     lacks_tokens: bool = False
@@ -215,7 +210,7 @@ def missing(
     manifest = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))
     refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
     options = chosen_options(stream.name, workspace.settings, manifest, refresh)
-    if refresh and manifest and manifest.options is not None and manifest.options != options:
+    if refresh and manifest and manifest.options != options:
         subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
     elif manifest and not refresh and not again:
         subjects = [subject for subject in subjects if subject not in manifest.answered]

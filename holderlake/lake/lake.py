@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
@@ -48,7 +49,6 @@ from holderlake.lake.rows import (
     empty,
     from_parquet,
     lacking,
-    options_after_write,
     rows_after_write,
     to_parquet,
 )
@@ -165,7 +165,9 @@ class Lake:
                 break
             manifest = newer  # written between reading the manifest and reading the file
         location = self.store.location(manifest, table)
-        raise LakeError(f"{location} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
+        raise LakeError(
+            f"{location} does not match its manifest; 'holderlake home rebuild --damaged' repairs it at no cost"
+        )
 
     def intact_rows(self, manifest: Manifest, tables: Collection[str] | None = None) -> dict[str, pa.Table] | None:
         """Return a partition's rows by table, of all tables or some; None if a file does not match the manifest."""
@@ -184,7 +186,9 @@ class Lake:
         for name, data in files.items():
             if data is None:
                 location = self.store.location(manifest, name)
-                raise DamagedFile(f"{location} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
+                raise DamagedFile(
+                    f"{location} does not match its manifest; 'holderlake home rebuild --damaged' repairs it"
+                )
         return {name: data for name, data in files.items() if data is not None}
 
     def content_fault(self, manifest: Manifest, table: str) -> str | None:
@@ -250,7 +254,7 @@ class Lake:
         unsent: Collection[str] = (),
         failures: pa.Table | None = None,
         final: bool = False,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] = MappingProxyType({}),
         record: bytes | None = None,
     ) -> Manifest:
         """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
@@ -262,7 +266,7 @@ class Lake:
         subject; rows of one subject keep their order. Writing the same answer again changes nothing. ``unsent`` are
         subjects whose requests the run was stopped before.
 
-        ``options`` are the request options; None keeps those of the partition. ``final`` means that the rows are about
+        ``options`` are the request options. ``final`` means that the rows are about
         a past that does not change: a subject with rows that were fetched before ``as_of`` is not covered. ``record``
         is the commit record, which a lake in a bucket keeps in the manifest.
 
@@ -289,7 +293,7 @@ class Lake:
                     name: table_file(table.num_rows, data[name]) if name in data else NO_FILE
                     for name, table in rows.items()
                 }
-                new_options = options_after_write(old_manifest, options, covered)
+                new_options = dict(options)
                 open_subjects = {*(old_manifest.unanswered if old_manifest else ()), *requested, *unsent}
                 unanswered = frozenset(open_subjects - subjects - covered.keys())
                 if old_manifest and _content(old_manifest) == (files, subjects, new_options, answers, unanswered):
@@ -336,7 +340,7 @@ class Lake:
         for copied_to in self.store.set_aside(place)[:1] if latest.may_exist else ():
             _log.warning(
                 "the partition %s of %s is damaged and is written again; its old files are now in %s. This run writes "
-                "only the rows that it fetches; 'holderlake rebuild --partition %s' restores the others at no cost",
+                "only the rows that it fetches; 'holderlake home rebuild --partition %s' restores the others, for free",
                 "/".join(place),
                 self.store.name,
                 copied_to,
@@ -345,7 +349,7 @@ class Lake:
         return latest._replace(manifest=None), {}
 
     def _lacking(self, manifest: Manifest, table: str) -> frozenset[str]:
-        """Return the columns that a table's file lacks, because an older version of Holderlake wrote it.
+        """Return the columns that a table's file lacks, because an earlier version of Holderlake wrote it.
 
         Raises ``LakeError`` for a file with a column of a later version.
         """

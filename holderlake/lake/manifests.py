@@ -16,7 +16,7 @@ import msgspec
 
 from holderlake.contract.tables import FAMILY_TABLES
 from holderlake.contract.times import parse_partition
-from holderlake.storage.formats import too_new
+from holderlake.storage.formats import format_fault
 from holderlake.storage.names import BadName, chain_name, commit_name, digest_name, family_name, timestamp_name
 
 FAILURES: Final = "failures"
@@ -24,8 +24,8 @@ REVISIONS: Final = "revisions"
 SIDE_TABLES: Final = (FAILURES, REVISIONS)
 """Tables about a family's requests: failures and revisions. Each family has its own file of each table."""
 MANIFESTS: Final = "_manifests"
-FORMAT: Final = 2
-"""Format of the partitions that this version writes, and the latest that it reads. Files of format 1 have ``chain``."""
+FORMAT: Final = 1
+"""Format of the partitions that this version writes and reads."""
 
 Place = tuple[str, str, str]
 """A partition: its family, chain and timestamp."""
@@ -63,7 +63,7 @@ class Manifest:
     """The content of a partition. ``timestamp`` is its instant as in paths (20261120T000000Z), ``written_at`` is UTC.
 
     ``covered`` are the subjects (tokens, address sets, …) that were answered, also those without rows. ``options`` are
-    the request options of all covered subjects; None if unknown. ``commit`` is a random id of the commit. ``answers``
+    the request options of all covered subjects. ``commit`` is a random id of the commit. ``answers``
     are the times of answers that no row shows, by subject (see ``versions``).
     """
 
@@ -75,14 +75,13 @@ class Manifest:
     commit: str
     tables: dict[str, TableFile]
     covered: frozenset[str]
-    options: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
     answers: dict[str, list[datetime]] = field(default_factory=dict)
-    format: int = 1
-    """Format of the partition; 1 in manifests without it."""
+    format: int = FORMAT
     unanswered: frozenset[str] = frozenset()
     """Subjects that were to be requested and have no answer: the request failed, or the run stopped before it."""
     checksum: str = field(default="", compare=False)
-    """SHA-256 of the manifest without this field, see ``sealed``; empty in manifests of earlier versions."""
+    """SHA-256 of the manifest without this field, see ``sealed``."""
 
     @property
     def place(self) -> Place:
@@ -111,7 +110,7 @@ class Manifest:
     @property
     def revisions(self) -> int:
         """The number of rows of the table ``revisions``: changes found when the same instant was fetched again."""
-        return self.tables.get(REVISIONS, NO_FILE).rows
+        return self.tables[REVISIONS].rows
 
 
 def sealed(manifest: Manifest) -> Manifest:
@@ -167,31 +166,20 @@ def parsed_manifest(data: bytes, path: PurePath) -> Manifest:
     """Decode a manifest and check every name in it against its own path and the contract's tables.
 
     Paths are made from these names, and files at them are replaced and deleted. Raises ``DamagedManifest``, and
-    ``LakeError`` for a later format than this version knows.
+    ``LakeError`` for another format than this version reads.
     """
     try:
+        if fault := format_fault(str(path), msgspec.json.decode(data, type=_Numbered).format, FORMAT):
+            raise LakeError(fault)
         manifest = msgspec.json.decode(data, type=Manifest)
-        if manifest.format <= FORMAT:
-            _check_names(manifest, path)
+        _check_names(manifest, path)
     except (msgspec.DecodeError, BadName, UnicodeDecodeError) as error:
-        if (number := _format_of(data)) > FORMAT:
-            raise LakeError(too_new(str(path), number, FORMAT)) from error
         raise DamagedManifest(f"{path} is not a valid manifest: {error}") from error
-    if manifest.format > FORMAT:
-        raise LakeError(too_new(str(path), manifest.format, FORMAT))
     return manifest
 
 
 class _Numbered(msgspec.Struct):
-    format: int = 1
-
-
-def _format_of(data: bytes) -> int:
-    """Return the format that a manifest names; 1 if it names none or is no JSON."""
-    try:
-        return msgspec.json.decode(data, type=_Numbered).format
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return 1
+    format: int
 
 
 def _check_names(manifest: Manifest, path: PurePath) -> None:
@@ -213,7 +201,7 @@ def _check_names(manifest: Manifest, path: PurePath) -> None:
             raise BadName(
                 f"the manifest lists {file.rows} rows and {file.bytes} bytes of {name}: neither number can be negative"
             )
-    if manifest.checksum and manifest.checksum != sealed(manifest).checksum:
+    if manifest.checksum != sealed(manifest).checksum:
         raise BadName("its content does not match its checksum")
 
 

@@ -16,6 +16,7 @@ from holderlake.contract.tables import TABLES, conform
 from holderlake.contract.times import parse_partition
 from holderlake.lake.manifests import FAILURES, REVISIONS, SIDE_TABLES, LakeError, Manifest, Place
 from holderlake.lake.versions import Rows, repeated, with_answers
+from holderlake.units import counted
 
 SUBJECT_COLUMNS: Final = {
     "chain": "chain",
@@ -89,7 +90,7 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     requested: Collection[str],
     covered: Mapping[str, datetime],
     final: bool,
-    options: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
     lacking: Mapping[str, Collection[str]],
 ) -> tuple[dict[str, pa.Table], dict[str, list[datetime]], frozenset[str]]:
     """Return a partition's rows by table after a write, ``answers`` of its manifest, and its covered subjects.
@@ -104,7 +105,7 @@ def rows_after_write(  # noqa: PLR0913, PLR0917 - the arguments of a write
     new_rows = {name: rows.slice(0, 0) for name, rows in old_rows.items()} | dict(new_rows)
     revised = [rows for rows in (old_rows.get(REVISIONS), new_rows.pop(REVISIONS, None)) if rows is not None]
     covered_before = frozenset() if old_manifest is None else old_manifest.answered
-    if old_manifest is not None and None not in (old_manifest.options, options) and old_manifest.options != options:
+    if old_manifest is not None and old_manifest.options != options:
         covered_before = frozenset()  # a partition has one set of options: other subjects must be fetched again
     early = fetched_early(new_rows, as_of, by) if final else frozenset()
     column = SUBJECT_COLUMNS[by]
@@ -149,16 +150,6 @@ def _fetched_since(rows: pa.Table, as_of: datetime) -> pa.Table:
     return rows.filter(pc.greater_equal(rows["fetched_at"], as_of))
 
 
-def options_after_write(
-    old_manifest: Manifest | None, new_options: Mapping[str, Any] | None, covered: Collection[str]
-) -> dict[str, Any] | None:
-    """Return the request options of all covered subjects; None if older rows with unknown options are kept."""
-    if new_options is None:
-        return None if old_manifest is None else old_manifest.options
-    is_known = old_manifest is None or old_manifest.options is not None or old_manifest.answered <= frozenset(covered)
-    return dict(new_options) if is_known else None
-
-
 def fetched_early(tables: Mapping[str, pa.Table], as_of: datetime, kind: str) -> frozenset[str]:
     """Return the subjects with rows that were fetched before ``as_of``; ``kind`` is a key of ``SUBJECT_COLUMNS``."""
     early = [
@@ -189,8 +180,7 @@ def from_parquet(table: str, data: bytes, chain: str) -> pa.Table:
     if not data:
         return empty(table)
     rows = pq.ParquetFile(pa.BufferReader(data)).read()
-    if "chain" not in rows.column_names:  # format 1 has it
-        rows = rows.append_column("chain", pa.repeat(pa.scalar(chain), rows.num_rows))
+    rows = rows.append_column("chain", pa.repeat(pa.scalar(chain), rows.num_rows))
     return conform(TABLES[table], rows)
 
 
@@ -204,7 +194,9 @@ def content_fault(manifest: Manifest, table: str, data: bytes) -> str | None:
     except (pa.ArrowException, OSError, KeyError, LakeError) as error:
         return f"can't be read ({str(error).splitlines()[0]})"
     listed = manifest.tables[table].rows
-    return None if rows.num_rows == listed else f"has {rows.num_rows:,} rows, and its manifest lists {listed:,}"
+    return (
+        None if rows.num_rows == listed else f"has {counted(rows.num_rows, 'row')}, and its manifest lists {listed:,}"
+    )
 
 
 def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
@@ -216,7 +208,6 @@ def lacking(table: str, data: bytes, path: Path) -> frozenset[str]:
         return frozenset()
     file_columns = frozenset(pq.ParquetFile(pa.BufferReader(data)).schema_arrow.names)
     table_columns = frozenset(TABLES[table].schema.names) - {"chain"}
-    file_columns -= {"chain"}
     if file_columns - table_columns:
         raise LakeError(
             f"{path} has the column {min(file_columns - table_columns)!r}, which this version does not know: "

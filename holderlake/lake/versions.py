@@ -23,8 +23,6 @@ import pyarrow.compute as pc
 from holderlake.contract.tables import TABLES
 
 _ANSWER_TIMES: Final = ("fetched_at", "dt_update")
-_OPTIONS: Final = frozenset({"holder_limit", "use_magic_nodes", "use_time_nodes", "rules"})
-"""Columns of the request options and the provider's rules. Rows of older releases lack them."""
 _SCHEMA: Final = TABLES["revisions"].schema
 _TICK: Final = timedelta(microseconds=1)
 
@@ -140,12 +138,8 @@ def with_answers(
 def _with_answer(subject_rows: Rows, answer: _Answer) -> Rows:
     """Return the rows of a subject after an answer about it; ``subject_rows`` has the subject's rows before."""
     revisions = subject_rows.revisions.to_pylist()
-    older = [row for row in revisions if row["gone"] is None]
-    unknown_before = max((row["fetched_at"] for row in older), default=datetime.min)
-    if answer.at < unknown_before:
-        return subject_rows  # a revision of an older release does not have the rows that were known before it
     (noted,) = subject_rows.answers.values()
-    times = sorted(time for time in {*noted, *_shown_times(subject_rows.tables, revisions)} if time >= unknown_before)
+    times = sorted({*noted, *_shown_times(subject_rows.tables, revisions)})
     if times and times[-1] <= answer.at and _confirms(subject_rows.tables, answer):
         confirmed = {name: _with_times_of(subject_rows.tables[name], rows) for name, rows in answer.tables.items()}
         new_times = [] if answer.at in times else [answer.at]
@@ -154,7 +148,8 @@ def _with_answer(subject_rows: Rows, answer: _Answer) -> Rows:
     new_contents = {name: [*_contents(answer, name, rows)] for name, rows in answer.tables.items()}
     at = _free_time(answer.at, times, old_versions, new_contents)
     order = sorted({*times, at})
-    tables, rows = {}, older
+    tables: dict[str, pa.Table] = {}
+    rows: list[Row] = []
     for name, new_rows in answer.tables.items():
         new_versions = [*_with_version(old_versions[name], new_contents[name], order, at)]
         present = new_rows if at == order[-1] else subject_rows.tables[name]
@@ -190,7 +185,7 @@ def _versions(answer: _Answer, name: str, present: pa.Table, revisions: Iterable
     ):
         yield _Version(content, since, None, values)
     for row in revisions:
-        if row["table_name"] == name and row["gone"] is not None:
+        if row["table_name"] == name:
             for values in msgspec.json.decode(row["gone"]):
                 since = datetime.fromisoformat(values["fetched_at"])
                 yield _Version(_content(answer, name, values), since, row["fetched_at"], values)
@@ -290,16 +285,14 @@ def _revisions(about: Row, versions: Sequence[_Version], order: Sequence[datetim
 
 def _shown_times(tables: Tables, revisions: Iterable[Row]) -> set[datetime]:
     """Return the times of answers that rows show: of rows that are known, and of rows that were."""
-    times = {row[name] for row in revisions if row["gone"] is not None for name in ("known_since", "fetched_at")}
+    times = {row[name] for row in revisions for name in ("known_since", "fetched_at")}
     return times.union(*(pc.unique(rows["fetched_at"]).to_pylist() for rows in tables.values()))
 
 
 def _unknown(old_rows: pa.Table, new_rows: pa.Table) -> set[str]:
-    """Return the columns of request options that not all rows of a table have."""
-    option_columns = _OPTIONS & {*new_rows.column_names}
-    return {
-        name for name in option_columns for rows in (old_rows, new_rows) if not rows.num_rows or rows[name].null_count
-    }
+    """Return the column of the provider's rules if they are unknown for some rows; else no column."""
+    is_unknown = "rules" in new_rows.column_names and any(rows["rules"].null_count for rows in (old_rows, new_rows))
+    return {"rules"} if is_unknown else set()
 
 
 def _by_subject(rows: pa.Table, column: str, subjects: Collection[str]) -> dict[str, pa.Table]:

@@ -7,10 +7,10 @@ from typing import Final
 
 import stamina
 
-from holderlake.http.retries import log_retries
-from holderlake.service.billing.keys import KeyStore
-from holderlake.service.database.errors import DatabaseUnavailable, KeysBusy
+from holderlake.http import log_retries
+from holderlake.service.billing.keys import KeyStore, postgresql_place
 from holderlake.settings import Settings
+from holderlake.storage.postgresql import Unreachable
 
 SETTING: Final = "service.database, HOLDERLAKE_SERVICE__DATABASE"
 _WAIT_SECONDS: Final = 60
@@ -21,11 +21,12 @@ log_retries()
 def open_keys(settings: Settings) -> KeyStore:
     """Open the database of API keys and their charges. By default it is a SQLite file in the home folder.
 
-    Raises ``KeysError``, and ``ValueError`` for an invalid URL of the database.
+    Raises ``KeysError`` and ``DatabaseError``.
     """
     database, secret = settings.service.database, settings.service.secret
+    file = settings.service_accounts
     return KeyStore(
-        settings.service_accounts if database is None else database.get_secret_value(),
+        file if database is None else postgresql_place(database, file),
         None if secret is None else secret.get_secret_value().encode(),
     )
 
@@ -33,21 +34,16 @@ def open_keys(settings: Settings) -> KeyStore:
 def wait_for_keys(settings: Settings, say: Callable[[str], None]) -> KeyStore:
     """Open the database of API keys, and wait up to a minute for a PostgreSQL that cannot be reached yet.
 
-    ``say`` is called with a message when the wait begins. Raises ``KeysError``, and ``ValueError`` for an invalid URL
-    of the database.
+    ``say`` is called with a message when the wait begins. Raises ``KeysError`` and ``DatabaseError``.
     """
     for attempt in stamina.retry_context(
-        on=_is_away, attempts=None, timeout=_WAIT_SECONDS, wait_initial=1, wait_max=5, wait_jitter=0
+        on=Unreachable, attempts=None, timeout=_WAIT_SECONDS, wait_initial=1, wait_max=5, wait_jitter=0
     ):
         with attempt:
             if attempt.num == 2:
                 say(f"PostgreSQL cannot be reached ({SETTING}); trying again for {_WAIT_SECONDS} s")
             return open_keys(settings)
     raise AssertionError("the wait for PostgreSQL ended without a result; report this as a bug")
-
-
-def _is_away(error: Exception) -> bool:
-    return isinstance(error, KeysBusy) and not isinstance(error, DatabaseUnavailable)
 
 
 def prefix_of(text: str) -> str:

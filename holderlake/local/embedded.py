@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from holderlake.contract.prices import CREDIT
-from holderlake.lake.lake import SAMPLE_PROVIDER
+from holderlake.lake.lake import SAMPLE_PROVIDER, Lake
 from holderlake.local.store import engine_rules, open_store, own_store_id, stored_transfers
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.local_engine import DayReport
 from holderlake.settings import AddressSet, Settings, SettingsError
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.workspace import Endpoint, OwnStore, Workspace
 
 if TYPE_CHECKING:
     from holderlake.engine.records import Rules
@@ -56,27 +56,30 @@ class _Local:
     index: tuple[tuple[str, str], ...] | None = None
 
 
-def make_workspace(settings: Settings) -> Workspace:
+def make_workspace(settings: Settings, lake: Lake | None = None, warehouse: Path | None = None) -> Workspace:
     """Return the workspace of the settings. Its provider is the one at ``provider.url``; without a URL, one in this
-    process."""
-    if settings.provider.url:
-        workspace = Workspace(settings, lambda: _remote(settings))
-    else:
-        local_settings = with_sample_watchlist(settings) if settings.provider.local == "sample" else settings
-        workspace = Workspace(local_settings, lambda: _served(_local(settings)))
-        workspace.engine = _engine(settings)
-    workspace.import_day = lambda chain, day: _import_day(settings, chain, day)
-    workspace.transfers = lambda: _transfers(settings)
-    return workspace
+    process.
+
+    ``lake`` and the file ``warehouse`` replace those of the settings.
+    """
+    is_sample = settings.provider.url is None and settings.provider.local == "sample"
+    return Workspace(
+        with_sample_watchlist(settings) if is_sample else settings,
+        lambda: _remote(settings) if settings.provider.url else _served(_local(settings)),
+        store=OwnStore(
+            _engine(settings), lambda: _transfers(settings), lambda chain, day: _import_day(settings, chain, day)
+        ),
+        lake=lake,
+        warehouse=warehouse,
+    )
 
 
 def reading_workspace(settings: Settings) -> Workspace:
     """Return a workspace for commands that only read the home folder. Tokens of the sample world are not added to its
     watchlist."""
-    workspace = Workspace(settings, lambda: _remote(settings))
-    workspace.engine = _engine(settings)
-    workspace.transfers = lambda: _transfers(settings)
-    return workspace
+    return Workspace(
+        settings, lambda: _remote(settings), store=OwnStore(_engine(settings), lambda: _transfers(settings))
+    )
 
 
 def with_sample_watchlist(settings: Settings) -> Settings:
@@ -207,8 +210,8 @@ def _store(local: _Local) -> Store:
     """
     if not local.root.exists():
         raise SettingsError(
-            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import' or "
-            "'holderlake import-rpc'"
+            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import files' or "
+            "'holderlake import node'"
         )
     store = open_store(local.root, local.rules, local.memory_limit, local.index)
     atexit.register(store.close)

@@ -9,6 +9,7 @@ from holderlake.archive import provenance
 from holderlake.archive.archive import AnswerArchive
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.manifests import content
+from holderlake.units import counted
 from holderlake.workspace import Workspace
 
 
@@ -56,8 +57,9 @@ def move_command(workspace: Workspace, as_json: bool) -> bool:
     for reason in report.refused:
         console.err.print(f"Not copied: {reason}", soft_wrap=True)
     console.out.print(
-        f"{report.segments:,} segments of the archive and {report.partitions:,} partitions were copied to "
-        f"{workspace.lake.store.name}. The folders {workspace.settings.lake_folder} and {workspace.settings.archive} "
+        f"Copied {counted(report.segments, 'segment')} of the archive and "
+        f"{counted(report.partitions, 'partition')} to {workspace.lake.store.name}. The folders "
+        f"{workspace.settings.lake_folder} and {workspace.settings.archive} "
         "are not used any more."
     )
     return not report.refused

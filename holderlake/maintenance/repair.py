@@ -17,8 +17,7 @@ from holderlake.contract.times import parse_when, partition_text
 from holderlake.lake.damage import Damage, damaged_files, damages, unlisted
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.lake.manifests import Place
-from holderlake.maintenance.rebuild import Rebuild
-from holderlake.maintenance.rebuild_report import RebuildReport
+from holderlake.maintenance.rebuild import Rebuild, RebuildReport
 from holderlake.maintenance.swap import only_rebuild, remove_folder
 from holderlake.storage.atomic_files import set_aside
 from holderlake.units import counted

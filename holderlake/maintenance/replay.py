@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 from holderlake.archive.archive import AnswerArchive, ArchivedAnswer
 from holderlake.archive.provenance import Asked, Commit, Failed, Group
 from holderlake.contract.requests import Request
-from holderlake.ingest.options import Options, requested_options
 from holderlake.ingest.run import ingest_partition
 from holderlake.ingest.stream import IngestContext, Partition, Replay, Stream
 from holderlake.ingest.streams.all import STREAMS
@@ -21,7 +20,7 @@ from holderlake.lake.lake import Lake, LakeError, Manifest
 from holderlake.provider.client import ProviderClient
 from holderlake.provider.errors import InvalidRequest
 from holderlake.provider.fetcher import Provider
-from holderlake.workspace import Endpoint, Workspace
+from holderlake.workspace import Endpoint, OwnStore, Workspace
 
 T = TypeVar("T")
 
@@ -51,12 +50,11 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     """
     stream = stream_of(commit)
     archive = _RecordedAnswers(workspace.archive, commit)
-    target = Workspace(workspace.settings, _no_endpoint)
-    target.lake, target.archive = lake, archive
-    target.engine = workspace.engine if commit.is_computed else None
+    engine = workspace.engine if commit.is_computed else None
+    target = Workspace(workspace.settings, _no_endpoint, store=OwnStore(engine), lake=lake, archive=archive)
     client = _SilentClient(_NO_ADDRESS, None)
     provider = Provider(client, workspace.ledger, archive, commit.provider, "rebuild")
-    recorded = Replay(commit.at, _options(commit), commit.rules)
+    recorded = Replay(commit.at, commit.options, commit.rules)
     context = IngestContext(provider, target, again=True, replay=recorded)
     async with client:
         partition = Partition(commit.chain, commit.as_of, commit.live)
@@ -71,12 +69,6 @@ def stream_of(partition: Commit | Manifest) -> Stream:
             f"{name_of(partition)}: this version has no family {partition.family}; install the version that wrote it"
         )
     return _STREAMS[partition.family]
-
-
-def _options(commit: Commit) -> Options | None:
-    """Return the request options of a commit: the recorded ones, or else those of its first request, if any."""
-    requests = (call.request for group in commit.groups for call in group.asked)
-    return next(map(requested_options, requests), None) if commit.options is None else commit.options
 
 
 class _RecordedAnswers(AnswerArchive):

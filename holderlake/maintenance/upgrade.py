@@ -1,28 +1,24 @@
 """Upgrade of a home that an earlier version wrote: a plan that changes nothing, then one step for each part.
 
-A step has its effect completely or not at all, so an upgrade that was killed can be started again.
-New nullable columns need no step in the lake: older files read as null.
+Formats begin with version 0.3.0, so only Dagster's history, whose tables change with Dagster, has a step yet. A step
+has its effect completely or not at all, so an upgrade that was killed can be started again. New nullable columns need
+no step in the lake: older files read as null.
 """
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from holderlake import console
-from holderlake.archive.segments import FORMAT as ARCHIVE_FORMAT
-from holderlake.lake.lake import Lake, LakeError, Manifest
-from holderlake.lake.manifests import FORMAT as LAKE_FORMAT
-from holderlake.lake.manifests import NO_FILE, table_file
-from holderlake.lake.rows import to_parquet
+from holderlake.lake.lake import LakeError
 from holderlake.provider.ledger.statements import FORMAT as LEDGER_FORMAT
-from holderlake.storage.formats import FORMAT_FILE, too_new, write_format
+from holderlake.storage.formats import format_fault
 from holderlake.storage.locks import locked
 from holderlake.storage.sqlite import DatabaseError, explained, format_of
 from holderlake.workspace import Workspace
@@ -57,11 +53,11 @@ FindSteps = Callable[[], Iterable[Step]]
 def plan(workspace: Workspace, *finders: FindSteps) -> list[Step]:
     """Return the steps that the home needs, without changing anything.
 
-    ``finders`` are functions that find steps for files of other programs, for example Dagster's history. Raises an
-    error, for example ``LakeError``, if a part has a later format than this version knows.
+    ``finders`` are functions that find the steps of one part. Raises an error, for example ``LakeError``, if a part
+    has another format than this version reads.
     """
-    own_steps = [_ledger(workspace), _archive(workspace), _lake(workspace), _store(workspace), _warehouse(workspace)]
-    return [step for steps in (*own_steps, *(find() for find in finders)) for step in steps]
+    _check_formats(workspace)
+    return [step for find in finders for step in find()]
 
 
 def upgrade(workspace: Workspace, *finders: FindSteps) -> list[Step]:
@@ -95,108 +91,32 @@ def most_disk(steps: Sequence[Step]) -> int:
     return max((step.disk for step in steps), default=0)
 
 
-def _ledger(workspace: Workspace) -> Iterator[Step]:
-    path = workspace.settings.ledger
-    if not path.exists():
-        return
-    number = sqlite_format(path)
-    if number > LEDGER_FORMAT:
-        raise DatabaseError(too_new(path, number, LEDGER_FORMAT))
-    if number < LEDGER_FORMAT:
-        size = path.stat().st_size
-
-        def run() -> None:
-            _ = workspace.ledger  # opening it adds them
-            workspace.close()
-
-        yield Step("ledger", "add the format, and columns that are missing", 1, size, size, run)
-
-
-def _archive(workspace: Workspace) -> Iterator[Step]:
-    root = workspace.settings.archive
-    if not workspace.archive.is_local:
-        return
+def _check_formats(workspace: Workspace) -> None:
+    """Raise an error for the first part of the home that has another format than this version reads."""
+    settings = workspace.settings
+    if settings.ledger.exists():
+        _check_ledger(settings.ledger)
     workspace.archive.check_format()
-    if not root.exists() or (root / FORMAT_FILE).exists():
-        return
+    for _ in workspace.lake.manifests():
+        pass
+    if settings.engine_store.exists():
+        from holderlake.engine.catalog.catalog import check_format
+        from holderlake.engine.catalog.catalog_copy import CATALOG
 
-    def run() -> None:
-        workspace.archive.size()  # opens the index, and adds segments that it lacks
-        write_format(root, ARCHIVE_FORMAT)
-
-    yield Step("archive", "add the format; answers stay unchanged", 1, 0, 0, run)
-
-
-def _lake(workspace: Workspace) -> Iterator[Step]:
-    """Yield the step that writes partitions of earlier formats again, with the same rows and times.
-
-    Raises ``LakeError`` for a later format. A lake in a bucket stays as it is: this version reads all earlier formats.
-    """
-    lake = workspace.lake
-    old_manifests = (
-        [manifest for manifest in lake.manifests() if manifest.format < LAKE_FORMAT] if lake.is_local else []
-    )
-    if old_manifests:
-        sizes = [sum(file.bytes for file in manifest.tables.values()) for manifest in old_manifests]
-
-        def run() -> None:
-            with console.progress("writing partitions again", len(old_manifests)) as bar:
-                for manifest in old_manifests:
-                    _write_again(lake, manifest)
-                    bar.advance(bar.task_ids[0])
-
-        description = "leave the column chain out of the files, so that other programs can read a table's folder"
-        yield Step(
-            "lake", description, sum(len(manifest.tables) for manifest in old_manifests), sum(sizes), max(sizes), run
-        )
+        if (settings.engine_store / CATALOG).exists():
+            check_format(settings.engine_store)
+    if workspace.warehouse.path.exists():
+        workspace.warehouse.connect().close()
 
 
-def _write_again(lake: Lake, manifest: Manifest) -> None:
-    """Write a partition in the present format. A damaged one is left for ``holderlake rebuild --damaged``."""
-    rows = lake.intact_rows(manifest)
-    if rows is None:
-        return
-    files = {name: to_parquet(table) for name, table in rows.items() if manifest.tables[name] != NO_FILE}
-    tables = {name: table_file(rows[name].num_rows, data) for name, data in files.items()}
-    lake.replace(
-        replace(manifest, tables=manifest.tables | tables, commit=uuid4().hex, format=LAKE_FORMAT),
-        files,
-        lake.store.latest(manifest.place),
-    )
-
-
-def _store(workspace: Workspace) -> Iterator[Step]:
-    root = workspace.settings.engine_store
-    if not root.exists():
-        return
-    from holderlake.engine.catalog.catalog import is_current
-    from holderlake.engine.catalog.catalog_copy import CATALOG
-    from holderlake.engine.store.store import Store
-
-    if not (root / CATALOG).exists() or is_current(root):
-        return
-    files = [path for path in root.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files)
-    yield Step("engine's store", "update the catalogue", len(files), size, size, lambda: Store(root).close())
-
-
-def _warehouse(workspace: Workspace) -> Iterator[Step]:
-    warehouse = workspace.warehouse
-    if not warehouse.path.exists():
-        return
-    description = warehouse.outdated()
-    if description:
-        size = warehouse.path.stat().st_size
-        yield Step("warehouse", description, 1, size, 2 * size, lambda: warehouse.load(workspace.lake))
-
-
-def sqlite_format(path: Path) -> int:
-    """Return the format number in a SQLite file, 0 if it has none. Raises ``DatabaseError`` for a damaged file."""
+def _check_ledger(path: Path) -> None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as db:
-            return format_of(db)
+            fault = format_fault(path, format_of(db), LEDGER_FORMAT)
     except sqlite3.DatabaseError as error:
         raise explained(path, error, "'holderlake doctor' says how to repair it") from error
+    if fault:
+        raise DatabaseError(fault)
 
 
 def plan_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) -> None:
@@ -218,6 +138,6 @@ def plan_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) ->
         console.out.print(
             f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
             f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
-            "make a copy: 'holderlake backup FOLDER'.",
+            "make a copy: 'holderlake home backup FOLDER'.",
             soft_wrap=True,
         )

@@ -1,15 +1,27 @@
-"""The MCP server: tools, resources and prompts over the warehouse."""
+"""The MCP server: tools, resources and prompts over the warehouse, and pictures of maps from its rows.
+
+It runs over standard input and output, or over HTTP on this machine.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+import os
+import secrets
+import select
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
+import uvicorn
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.prompts import Prompt
@@ -19,12 +31,18 @@ from pydantic import BaseModel, Field
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holderlake.contract.text import printable
 from holderlake.mcp import questions
 from holderlake.mcp.answers import UNTRUSTED, Answer, answer_question
-from holderlake.mcp.pictures import map_picture
+from holderlake.mcp.questions import token_condition
 from holderlake.mcp.sandbox import Bounds, Refused, Sandbox
 from holderlake.mcp.spending import FetchPlan, Spending
-from holderlake.warehouse.warehouse import Warehouse
+from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
+from holderlake.signals import handling, until_stopped
+from holderlake.units import counted
+from holderlake.warehouse.schema import quoted
+from holderlake.warehouse.token_history import Period, token_history
+from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
 INSTRUCTIONS: Final = f"""
 Answers about who holds tokens, from a warehouse of past instants. Tools read only.
@@ -46,6 +64,15 @@ Instant = Annotated[str, Field(description="Instant in UTC, such as 2026-06-01",
 Chain = Annotated[str | None, Field(description="Chain, if the token is on several", max_length=40)]
 Top = Annotated[int, Field(ge=1, le=1_000)]
 Rows = Annotated[int, Field(ge=1, le=1_000, description="Most rows of the answer")]
+
+
+_WIDTH: Final = 900
+
+
+_HOST: Final = "127.0.0.1"
+_TOKEN: Final = "HOLDERLAKE_MCP_TOKEN"  # noqa: S105 - the name of a variable
+_CHUNK: Final = 1 << 16
+_COMMAND: Final = (sys.executable, "-m", "holderlake.cli.main")
 
 
 class Description(BaseModel):
@@ -106,7 +133,7 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
     async def changes_between(
         token: Token, before: Instant, after: Instant, chain: Chain = None, rows: Rows = 50
     ) -> Answer:
-        """Holders that entered, left, bought or sold between two instants; the largest change of share first."""
+        """Holders that entered, left, grew or shrank between two instants; the largest change of share first."""
         return await ask(questions.changes_between(token, before, after, chain), rows, token, [before, after])
 
     async def clusters_as_of(token: Token, at: Instant, chain: Chain = None, rows: Rows = 200) -> Answer:
@@ -288,3 +315,84 @@ async def _or_error(ask: Callable[[], Awaitable[T]]) -> T:
         return await ask()
     except (Refused, ValueError) as error:
         raise ToolError(str(error)) from error
+
+
+def map_picture(warehouse: Warehouse, token: str, at: str, chain: str | None) -> tuple[bytes, str]:
+    """Return the bubble map of a token as of an instant as PNG, and a sentence about it.
+
+    Raises ``Refused`` if there is no map, or if it is unclear which one.
+    """
+    try:
+        condition = token_condition(token, chain)
+        sql = f"SELECT chain, token_address, timestamp FROM maps_as_of({quoted(at)}) WHERE {condition}"
+        maps = warehouse.query(sql).to_pylist()
+    except WarehouseError as error:
+        raise Refused(str(error)) from error
+    if not maps:
+        raise Refused(f"there is no map of {token} at or before {at}")
+    if len(maps) > 1:
+        raise Refused(f"{token} is on {', '.join(sorted(row['chain'] for row in maps))}: name the chain")
+    chain, address, timestamp = maps[0].values()
+    with token_history(warehouse, Period(chain, address, timestamp, timestamp)) as history:
+        tables, names = history.map_at(timestamp), history.ask("token").to_pylist()[0]
+    title = TokenTitle(printable(names["name"] or ""), printable(names["symbol"] or ""), chain, timestamp)
+    picture = draw_map(tables, title, width=_WIDTH, theme=Theme.LIGHT, form="png")
+    return picture, _sentence(address, chain, timestamp, tables["clusters"].num_rows)
+
+
+def _sentence(address: str, chain: str, timestamp: datetime, clusters: int) -> str:
+    return f"Map of {address} on {chain} as of {timestamp:%Y-%m-%d %H:%M} UTC: {counted(clusters, 'cluster')}."
+
+
+def serve(warehouse: Warehouse, http: bool, port: int, allow_spending: bool, say: Callable[[str], None]) -> None:
+    """Serve the warehouse until the client leaves, SIGTERM or Ctrl-C.
+
+    Over HTTP, clients need a token: that of the variable ``HOLDERLAKE_MCP_TOKEN``, or a new one. ``say`` is called with
+    lines for the user. Raises ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port is taken.
+    """
+    warehouse.connect().close()
+    server = make_server(warehouse, Spending(_COMMAND, allow_spending))
+    if not http:
+        with _input_until_stopped():
+            server.run("stdio")
+        return
+    token = os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
+    try:
+        listening = socket.create_server((_HOST, port))
+    except OSError as error:
+        raise ValueError(f"cannot listen on port {port}: {error.strerror}; use --port 0 for a free port") from error
+    say(f"The MCP server is at http://{_HOST}:{listening.getsockname()[1]}/mcp (stop with Ctrl-C)")
+    if _TOKEN not in os.environ:
+        say(f"Its token is {token}; set {_TOKEN} to choose one")
+    app = protected(server.streamable_http_app(host=_HOST), token)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    with until_stopped():
+        uvicorn.Server(config).run([listening])
+
+
+@contextmanager
+def _input_until_stopped() -> Iterator[None]:
+    """In the ``with`` block, end standard input on SIGTERM or Ctrl-C, as if the client had left.
+
+    The server waits for a line in a thread, which no signal and no cancellation interrupts. So its input is a pipe that
+    another thread fills from the client's.
+    """
+    if sys.platform == "win32":  # 'select' works with sockets only
+        with until_stopped():
+            yield
+        return
+    client, (reading, writing), (stopped, stop) = os.dup(0), os.pipe(), os.pipe()
+    os.dup2(reading, 0)
+    os.close(reading)
+
+    def copy() -> None:
+        with open(writing, "wb", buffering=0) as to:  # noqa: PTH123 - a descriptor, not a path
+            while stopped not in select.select([client, stopped], [], [])[0]:
+                lines = os.read(client, _CHUNK)
+                if not lines:
+                    break
+                to.write(lines)
+
+    threading.Thread(target=copy, name="input", daemon=True).start()
+    with handling(lambda number, frame: os.write(stop, b"!")):
+        yield

@@ -21,11 +21,11 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from holderlake.backfill.paused import parked_backfills
+from holderlake.backfill.paused import paused_backfills
 from holderlake.backfill.scope import left_out_by_settings
 from holderlake.contract.tables import FAMILY_TABLES, MISSING_CONTENT
 from holderlake.contract.times import parse_partition, utc_now
-from holderlake.healing.parked import parked_schedule
+from holderlake.healing.paused import paused_schedule
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.manifests import FAILURES, Manifest, place_of
 from holderlake.storage.atomic_files import write_whole
@@ -61,14 +61,14 @@ def write_textfile(registry: CollectorRegistry, path: Path) -> None:
 
 
 class HomeMetrics:
-    """The metrics of a home's lake, ledger, parked backfills and disk."""
+    """The metrics of a home's lake, ledger, paused backfills and disk."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
     def parts(self) -> dict[str, Part]:
-        """Return the functions that yield the metrics, by name: lake, ledger, parked, disk."""
-        return {"lake": self._lake, "ledger": self._ledger, "parked": self._parked, "disk": self._disk}
+        """Return the functions that yield the metrics, by name: lake, ledger, paused, disk."""
+        return {"lake": self._lake, "ledger": self._ledger, "paused": self._paused, "disk": self._disk}
 
     def _lake(self) -> Iterator[Metric]:
         newest_instant = gauge(
@@ -147,12 +147,12 @@ class HomeMetrics:
             credits.add_metric([row.name], row.spent + row.reserved)
         yield from (ceilings, calls, uncharged, credits)
 
-    def _parked(self) -> Iterator[Metric]:
-        yield _gauge_of("parked_backfills", "Backfills that wait for credits", len(parked_backfills(self._workspace)))
-        schedule = parked_schedule(self._workspace)  # without the check of the key, which this process may not have
+    def _paused(self) -> Iterator[Metric]:
+        yield _gauge_of("paused_backfills", "Backfills that wait for credits", len(paused_backfills(self._workspace)))
+        schedule = paused_schedule(self._workspace)  # without the check of the key, which this process may not have
         resumes = 0.0 if schedule is None else _seconds(schedule.resume_on)
         yield _gauge_of(
-            "schedule_resumes_timestamp_seconds", "Day on which parked scheduled runs resume, else 0", resumes
+            "schedule_resumes_timestamp_seconds", "Day on which paused scheduled runs resume, else 0", resumes
         )
 
     def _disk(self) -> Iterator[Metric]:

@@ -24,11 +24,11 @@ import stamina
 from pydantic import SecretStr
 
 from holderlake.contract import exact_json
+from holderlake.contract.errors import ATTEMPTS
 from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
-from holderlake.http.client import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport
-from holderlake.http.retries import log_retries
+from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, HttpResponse, Transport, log_retries
 from holderlake.provider.backoff import LONGEST_WAIT, Backoff
 from holderlake.provider.concurrency import AdaptiveLimit, Slots
 from holderlake.provider.errors import (
@@ -113,7 +113,7 @@ class ProviderClient:
         *,
         rate_per_minute: int = 10_000,
         timeout: float = 90.0,
-        attempts: int = 5,
+        attempts: int = ATTEMPTS,
         concurrency: int = 256,
         first_wait: float = 0.5,
         options: CallOptions | None = None,

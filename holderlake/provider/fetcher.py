@@ -8,9 +8,10 @@ ledger never counts too little, and two processes never pay for the same answer.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,8 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias, cast
 
 from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, NewAnswer, as_of_text
+from holderlake.contract.extra_models import MapRules
+from holderlake.contract.extra_requests import RulesRequest
 from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import Request
 from holderlake.provider.backoff import LONGEST_WAIT
@@ -48,7 +51,6 @@ from holderlake.provider.ledger.entries import (
 )
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.plan_limits import PlanLimits
-from holderlake.provider.rules import fetch_rules
 from holderlake.storage.batches import Batches
 
 _log = logging.getLogger(__name__)
@@ -59,6 +61,12 @@ _LOOK_AGAIN: Final = 0.1
 """Seconds after which a fetch looks again for an answer that another process claims."""
 _UNREAD: Final = 32
 """Answers that may wait to be decoded, in addition to twice the concurrency limit."""
+
+
+_SECONDS: Final = 10.0
+"""Seconds to wait for the rules at most."""
+_CHARACTERS: Final = 100_000
+"""Most characters of rules that are kept, because each row of ``maps`` has a copy."""
 
 
 @dataclass(frozen=True)
@@ -430,3 +438,24 @@ def _not_kept(answer: NewAnswer, error: OSError) -> str:
         f"({credits_text(request.cost)} credits) could not be written to the archive: {error.strerror or error}; "
         "free some space, then repeat the run"
     )
+
+
+def rules_text(rules: Mapping[str, Any]) -> str:
+    """Return rules as JSON with sorted keys and without spaces, so that equal rules give the same text."""
+    return json.dumps(rules, sort_keys=True, separators=(",", ":"))
+
+
+async def fetch_rules(client: ProviderClient) -> str | None:
+    """Return the provider's rules as JSON, or None if it publishes none that can be read.
+
+    A provider whose answers do not name its rules gets no request, because the path is not in the contract.
+    """
+    if not client.publishes_rules:
+        return None
+    try:
+        answer = await asyncio.wait_for(client.exchange(RulesRequest()), _SECONDS)
+        rules = MapRules.model_validate_json(answer.raw)  # another provider may answer anything here
+    except (ProviderError, TimeoutError, ValueError, RecursionError):
+        return None
+    text = rules_text(rules.model_dump())
+    return text if len(text) <= _CHARACTERS else None

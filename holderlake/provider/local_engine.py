@@ -1,6 +1,7 @@
-"""Protocol of an engine in this process, which computes many answers at once without HTTP or JSON.
+"""Protocols of parts in this process: an engine, and the import of a day of a chain's transfers from its nodes.
 
-The implementation is ``holderlake.local.engine``. The code that opens a ``Workspace`` sets its attribute ``engine``.
+The engine computes many answers at once, without HTTP or JSON. The implementations are in ``holderlake.local``. A
+``Workspace`` is given them.
 """
 
 from __future__ import annotations
@@ -61,3 +62,20 @@ class Engine(Protocol):
         self, chain: str, tokens: Sequence[str], instants: Sequence[datetime], options: HoldersOptions
     ) -> BulkResult:
         """Return the holders of every token at every instant, in the table ``holders``."""
+
+
+@dataclass(frozen=True)
+class DayReport:
+    """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;
+    ``is_whole`` is True if these are all blocks of the day. ``blocks``, ``logs`` and ``rows`` count what this import
+    added, ``requests`` its calls to nodes, ``removed`` the rows of blocks that a chain reorganisation replaced."""
+
+    first_block: int
+    last_block: int
+    is_whole: bool
+    blocks: int
+    logs: int
+    rows: int
+    removed: int
+    requests: int
+    seconds: float

@@ -17,12 +17,15 @@ from starlette.exceptions import HTTPException
 from holderlake.contract import exact_json
 from holderlake.contract.errors import ERROR_KINDS
 from holderlake.engine.errors import EngineError, UnusableStore
-from holderlake.service.billing.keys import CreditsExhausted, KeysBusy
+from holderlake.service.billing.keys import CreditsExhausted
+from holderlake.storage.sqlite import DatabaseBusy, DatabaseError
 
 _log = logging.getLogger(__name__)
 
 INTERNAL_ERROR: Final = "The service failed; the request was not charged"
 _RETRY_SECONDS: Final = "1"
+_KEYS_BUSY: Final = "the database of API keys is busy or cannot be reached: try again"
+_KEYS_UNUSABLE: Final = "the database of API keys cannot be used: see the service's log"
 UNKNOWN_FIELD: Final = "Unknown field"
 _CHAIN_ID: Final = "Must be a chain id: at most 64 letters, digits, '_', '.' and '-'"
 _ADDRESS: Final = "Must be an address: visible ASCII characters without '/' and '%'"
@@ -83,7 +86,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(EngineError, _engine_error)
     app.add_exception_handler(CreditsExhausted, _credits_error)
-    app.add_exception_handler(KeysBusy, _busy_error)
+    app.add_exception_handler(DatabaseError, _database_error)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
@@ -132,5 +135,8 @@ async def _credits_error(_: Request, error: Exception) -> Response:
     return error_response("credits_exhausted", str(error))
 
 
-async def _busy_error(_: Request, error: Exception) -> Response:
-    return error_response("unavailable", str(error), {"Retry-After": _RETRY_SECONDS})
+async def _database_error(_: Request, error: Exception) -> Response:
+    is_busy = isinstance(error, DatabaseBusy)
+    _log.log(logging.WARNING if is_busy else logging.ERROR, "the database of API keys failed: %s", error)
+    # the error names file or server, which is no caller's business
+    return error_response("unavailable", _KEYS_BUSY if is_busy else _KEYS_UNUSABLE, {"Retry-After": _RETRY_SECONDS})

@@ -5,6 +5,6 @@ The settings' types, defaults and checks belong here. What a setting does belong
 
 from holderlake.settings.loading import CONFIG_NAME, CONFIG_VARIABLE, load_settings
 from holderlake.settings.model import Settings, SettingsError
-from holderlake.settings.sections.requests import AddressSet
+from holderlake.settings.sections.provider import AddressSet
 
 __all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "AddressSet", "Settings", "SettingsError", "load_settings"]

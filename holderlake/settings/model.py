@@ -12,16 +12,17 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from holderlake.settings.fields import Folder, TypedTokens
 from holderlake.settings.sections.alerts import AlertSettings
-from holderlake.settings.sections.bucket import BucketSettings
-from holderlake.settings.sections.cluster import ClusterSettings
-from holderlake.settings.sections.engine import EngineSettings
-from holderlake.settings.sections.lake import LakeSettings
-from holderlake.settings.sections.nodes import NodeSettings, SourceSettings
-from holderlake.settings.sections.provider import ProviderSettings
-from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
+from holderlake.settings.sections.engine import ClusterSettings, EngineSettings, NodeSettings, SourceSettings
+from holderlake.settings.sections.lake import BucketSettings, LakeSettings, SqlSettings, StateSettings
+from holderlake.settings.sections.provider import (
+    AddressSet,
+    AddressSettings,
+    HolderSettings,
+    MapSettings,
+    ProviderSettings,
+)
 from holderlake.settings.sections.schedule import Budget, Healing, Retention, Schedule
 from holderlake.settings.sections.service import ExplorerSettings, ServiceSettings
-from holderlake.settings.sections.state import StateSettings
 
 Value = TypeVar("Value")
 
@@ -62,6 +63,7 @@ class Settings(BaseSettings):
     engine: EngineSettings = EngineSettings()
     cluster: ClusterSettings = ClusterSettings()
     lake: LakeSettings = LakeSettings()
+    sql: SqlSettings = SqlSettings()
     bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()

@@ -1,4 +1,7 @@
-"""Locks between threads and processes of a host. Each lock has its own file and ends with its process."""
+"""Locks between threads and processes of a host. Each lock has its own file and ends with its process.
+
+So a lock also shows whether a process lives: see ``is_held``. ``owners`` adds heartbeats for processes of other hosts.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,17 @@ def try_lock(path: Path) -> FileLock | None:
     except Timeout:
         return None
     return lock
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a lock is held, so that the process that took it lives."""
+    if not path.exists():
+        return False
+    lock = try_lock(path)
+    if lock is None:
+        return True
+    lock.release()
+    return False
 
 
 def _lock(path: Path) -> FileLock:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from holderlake.contract.chains import CHAIN_ID_FORM, is_chain_id
 from holderlake.contract.times import parse_partition, partition_text
 
-_CHAIN: Final = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,63}")
 _FAMILY: Final = re.compile(r"[a-z_]{1,64}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{32}")
@@ -24,7 +24,9 @@ class BadName(ValueError):
 
 def chain_name(text: str) -> str:
     """Return the chain id if it is safe in a path, else raise ``BadName``."""
-    return _matching(_CHAIN, text, "chain id", "at most 64 letters, digits, '_', '-' and, after the first, '.'")
+    if not is_chain_id(text):
+        raise BadName(f"{text!r} is not a chain id: use {CHAIN_ID_FORM}")
+    return text
 
 
 def family_name(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 from filelock import FileLock
 
-from holderlake.storage.locks import locked, try_lock
+from holderlake.storage.locks import is_held, locked, try_lock
 from holderlake.storage.postgresql import NOW, PostgresDatabase
 from holderlake.storage.sqlite import DatabaseError, explained
 from holderlake.storage.state import State, StateConnection, Where
@@ -27,6 +27,7 @@ OWNERS: Final = ("CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, seen
 _BEAT: Final = f"""
     INSERT INTO owners VALUES (?, {NOW}) ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at
 """
+_FORGET: Final = "DELETE FROM owners WHERE name = ?"
 _LEASES: Final = (*OWNERS, "CREATE TABLE IF NOT EXISTS leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL)")
 _HOLDER: Final = "SELECT owner FROM leases WHERE name = ?"
 _TAKE: Final = "INSERT INTO leases VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET owner = excluded.owner"
@@ -34,6 +35,8 @@ _GIVE_BACK: Final = "DELETE FROM leases WHERE name = ? AND owner = ?"
 _HEARTBEAT_AGES: Final = f"SELECT name, {NOW} - seen_at FROM owners"
 _BEATS: Final = 6
 """Heartbeats in the time after which an owner counts as ended."""
+_LAST_BEAT_SECONDS: Final = 2.0
+"""Time for which a closed owner waits until its heartbeat is deleted; the server may be away."""
 
 
 class Owner:
@@ -50,6 +53,7 @@ class Owner:
         self._base = place.files if not isinstance(place, Path) else place
         self._lock: FileLock | None = None
         self._has_beaten = False
+        self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     def join(self, db: StateConnection) -> set[str]:
@@ -67,7 +71,8 @@ class Owner:
         except OSError as error:
             raise explained(self._path(self.name), error, "") from error
         if self._shared is not None:
-            threading.Thread(target=self._beat, args=(self._shared,), name="heartbeat", daemon=True).start()
+            self._thread = threading.Thread(target=self._beat, args=(self._shared,), name="heartbeat", daemon=True)
+            self._thread.start()
         files = self._base.parent.glob(f"{self._base.name}.*.running")
         return self.ended(db, {file.name.split(".")[-2] for file in files} | self._heartbeat_ages(db).keys())
 
@@ -79,7 +84,7 @@ class Owner:
         ages = self._heartbeat_ages(db)
         ended = {name for name in other_names if self._has_ended(name, ages.get(name))}
         if self._shared is not None:
-            db.executemany("DELETE FROM owners WHERE name = ?", [(name,) for name in ended])
+            db.executemany(_FORGET, [(name,) for name in ended])
         return ended
 
     def _has_ended(self, name: str, silent_for: float | None) -> bool:
@@ -89,11 +94,9 @@ class Owner:
         """
         path = self._path(name)
         if path.exists() and (self._shared is None or name.startswith(self._host)):
-            lock = try_lock(path)
-            if lock is None:
+            if is_held(path):
                 return False
             path.unlink(missing_ok=True)
-            lock.release()
             return True
         return self._shared is None or silent_for is None or silent_for > self._shared.place.lease_seconds
 
@@ -108,11 +111,15 @@ class Owner:
                 database.run(lambda db: db.execute(_BEAT, (self.name,)), write=False)
                 self._has_beaten = True
             wait = database.place.lease_seconds / _BEATS
+        with suppress(DatabaseError), database.transaction(write=False) as db:
+            db.execute(_FORGET, (self.name,))
 
     def close(self) -> None:
-        """Unlock and delete the file: the owner has ended."""
+        """Unlock and delete the file, and delete the heartbeat: the owner has ended."""
         self._closed.set()
         if self._lock is not None:
+            if self._thread is not None:
+                self._thread.join(_LAST_BEAT_SECONDS)
             self._path(self.name).unlink(missing_ok=True)
             self._lock.release()
             self._lock = None

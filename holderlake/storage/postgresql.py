@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,17 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import SecretStr
 
-from holderlake.storage.formats import too_new
-from holderlake.storage.sqlite import DatabaseError
+from holderlake.storage.formats import format_fault
+from holderlake.storage.sqlite import BUSY_SECONDS, DatabaseBusy, DatabaseError
 
 if TYPE_CHECKING:
     import psycopg
 
 T = TypeVar("T")
 
-_BUSY_SECONDS: Final = 30
-_BRIDGED_SECONDS: Final = 30.0
-"""Time for which a lost connection is opened again before a transaction fails."""
 _DEAD_SECONDS: Final = 25
 """Time after which client or server closes a connection whose other side does not respond."""
 _ARGUMENTS: Final[dict[str, int | str]] = {
@@ -38,7 +35,6 @@ _ARGUMENTS: Final[dict[str, int | str]] = {
     "application_name": "holderlake",
 }
 _SESSION: Final = """
-    SET search_path = "{schema}";
     SET client_min_messages = warning;
     SET lock_timeout = {busy}; SET statement_timeout = {busy};
     -- a stopped process must not keep the others waiting
@@ -56,7 +52,7 @@ _BEGIN: Final = """
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 _FORMAT: Final = "CREATE TABLE IF NOT EXISTS format (one BIGINT PRIMARY KEY CHECK (one = 1), number BIGINT)"
 _SET_FORMAT: Final = "INSERT INTO format VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET number = excluded.number"
-_OUTCOME: Final = "SELECT pg_xact_status(CAST(%s AS xid8))"
+_OUTCOME: Final = "SELECT pg_xact_status(CAST(? AS xid8))"
 NOW: Final = "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
 """The server's time in unix seconds, in SQL: the clocks of hosts may differ."""
 _TYPES: Final = (
@@ -64,9 +60,11 @@ _TYPES: Final = (
     (" WITHOUT ROWID", ""),
     ("INTEGER", "BIGINT"),
     ("REAL", "DOUBLE PRECISION"),
+    ("BLOB", "BYTEA"),
 )
 """SQLite's words in statements that create tables, and PostgreSQL's."""
 _RETRIED: Final = ("40001", "40P01")
+_LOCKED: Final = ("55P03", "57014")
 _REASONS: Final = {
     "password authentication failed": "the server rejects the user or password",
     "no password supplied": "the server requires a password",
@@ -77,10 +75,16 @@ _REASONS: Final = {
     "could not translate host name": "its host name cannot be resolved",
     "failed to resolve host": "its host name cannot be resolved",
 }
-_AWAY: Final = ("Connection refused", "timeout expired", "resolve host", "translate host name", "starting up")
+_AWAY: Final = (
+    "Connection refused",
+    "timeout expired",
+    "resolve host",
+    "translate host name",
+    "starting up",
+    "too many clients",
+)
 """Words of errors after which a later connection may succeed."""
 _SCHEME: Final = re.compile(r"^postgres(ql)?(\+psycopg)?://")
-_URL: Final = "check state.url (HOLDERLAKE_STATE__URL)"
 
 
 @dataclass(frozen=True)
@@ -92,16 +96,39 @@ class Postgres:
 
     url: SecretStr
     files: Path
-    schema: str = "holderlake"
+    schema: str | None = "holderlake"
+    """Name of the schema, which is created; None for the one that the connection has by default."""
     lease_seconds: float = 60.0
     """Time after which other hosts take over the claims of a host that does not respond."""
+    bridged_seconds: float = 30.0
+    """Time for which a lost connection is opened again before a transaction fails; at least one attempt is made."""
+    setting: str = "state.url (HOLDERLAKE_STATE__URL)"
+    """The setting that has the URL, for texts of errors."""
+
+    def __str__(self) -> str:
+        url = self.parameters()
+        host = str(url.get("host", "localhost")).rpartition("@")[2]  # before it: a part of a password with an "@"
+        return f"PostgreSQL at {host}:{url.get('port', 5432)}/{url.get('dbname', '')}"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of a connection. The ``DatabaseError`` about an invalid URL does not quote it."""
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+
+        try:
+            return conninfo_to_dict(_SCHEME.sub("postgresql://", self.url.get_secret_value()))
+        except ProgrammingError:
+            pass
+        raise DatabaseError(
+            f"invalid URL of a database: use postgresql://user:password@host/database in {self.setting}"
+        )
 
 
-class Unreachable(DatabaseError):
+class Unreachable(DatabaseBusy):
     """The server accepted no first connection: it is down, starting, or on another network. A retry may succeed."""
 
 
-class ConnectionLost(DatabaseError):
+class ConnectionLost(DatabaseBusy):
     """The connection broke. ``transaction`` is the id of a transaction that may have been committed, else None."""
 
     transaction: str | None = None
@@ -126,32 +153,34 @@ class Connection:
 class PostgresDatabase:
     """The tables of one schema, for many threads. Opening it creates them by the statements of ``schema``.
 
-    ``version`` is their format; tables of a later format are refused and stay unchanged.
+    ``version`` is their format; tables of a later format are refused and stay unchanged. ``busy_seconds`` limits the
+    wait for other writers.
     Requires PostgreSQL 14 or later. Every method raises ``DatabaseError``, whose text never contains the password.
     """
 
     kind: Final = "postgresql"
 
-    def __init__(self, place: Postgres, schema: Sequence[str], version: int | None = None) -> None:
+    def __init__(
+        self, place: Postgres, schema: Sequence[str], version: int | None = None, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         self.place: Final = place
-        self._lock = threading.Lock()
-        self._raw: psycopg.Connection | None = None
-        self._was_open = False
+        # two sessions, so that readers do not wait for this process's writer
+        self._writer, self._reader = _Session(place, busy_seconds), _Session(place, busy_seconds)
         self._create(schema, version)
+        self._reader.was_open = True
 
     def __str__(self) -> str:
-        url = _parameters(self.place)
-        return f"PostgreSQL at {url.get('host', 'localhost')}:{url.get('port', 5432)}/{url.get('dbname', '')}"
+        return str(self.place)
 
     def _create(self, schema: Sequence[str], version: int | None) -> None:
         def work(db: Connection) -> None:
             if version:
                 db.execute(_FORMAT)
                 ((number,),) = db.execute("SELECT coalesce(max(number), 0) FROM format").fetchall()
-                if number > version:
-                    raise DatabaseError(too_new(str(self), number, version))
-                if number != version:
+                if not number:
                     db.execute(_SET_FORMAT, (version,))
+                elif fault := format_fault(str(self), number, version):
+                    raise DatabaseError(fault)
             for statement in schema:
                 text = statement
                 for sqlite_type, postgres_type in _TYPES:
@@ -165,59 +194,91 @@ class PostgresDatabase:
 
         If the connection breaks, the work is done again on a new one, unless it was committed.
         """
-        give_up_at = time.monotonic() + _BRIDGED_SECONDS
+        return self._run(work, self._writer if write else self._reader, _BEGIN if write else _SNAPSHOT)
+
+    def _run(self, work: Callable[[Connection], T], session: _Session, begin: str) -> T:
+        give_up_at = time.monotonic() + self.place.bridged_seconds
         pause = 0.05
+        has_failed = False
         while True:
             try:
-                with self.transaction(write=write) as db:
+                with session.transaction(begin) as db:
                     result = work(db)
                 return result
             except ConnectionLost as lost:
                 if lost.transaction and self._is_committed(lost, give_up_at):
                     return result
-                if time.monotonic() > give_up_at:
+                if has_failed and time.monotonic() > give_up_at:
                     raise
+            has_failed = True
             time.sleep(pause)
             pause = min(1.0, 2 * pause)
 
     def _is_committed(self, error: ConnectionLost, give_up_at: float) -> bool:
-        while time.monotonic() < give_up_at:
-            with suppress(ConnectionLost), self._lock:
-                raw = self._connected()
-                with self._explained(raw):
-                    ((state,),) = raw.execute(_OUTCOME, (error.transaction,)).fetchall()
-                    if state != "in progress":
-                        return bool(state == "committed")
+        while True:
+            with suppress(ConnectionLost), self._reader.transaction("") as db:
+                ((state,),) = db.execute(_OUTCOME, (error.transaction,)).fetchall()
+                if state != "in progress":
+                    return bool(state == "committed")
+            if time.monotonic() > give_up_at:
+                raise error
             time.sleep(0.2)
-        raise error
+
+    def transaction(self, *, write: bool = True) -> AbstractContextManager[Connection]:
+        """Run the ``with`` block in a transaction. With ``write``, no other transaction writes meanwhile."""
+        return (self._writer if write else self._reader).transaction(_BEGIN if write else _SNAPSHOT)
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a query with its parameters ``values``, and return all rows."""
+        return self._run(lambda db: db.execute(query, values).fetchall(), self._reader, "")
+
+    def close(self) -> None:
+        """Close the connections; the next transaction opens them again."""
+        self._writer.close()
+        self._reader.close()
+
+
+class _Session:
+    """A connection that is opened at its first use, and again after it was lost. One thread uses it at a time."""
+
+    def __init__(self, place: Postgres, busy_seconds: float) -> None:
+        self._place, self._busy_seconds = place, busy_seconds
+        self._lock = threading.Lock()
+        self._raw: psycopg.Connection | None = None
+        self.was_open = False
+        """True if a failure to connect is the loss of a connection, so that work is tried again."""
 
     @contextmanager
-    def transaction(self, *, write: bool = True) -> Iterator[Connection]:
-        """Run the ``with`` block in a transaction. With ``write``, no other transaction writes meanwhile."""
-        with self._lock:
+    def transaction(self, begin: str) -> Iterator[Connection]:
+        """Run the ``with`` block in a transaction that the statement ``begin`` starts.
+
+        If ``begin`` is empty, each statement of the block is a transaction of its own.
+        """
+        if not self._lock.acquire(timeout=self._busy_seconds):
+            raise self._locked()
+        try:
             raw = self._connected()
             number = None
             is_committing = False
             try:
                 with self._explained(raw):
-                    begun = raw.execute(_BEGIN if write else _SNAPSHOT)
-                    if begun.nextset():
+                    begun = raw.execute(begin.encode()) if begin else None
+                    if begun and begun.nextset():
                         number = str(begun.fetchall()[0][0])
                     yield Connection(raw)
                     is_committing = True
-                    raw.execute("COMMIT")
+                    if begin:
+                        raw.execute("COMMIT")
             except BaseException as error:
                 if isinstance(error, ConnectionLost) and is_committing:
                     error.transaction = number
                 self._roll_back(raw)
                 raise
-
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a query with its parameters ``values``, and return all rows."""
-        return self.run(lambda db: db.execute(query, values).fetchall(), write=False)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
-        """Close the connection; the next transaction opens it again."""
+        """Close the connection."""
         with self._lock:
             if self._raw is not None:
                 self._raw.close()
@@ -227,32 +288,35 @@ class PostgresDatabase:
         """Return the open connection, or a new one. Raises ``ConnectionLost`` only if there was one before."""
         if self._raw is None or self._raw.closed:
             self._raw = self._connect()
-            self._was_open = True
+            self.was_open = True
         return self._raw
 
     def _connect(self) -> psycopg.Connection:
         import psycopg
 
-        parameters = _parameters(self.place)
+        place = self._place
+        parameters = place.parameters()
         reason, kind = "", DatabaseError
         try:
             raw = psycopg.connect(**{**_ARGUMENTS, **parameters}, autocommit=True)
             weakref.finalize(self, raw.close)  # also if the caller does not close it
             with self._explained(raw):
-                quoted = self.place.schema.replace('"', '""')
-                raw.execute(_SESSION.format(schema=quoted, busy=_BUSY_SECONDS * 1_000).encode())
-                if raw.execute("SELECT to_regnamespace(quote_ident(%s))", (self.place.schema,)).fetchall() == [(None,)]:
-                    with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema):
-                        raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{quoted}"'.encode())
+                raw.execute(_SESSION.format(busy=max(1, round(self._busy_seconds * 1_000))).encode())
+                if place.schema is not None:
+                    quoted = place.schema.replace('"', '""')
+                    raw.execute(f'SET search_path = "{quoted}"'.encode())
+                    if raw.execute("SELECT to_regnamespace(quote_ident(%s))", (place.schema,)).fetchall() == [(None,)]:
+                        with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema):
+                            raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{quoted}"'.encode())
             return raw
         except psycopg.Error as error:
             text = str(error)
             reason = next((reason for words, reason in _REASONS.items() if words in text), "no connection")
             if any(words in text for words in _AWAY):
                 kind = Unreachable
-        failure = ConnectionLost if self._was_open else kind
+        failure = ConnectionLost if self.was_open else kind
         # Outside the handler, without a cause: the driver's text may contain a part of the URL.
-        raise failure(f"{self} cannot be used: {reason}; {_URL} and the server, then try again: paid answers are kept")
+        raise failure(f"{place} cannot be used: {reason}; check {place.setting} and the server, then try again")
 
     @contextmanager
     def _explained(self, raw: psycopg.Connection) -> Iterator[None]:
@@ -265,16 +329,20 @@ class PostgresDatabase:
             state = error.sqlstate or ""
             if raw.closed or state in _RETRIED:
                 raise ConnectionLost(
-                    f"the connection to {self} was lost; check the server and the network, then try again: paid "
-                    "answers are kept"
+                    f"the connection to {self._place} was lost; check the server and the network, then try again"
                 ) from None
-            if state == "55P03":
-                raise DatabaseError(
-                    f"{self} was locked by another process for {_BUSY_SECONDS} s; end sessions that are idle in a "
-                    "transaction, then try again"
-                ) from None
+            if state in _LOCKED:
+                raise self._locked() from None
             message = (error.diag.message_primary or type(error).__name__).strip()
-            raise DatabaseError(f"{self} cannot be used: {message} (SQLSTATE {state}); {_URL}") from None
+            raise DatabaseError(
+                f"{self._place} cannot be used: {message} (SQLSTATE {state}); check {self._place.setting}"
+            ) from None
+
+    def _locked(self) -> DatabaseBusy:
+        return DatabaseBusy(
+            f"{self._place} was locked by another process for {self._busy_seconds:g} s; end sessions that are idle in "
+            "a transaction, then try again"
+        )
 
     @staticmethod
     def _roll_back(raw: psycopg.Connection) -> None:
@@ -287,15 +355,3 @@ class PostgresDatabase:
 @cache
 def _translated(sql: str) -> bytes:
     return sql.replace("%", "%%").replace("?", "%s").encode()
-
-
-def _parameters(place: Postgres) -> dict[str, Any]:
-    """Return the parameters of a connection. The error about an invalid URL does not quote it."""
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict
-
-    try:
-        return conninfo_to_dict(_SCHEME.sub("postgresql://", place.url.get_secret_value()))
-    except ProgrammingError:
-        pass
-    raise DatabaseError("invalid URL of the shared state: use postgresql://user:password@host/database in state.url")

@@ -8,19 +8,19 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from holderlake.storage.formats import too_new
+from holderlake.storage.formats import format_fault
 
 T = TypeVar("T")
 
-_BUSY_SECONDS: Final = 30.0
+BUSY_SECONDS: Final = 30.0
 _MALFORMED: Final = "malformed"
 """Word by which SQLite reports an invalid schema, under a general error code."""
-
-FILE_MODE: Final = 0o660
-"""Permissions of a new file, below those of the umask. Other users cannot read what was bought, or keys' hashes."""
+_FILE_MODE: Final = 0o600
+"""Permissions of a new file, and of its ``-wal`` and ``-shm``: other users cannot read what was bought, or hashes."""
 
 
 class DatabaseError(Exception):
@@ -31,12 +31,16 @@ class DamagedDatabase(DatabaseError):
     """The file is damaged, or not an SQLite database."""
 
 
+class DatabaseBusy(DatabaseError):
+    """The database is locked by another process, or cannot be reached. A retry may succeed."""
+
+
 class Database:
     """The SQLite database at ``path``. Opening it runs the statements of ``schema``, which must be idempotent.
 
     With ``synchronous`` FULL each commit survives a power cut; with NORMAL the last commits may be lost. ``remedy`` is
-    the advice in the error about a damaged file. ``version`` is the file's format; a file of a later format is refused
-    and stays unchanged. Every method raises ``DatabaseError``.
+    the advice in the error about a damaged file. ``version`` is the file's format; a file of another format is refused
+    and stays unchanged. ``busy_seconds`` limits the wait for other writers. Every method raises ``DatabaseError``.
     """
 
     kind: Final = "sqlite"
@@ -48,32 +52,45 @@ class Database:
         synchronous: Literal["FULL", "NORMAL"],
         remedy: str = "move it away",
         version: int | None = None,
+        busy_seconds: float = BUSY_SECONDS,
     ) -> None:
-        self._lock = threading.Lock()
-        self._path, self._remedy = path, remedy
+        self._path, self._remedy, self._busy_seconds = path, remedy, busy_seconds
+        # SQLite allows one writer at a time, and the wait for a lock is shorter than SQLite's own polling.
+        self._writing, self._reading = threading.Lock(), threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
-                path.touch(FILE_MODE)
+                path.touch(_FILE_MODE)
         except OSError as error:
             raise explained(path, error, remedy) from error
         with self._explained():
-            self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            weakref.finalize(self, self._db.close)  # also if the caller does not close it
-            number = version and format_of(self._db)
-            if version and number and number > version:
-                self._db.close()
-                raise DatabaseError(too_new(path, number, version))
-            use_write_ahead_log(self._db, _BUSY_SECONDS)
-            self._db.execute(f"PRAGMA synchronous = {synchronous}")
+            self._writer = self._connect()
+            number = format_of(self._writer)
+            if version and number and (fault := format_fault(path, number, version)):
+                self._writer.close()
+                raise DatabaseError(fault)
+            use_write_ahead_log(self._writer, busy_seconds)
+            self._writer.execute(f"PRAGMA synchronous = {synchronous}")
         with self.transaction() as db:
             for statement in schema:
                 db.execute(statement)
-            if version and number != version:
+            if version and not number:
                 db.execute(f"PRAGMA user_version = {version}")
 
     def __str__(self) -> str:
         return str(self._path)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+        )
+        weakref.finalize(self, connection.close)  # also if the caller does not close it
+        return connection
+
+    @cached_property
+    def _reader(self) -> sqlite3.Connection:
+        """A second connection, so that readers do not wait for this process's writer."""
+        return self._connect()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -86,15 +103,22 @@ class Database:
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
         """Run the ``with`` block in a transaction. With ``write``, no other transaction writes meanwhile."""
-        with self._lock, self._explained():
-            self._db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        turn = self._writing if write else self._reading
+        if not turn.acquire(timeout=self._busy_seconds):
+            raise _locked(self._path)
+        try:
+            with self._explained():
+                db = self._writer if write else self._reader
+                db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                try:
+                    yield db
+                    db.execute("COMMIT")
+                except BaseException:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                    raise
+        finally:
+            turn.release()
 
     def run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = True) -> T:
         """Call ``work`` in a transaction (see ``transaction``) and return its result."""
@@ -103,13 +127,15 @@ class Database:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a query with its parameters ``values``, and return all rows."""
-        with self._lock, self._explained():
-            return self._db.execute(query, values).fetchall()
+        with self._reading, self._explained():
+            return self._reader.execute(query, values).fetchall()
 
     def close(self) -> None:
         """Close the database; it cannot be used afterwards."""
-        with self._lock:
-            self._db.close()
+        with self._writing, self._reading:
+            self._writer.close()
+            if "_reader" in self.__dict__:
+                self._reader.close()
 
 
 def format_of(db: sqlite3.Connection) -> int:
@@ -123,11 +149,17 @@ def explained(path: Path, error: sqlite3.DatabaseError | OSError, remedy: str) -
     primary = code & 0xFF if code is not None else None
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _MALFORMED in str(error):
         return DamagedDatabase(f"{path} is damaged ({error}); {remedy}")
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return _locked(path)
     if primary == sqlite3.SQLITE_FULL or "is full" in str(error):
         return DatabaseError(f"{path} cannot be written: the disk is full; free some space")
     if isinstance(error, OSError) and error.strerror:
         return DatabaseError(f"{path} cannot be opened: {error.strerror}: {error.filename}")
     return DatabaseError(f"{path} cannot be used: {error}; check that its folder exists and can be written to")
+
+
+def _locked(path: Path) -> DatabaseBusy:
+    return DatabaseBusy(f"{path} is locked by another process: wait until it ends, or try again")
 
 
 def use_write_ahead_log(db: sqlite3.Connection, busy_seconds: float) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from holderlake.storage.postgresql import NOW, Connection, Postgres, PostgresDatabase
-from holderlake.storage.sqlite import Database
+from holderlake.storage.sqlite import BUSY_SECONDS, Database
 
 Kind = Literal["sqlite", "postgresql"]
 Column = Literal["INTEGER", "TEXT"]
@@ -25,11 +25,17 @@ def open_state(
     synchronous: Literal["FULL", "NORMAL"],
     remedy: str = "move it away",
     version: int | None = None,
+    busy_seconds: float = BUSY_SECONDS,
 ) -> State:
     """Open the database, and create its tables. ``synchronous`` and ``remedy`` are for SQLite (see ``Database``)."""
     if isinstance(place, Postgres):
-        return PostgresDatabase(place, schema, version)
-    return Database(place, schema, synchronous, remedy, version)
+        return PostgresDatabase(place, schema, version, busy_seconds)
+    return Database(place, schema, synchronous, remedy, version, busy_seconds)
+
+
+def kind_of(place: Where) -> Kind:
+    """Return the kind of database at a place."""
+    return "postgresql" if isinstance(place, Postgres) else "sqlite"
 
 
 def inserted(db: StateConnection, sql: str, values: Sequence[Any]) -> Sequence[int]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
 
-from holderlake.storage.formats import too_new
+from holderlake.storage.formats import format_fault
 from holderlake.warehouse import schema
 
-REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake rebuild --damaged' does so now"
-DERIVED_REMEDY: Final = "'holderlake rebuild --damaged' moves it away and makes it again where it can"
+REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake home rebuild --damaged' does so now"
+DERIVED_REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again where it can"
 _CORRUPT: Final = "Corrupt database file"
 _REFUSED: Final = re.compile("disabled (by|through) configuration")
 _UNREADABLE: Final = re.compile(r"\.parquet\b|[Pp]arquet (file|reader|page)|ZSTD|Snappy|decompress|magic bytes")
@@ -61,20 +60,22 @@ def attach(
             ) from error
         raise DamagedWarehouse(f"{path} is damaged ({first_line(error)}); {REMEDY}") from error
     try:
-        _refuse_newer(connection, path)
+        _check_format(connection, path)
     except WarehouseError:
         connection.close()
         raise
     return guard(connection, [transfers_folder(path), transfers_folder(path.resolve())], files=files)
 
 
-def _refuse_newer(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Raise ``WarehouseError`` if a later version of Holderlake made the warehouse in a format unknown to this one."""
-    with suppress(duckdb.Error):  # not a warehouse, or damaged: the caller's query says so
+def _check_format(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Raise ``WarehouseError`` if the warehouse has another format than this version reads."""
+    try:
         rows = connection.execute("SELECT sha FROM _internal.installed WHERE part = 'format'").fetchall()
-        for (number,) in rows:
-            if int(number) > schema.FORMAT:
-                raise WarehouseError(too_new(path, number, schema.FORMAT))
+    except duckdb.Error:  # not a warehouse, or damaged: the caller's query says so
+        return
+    for (number,) in rows:
+        if fault := format_fault(path, int(number), schema.FORMAT):
+            raise WarehouseError(fault)
 
 
 def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

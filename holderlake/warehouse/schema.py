@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
@@ -23,8 +24,8 @@ import pyarrow as pa
 from holderlake.contract.tables import AMOUNT_TYPE, INSTANT_TYPE, TABLES, Table
 from holderlake.warehouse import comparisons, spending, transfers
 
-FORMAT: Final = 2
-"""Format of the warehouse's internal tables (schema ``_internal``). In format 1 they were in ``main``."""
+FORMAT: Final = 1
+"""Format of the warehouse's internal tables (schema ``_internal``)."""
 _TYPES: Final = {
     pa.string(): "VARCHAR",
     pa.float64(): "DOUBLE",
@@ -233,27 +234,16 @@ def quoted(text: str) -> str:
 def files_sql(files: Iterable[tuple[str, Path]]) -> str:
     """Return SQL that reads Parquet files of one table, given as pairs of chain and path.
 
-    The chain is in the path of a lake's file, but not in that of a copy. Files of formats before 2 contain it too.
-    Columns that some files lack are null.
+    The chain is in the path of a lake's file, but not in that of a copy. Columns that some files lack are null.
     """
     paths: dict[str, list[str]] = {}
     for chain, path in files:
         paths.setdefault(chain, []).append(quoted(str(path)))
     return " UNION ALL BY NAME ".join(
-        f"SELECT {quoted(chain)} AS chain, COLUMNS(lambda name: name <> 'chain') "
+        f"SELECT {quoted(chain)} AS chain, * "
         f"FROM read_parquet([{', '.join(listed)}], hive_partitioning = false, union_by_name = true)"
         for chain, listed in paths.items()
     )
-
-
-def internal_tables(connection: duckdb.DuckDBPyConnection, database: str) -> str:
-    """Return the beginning of the internal tables' names in an attached warehouse: append ``loaded`` or ``installed``.
-
-    Format 1 had these tables in the schema ``main``, named ``_loaded`` and ``_installed``.
-    """
-    schemas = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ?"
-    is_present = ("_internal",) in connection.execute(schemas, [database]).fetchall()
-    return f"{database}._internal." if is_present else f"{database}.main._"
 
 
 def install(connection: duckdb.DuckDBPyConnection) -> None:
@@ -268,6 +258,15 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
         [tables_sha(), views_sha(), str(FORMAT)],
     )
     connection.execute("COMMIT")
+
+
+def as_of_warning(age: timedelta) -> str:
+    """Return SQL that sets the age beyond which answers as of an instant are outdated."""
+    comment = next(query.comment for query in queries() if query.name == "as_of_warning")
+    return (
+        f"CREATE OR REPLACE MACRO as_of_warning() AS to_seconds({age.total_seconds():.0f});\n"
+        f"COMMENT ON MACRO as_of_warning IS {quoted(comment)};\n"
+    )
 
 
 def view_statements(tables_are: str) -> Iterator[str]:

@@ -54,9 +54,7 @@ TABLE: Final = Table(
             _column("open_calls", pa.int64(), "Calls with an unknown outcome, which may have been charged"),
             _column("uncharged_calls", pa.int64(), "Calls that were not charged"),
             _column("problems", pa.int64(), "Calls with unusable answers, charged or not"),
-            _column(
-                "expected", CREDITS, "Credits of all these calls by the price list; null before 0.3", required=False
-            ),
+            _column("expected", CREDITS, "Credits of all these calls by the price list"),
             _column("billed", CREDITS, "Credits that the provider charged"),
             _column("open", CREDITS, "Credits of the calls with an unknown outcome"),
         ]
@@ -94,6 +92,6 @@ def refresh(connection: duckdb.DuckDBPyConnection, books: Books) -> None:
 def _row(day: str, entry: Sequence[Any]) -> dict[str, Any]:
     run_id, endpoint, subject, *counts = entry
     chain, _, token = (subject or "").partition("/")
-    credits = [None if hundredths is None else Decimal(hundredths).scaleb(-2) for hundredths in counts[4:]]
+    credits = [Decimal(hundredths).scaleb(-2) for hundredths in counts[4:]]
     names = (date.fromisoformat(day), run_id, endpoint, chain or None, token or None)
     return dict(zip(TABLE.schema.names, (*names, *counts[:4], *credits), strict=True))

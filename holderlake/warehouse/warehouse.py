@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -43,6 +44,7 @@ from holderlake.warehouse.connections import (
     transfers_folder,
 )
 from holderlake.warehouse.loader import Loading, Partition, pending_of
+from holderlake.warehouse.query_notes import age_notes, case_notes
 from holderlake.warehouse.spending import Books
 from holderlake.warehouse.transfers import ReadTransfers
 
@@ -60,8 +62,8 @@ _MIXED_ROWS: Final = 250_000
 ``_MIXED_PART`` is a part of the table's rows, ``_MIXED_ROWS`` a number of rows.
 """
 
-_LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM {internal}loaded"
-_INSTALLED: Final = "SELECT part, sha FROM {internal}installed"
+_LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _internal.loaded"
+_INSTALLED: Final = "SELECT part, sha FROM _internal.installed"
 _MONTHS: Final = "SELECT DISTINCT date_trunc('month', {time}) AS month FROM old.{table} ORDER BY month"
 _COLUMNS: Final = """
 SELECT table_name, list(column_name)
@@ -98,27 +100,31 @@ class _State:
     """The content of the warehouse's file: ``loaded`` has the SHA-256 of each loaded manifest, by partition.
 
     ``installed`` has the SHA-256 of the SQL that made the tables (key "tables") and the views and macros (key "views").
-    Both are empty if there is no file. ``is_format_1`` is True if the internal tables are in the schema ``main``.
+    Both are empty if there is no file.
     """
 
     loaded: Mapping[Partition, str]
     installed: Mapping[str, str]
-    is_format_1: bool = False
 
 
 class Warehouse:
     """The warehouse: the DuckDB file at ``path``, which need not exist before the first load.
 
     ``transfers`` returns the transfers of the user's own store, for the view of that name. ``books`` returns the
-    credit ledger, for the table ``spending``.
+    credit ledger, for the table ``spending``. Answers older than requested by ``as_of_warning`` are outdated.
     """
 
     def __init__(
-        self, path: Path, transfers: ReadTransfers = lambda: None, books: Callable[[], Books | None] = lambda: None
+        self,
+        path: Path,
+        transfers: ReadTransfers = lambda: None,
+        books: Callable[[], Books | None] = lambda: None,
+        as_of_warning: timedelta = timedelta(days=1),
     ) -> None:
         self.path = path
         self._read_transfers = transfers
         self._books = books
+        self._as_of_warning = as_of_warning
         self.is_postponed = False
         """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
         self.postponed_days: set[tuple[str, str]] = set()
@@ -156,6 +162,12 @@ class Warehouse:
         """Return the rows of a query. It cannot write, and reads no files. Raises ``WarehouseError``."""
         with self.connect() as connection:
             return run_query(connection, sql, parameters)
+
+    def notes(self, sql: str) -> list[str]:
+        """Return notes about a query that was answered: old answers, and addresses that match no row."""
+        of_ages = age_notes(sql)
+        ages = self.query(of_ages)["note"].to_pylist() if of_ages else []
+        return [*case_notes(sql), *ages]
 
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
         """Return the rows of a query. It cannot write, and reads files only if ``files`` is True.
@@ -208,7 +220,7 @@ class Warehouse:
             raise WarehouseError(_unwritable(self.path, error)) from error
         for damage in dict.fromkeys(loading.damaged):
             _log.warning(
-                "%s; its partition is not loaded. 'holderlake rebuild --damaged' repairs it at no cost", damage
+                "%s; its partition is not loaded. 'holderlake home rebuild --damaged' repairs it at no cost", damage
             )
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         seconds = time.monotonic() - start
@@ -280,6 +292,7 @@ class Warehouse:
             "transfers": transfers_path,
             "spending": spending.version(books) if books else None,
             "comparisons": comparisons.version(compared),
+            "as_of_warning": str(self._as_of_warning),
         }
         if (
             pending
@@ -293,6 +306,7 @@ class Warehouse:
             with self._next_version(migrate) as connection, self._links() as links:
                 if outdated:
                     schema.install(connection)
+                connection.execute(schema.as_of_warning(self._as_of_warning))
                 connection.execute(transfers.views(Path(transfers_path) if transfers_path else None))
                 if books:
                     spending.refresh(connection, books)
@@ -309,17 +323,6 @@ class Warehouse:
         last_path = state.installed.get("transfers")
         return str(root / link_name) if link_name else last_path if last_path and Path(last_path).exists() else None
 
-    def outdated(self) -> str:
-        """Return what the next load will change in a file that another version of Holderlake made; empty if nothing.
-
-        Raises ``WarehouseError`` if a later version made the file.
-        """
-        state = self._state()
-        if _old_tables(state):
-            self._refuse_unknown_columns()
-            return "write the tables again with the columns of this version; old rows have null in new ones"
-        return "replace views and macros" if _old_views(state) else ""
-
     def _state(self) -> _State:
         """Return the loaded manifests and installed definitions.
 
@@ -329,15 +332,14 @@ class Warehouse:
             return _State({}, {})
         with self.connect() as connection:
             try:
-                internal = schema.internal_tables(connection, "warehouse")
-                loaded = connection.execute(_LOADED.format(internal=internal)).fetchall()
-                installed = dict(connection.execute(_INSTALLED.format(internal=internal)).fetchall())
+                loaded = connection.execute(_LOADED).fetchall()
+                installed = dict(connection.execute(_INSTALLED).fetchall())
             except duckdb.CatalogException as error:
                 raise WarehouseError(f"{self.path} is a DuckDB file, but not a warehouse: move it away") from error
             except duckdb.Error as error:
                 raise DamagedWarehouse(f"{self.path} is damaged ({first_line(error)}); {REMEDY}") from error
         manifests = {(family, chain, at): sha for family, chain, at, sha in loaded}
-        return _State(manifests, installed, is_format_1=internal.endswith(".main._"))
+        return _State(manifests, installed)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -394,7 +396,7 @@ class Warehouse:
                 of_table = {"table": table.name, "columns": columns, "time": time, "order": schema.order(table, time)}
                 for (month,) in connection.execute(_MONTHS.format(**of_table)).fetchall():
                     connection.execute(_PACK.format(**of_table), {"month": month})
-            connection.execute(f"INSERT INTO _internal.loaded FROM {schema.internal_tables(connection, 'old')}loaded")
+            connection.execute("INSERT INTO _internal.loaded FROM old._internal.loaded")
             connection.execute("DETACH old")
             connection.execute("CHECKPOINT")
 
@@ -435,7 +437,7 @@ def _old_views(state: _State) -> bool:
 
 def _old_tables(state: _State) -> bool:
     """Return whether another version of Holderlake made the tables in the warehouse's file."""
-    return state.is_format_1 or (bool(state.installed) and state.installed.get("tables") != schema.tables_sha())
+    return bool(state.installed) and state.installed.get("tables") != schema.tables_sha()
 
 
 def _is_full(error: Exception) -> bool:

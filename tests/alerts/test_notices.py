@@ -1,4 +1,4 @@
-"""Notices about failed runs, parked schedules and refused keys go to the log and the webhook, each once."""
+"""Notices about failed runs, paused schedules and refused keys go to the log and the webhook, each once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holderlake.contract.times import utc_now
 from holderlake.dagster.checks.streams import REQUESTS
 from holderlake.dagster.failures import ERROR_TAG
 from holderlake.healing.expected import record_tick
-from holderlake.healing.parked import parking
+from holderlake.healing.paused import pausing
 from holderlake.provider.errors import CreditsExhausted
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
@@ -73,7 +73,7 @@ def test_a_failed_run_is_reported_once_by_log_and_webhook(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = _fail(instance, "malformed_answer")
-    assert _tick(workspace, instance) == "1 new alerts; sent 1 by log, 1 by webhook"
+    assert _tick(workspace, instance) == "1 new alert; sent 1 by log, 1 by webhook"
     assert _tick(workspace, instance) == "0 new alerts; sent nothing"
     (post,) = receiver.posts
     assert post.content["text"] == f"run_failed: the run {run} of ingest failed (malformed_answer)"
@@ -102,14 +102,14 @@ def test_a_refused_key_is_reported_once_for_all_runs(
     assert _types(receiver) == ["key_refused"]
 
 
-def test_a_parked_schedule_is_reported_instead_of_its_runs(
+def test_a_paused_schedule_is_reported_instead_of_its_runs(
     workspace: Workspace, receiver: Receiver, instance: DagsterInstance
 ) -> None:
-    parking(workspace)(CreditsExhausted("used up"))
+    pausing(workspace)(CreditsExhausted("used up"))
     _fail(instance, "credits_exhausted")
     for _ in range(2):
         _tick(workspace, instance)
-    assert _types(receiver) == ["schedule_parked"]
+    assert _types(receiver) == ["schedule_paused"]
     assert f"wait until {workspace.ledger.totals().renewal}" in receiver.posts[0].content["text"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import json
 import logging
 import os
 import random
@@ -390,30 +389,6 @@ def test_a_file_that_somebody_deleted_counts_as_none(tmp_path: Path) -> None:
     the_file(archive).unlink()
     assert archive.get(put.digest) is None
     assert archive.size().answers == 0
-
-
-def test_answers_of_version_0_1_0_are_found(tmp_path: Path) -> None:
-    archive = AnswerArchive(tmp_path / "new")
-    old, new = kept(archive, b"old"), kept(archive, b"new")
-    places = {one.superseded: one.place for one in archive.stored()}
-    earlier = tmp_path / "earlier"
-    digest = new.digest
-    for name, place in (
-        (f"{digest[:2]}/{digest}.zst", places[False]),
-        (f"superseded/{digest[:2]}/{digest}-0a1b2c3d.zst", places[True]),
-    ):
-        header, _, raw = zstandard.decompress((archive.root / place.segment).read_bytes()).partition(b"\n")
-        about = json.loads(header)
-        del about["digest"]  # the name of the file had it
-        about["fetched_at"] = (NOON if place.superseded else LATER).isoformat()
-        (earlier / name).parent.mkdir(parents=True)
-        (earlier / name).write_bytes(zstandard.compress(json.dumps(about).encode() + b"\n" + raw))
-    found = AnswerArchive(earlier)
-    present = found.get(digest)
-    assert present is not None
-    assert (present.raw, present.digest) == (b"new", digest)
-    assert found.version(digest, old.sha256) == old
-    assert found.size().answers == 1
 
 
 def test_an_index_that_names_another_file_never_removes_it(tmp_path: Path) -> None:

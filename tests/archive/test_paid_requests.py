@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from holderlake.archive.paid_requests import request_of
 from holderlake.contract.models import TokenKey
 from holderlake.contract.requests import (
     ENDPOINTS,
@@ -26,6 +25,7 @@ from holderlake.contract.requests import (
     TokenMetadataRequest,
     TokensMetadataRequest,
 )
+from holderlake.provider.ledger.restore import request_of
 
 TOKEN: Final[dict[str, Any]] = {"chain": "eth", "token_address": "0x" + "1" * 40}
 ONE, OTHER = "0x" + "2" * 40, "0x" + "3" * 40

@@ -1,4 +1,4 @@
-"""Backfills that run out of credits: they stop, are parked, and resume without paying twice."""
+"""Backfills that run out of credits: they stop, are paused, and resume without paying twice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason, build_sensor_context
 
-from holderlake.backfill.paused import Selection, park, parked_backfills
-from holderlake.cli.ingest.backfill import resume_paused, run_backfill
+from holderlake.backfill.paused import Selection, pause, paused_backfills
+from holderlake.cli.backfill import resume_paused, run_backfill
 from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import MapOptions, MapRequest
 from holderlake.contract.times import utc_now
@@ -68,15 +68,15 @@ def _stop(workspace: Workspace, instance: DagsterInstance) -> str:
     return str(stopped.value)
 
 
-def test_a_stopped_backfill_is_parked_and_says_how_to_resume(poor: Workspace, instance: DagsterInstance) -> None:
+def test_a_stopped_backfill_is_paused_and_says_how_to_resume(poor: Workspace, instance: DagsterInstance) -> None:
     poor.now = lambda: NOW
     said = _stop(poor, instance)
     tomorrow = NOW.date() + timedelta(days=1)
-    assert f"resume it from {tomorrow} on: holderlake backfill --parked" in said
-    (parked,) = parked_backfills(poor)
-    assert parked.resume_on == tomorrow
-    assert parked.of == Selection.of([when.isoformat() for when in INSTANTS], [CHAIN], [], ["maps"])
-    assert parked.reason in said
+    assert f"resume it from {tomorrow} on: holderlake backfill --paused" in said
+    (paused,) = paused_backfills(poor)
+    assert paused.resume_on == tomorrow
+    assert paused.of == Selection.of([when.isoformat() for when in INSTANTS], [CHAIN], [], ["maps"])
+    assert paused.reason in said
 
 
 @pytest.mark.usefixtures("stopped")
@@ -109,28 +109,28 @@ def test_a_resumed_backfill_pays_only_for_the_rest(make_workspace: MakeWorkspace
     _due_now(poor)
     rich = _workspace(make_workspace)
     resume_paused(rich, as_json=True)
-    assert parked_backfills(rich) == []
+    assert paused_backfills(rich) == []
     assert {manifest.as_of for manifest in rich.lake.manifests(family="maps")} == set(INSTANTS)
     (row,) = [row for row in rich.ledger.report("endpoint") if row.name == "map"]
     assert row.calls == len(INSTANTS)
 
 
-def test_a_parked_backfill_waits_until_its_date(poor: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    parked = park(poor, CreditsExhausted("used up"), Selection.of(["2026-05-01"], [CHAIN], [], []))
-    assert parked is not None
+def test_a_paused_backfill_waits_until_its_date(poor: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    paused = pause(poor, CreditsExhausted("used up"), Selection.of(["2026-05-01"], [CHAIN], [], []))
+    assert paused is not None
     resume_paused(poor, as_json=False)
-    assert f"wait until {poor.ledger.totals().renewal}" in capsys.readouterr().err
-    assert parked_backfills(poor) == [parked]
+    assert f"waits until {poor.ledger.totals().renewal}" in capsys.readouterr().err
+    assert paused_backfills(poor) == [paused]
 
 
 @pytest.mark.usefixtures("stopped")
-def test_raising_the_ceiling_resumes_a_parked_backfill(make_workspace: MakeWorkspace, poor: Workspace) -> None:
-    (parked,) = parked_backfills(poor)
-    assert not parked.is_due(poor)
+def test_raising_the_ceiling_resumes_a_paused_backfill(make_workspace: MakeWorkspace, poor: Workspace) -> None:
+    (paused,) = paused_backfills(poor)
+    assert not paused.is_due(poor)
     rich = _workspace(make_workspace, per_day=credits_text(100 * COST))
-    assert parked.is_due(rich)
+    assert paused.is_due(rich)
     resume_paused(rich, as_json=False)
-    assert parked_backfills(rich) == []
+    assert paused_backfills(rich) == []
     assert sum(bool(manifest.covered) for manifest in rich.lake.manifests(family="maps")) == len(INSTANTS)
 
 
@@ -159,22 +159,22 @@ def test_a_backfill_can_resume_when_credits_return(
     poor: Workspace, error: Exception, resume_on: date | str | None
 ) -> None:
     poor.now = lambda: NOW
-    parked = park(poor, error, Selection.of(["2026-05-01"], [CHAIN], [], []))
-    assert parked is not None
-    assert parked.resume_on == (poor.ledger.totals().renewal if resume_on == "renewal" else resume_on)
+    paused = pause(poor, error, Selection.of(["2026-05-01"], [CHAIN], [], []))
+    assert paused is not None
+    assert paused.resume_on == (poor.ledger.totals().renewal if resume_on == "renewal" else resume_on)
 
 
-def test_a_wrong_key_parks_nothing(poor: Workspace) -> None:
-    assert park(poor, InvalidKey("no such key"), Selection.of(["2026-05-01"], [CHAIN], [], [])) is None
+def test_a_wrong_key_pauses_nothing(poor: Workspace) -> None:
+    assert pause(poor, InvalidKey("no such key"), Selection.of(["2026-05-01"], [CHAIN], [], [])) is None
 
 
-def test_the_same_backfill_is_parked_once_however_it_was_written(poor: Workspace) -> None:
+def test_the_same_backfill_is_paused_once_however_it_was_written(poor: Workspace) -> None:
     for instants, chains in (
         (["2026-05-01", "2026-05-02"], ["eth", "base"]),
         (["2026-05-02", "2026-05-01T00:00Z"], ["base", "eth"]),
     ):
-        park(poor, CreditsExhausted("used up"), Selection.of(instants, chains, [], []))
-    assert len(parked_backfills(poor)) == 1
+        pause(poor, CreditsExhausted("used up"), Selection.of(instants, chains, [], []))
+    assert len(paused_backfills(poor)) == 1
 
 
 def test_the_sensor_starts_only_backfills_that_are_due(poor: Workspace, stopped: DagsterInstance) -> None:
@@ -194,12 +194,12 @@ def test_the_sensor_starts_only_backfills_that_are_due(poor: Workspace, stopped:
         .execute_in_process(run_config=dict(request.run_config), instance=instance)
     )
     assert done.success
-    assert parked_backfills(poor) == []
+    assert paused_backfills(poor) == []
 
 
 @pytest.mark.parametrize(("wanted", "status"), [(True, "RUNNING"), (False, "STOPPED")])
 def test_the_sensor_runs_where_the_settings_say_so(make_workspace: MakeWorkspace, wanted: bool, status: str) -> None:
-    workspace = make_workspace(schedule={"resume_parked": wanted})
+    workspace = make_workspace(schedule={"resume_paused": wanted})
     assert paused_sensor(workspace.settings).default_status.value == status
 
 
@@ -212,6 +212,6 @@ def test_a_backfill_works_in_groups_of_whole_days() -> None:
 
 
 def _due_now(workspace: Workspace) -> None:
-    """Move the date of the parked backfill to today."""
-    (path,) = (workspace.settings.home / "parked").glob("*.json")
+    """Move the date of the paused backfill to today."""
+    (path,) = (workspace.settings.home / "paused").glob("*.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"resume_on": str(utc_now().date())}))

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.backfill.coverage import Coverage
-from holderlake.backfill.estimates import ASSUMED
 from holderlake.backfill.plan import Plan, make_plan
+from holderlake.backfill.pricing import ASSUMED
 from holderlake.backfill.report import sentences
 from holderlake.backfill.scope import streams_of
 from holderlake.backfill.suggestions import Advice
@@ -29,7 +29,7 @@ from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS
 from holderlake.lake.lake import LakeError
 from holderlake.settings import Settings
-from holderlake.settings.sections.requests import AddressSet, AddressSettings, HolderSettings, MapSettings
+from holderlake.settings.sections.provider import AddressSet, AddressSettings, HolderSettings, MapSettings
 from holderlake.settings.sections.schedule import Budget
 from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace, fill

@@ -45,7 +45,7 @@ class Imported:
 
 
 def imported(home: Path, path: Path, *options: str) -> Imported:
-    arguments = ("import-balances", str(path), "--block", "21000000", "--at", "2024-10-19", *options, "--json")
+    arguments = ("import", "balances", str(path), "--block", "21000000", "--at", "2024-10-19", *options, "--json")
     ended = holderlake(*arguments, env={"HOLDERLAKE_HOME": str(home)})
     notices = json.loads(ended.stdout)["notices"] if ended.returncode == 0 else []
     chain, token = (options[options.index(name) + 1] for name in ("--chain", "--token"))
@@ -192,7 +192,7 @@ def test_balances_of_the_accounts_of_an_owner_are_added(tmp_path: Path) -> None:
     path = written(tmp_path, f"address,owner,amount\n{S1},{S2},5\n{S3},{S2},7\n{S3},{S2},7\n{S4},{S4},1\n")
     result = imported(tmp_path, path, *SOLANA)
     assert result.balances == {S2: "12", S4: "1"}
-    assert "4 rows of token accounts (address) belong to 2 owners (owner)" in result.notices[0]
+    assert "4 rows of token accounts (address) of 2 owners (owner)" in result.notices[0]
 
 
 def test_two_balances_of_a_token_account_are_refused(tmp_path: Path) -> None:
@@ -371,7 +371,8 @@ def test_the_accounts_of_an_owner_name_their_tokens(tmp_path: Path) -> None:
     rows = [{"account": {"data": {"parsed": {"info": info}}, "owner": S4}, "pubkey": S2}]
     path = written(tmp_path, json.dumps(rows), "accounts.json")
     arguments = (
-        "import-balances",
+        "import",
+        "balances",
         str(path),
         "--block",
         "21000000",

@@ -166,7 +166,7 @@ def test_times_in_many_spellings_are_read_or_rejected(
 ) -> None:
     expected = EXPECTED["27-dates-of-spreadsheets"]
     rejected = tmp_path / "rejected.jsonl"
-    arguments = ("import", "transfers.csv", "pandas_floats.csv", "--chain", "eth", "--rejected", str(rejected))
+    arguments = ("import", "files", "transfers.csv", "pandas_floats.csv", "--chain", "eth", "--rejected", str(rejected))
     assert run_in("27-dates-of-spreadsheets", monkeypatch, *arguments)[0] == 3
     refused = {json.loads(line)["rejected_row"] for line in rejected.read_text().splitlines()}
     assert refused >= set(expected["transfers.csv"]["rejected_rows"])

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.worlds import BEGIN, DAY, make_world
+from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities, find_on
-from holderlake.entities.presets import PRESETS
 from tests.cluster.conftest import AT, SMALL, Asking, Tables, checksum, in_order
 from tests.processes import PATIENCE, wait_until
 from tests.spark import WORKERS, SparkCluster
@@ -32,7 +32,7 @@ def spark_session(spark_cluster: SparkCluster) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def derived(spark_session: Any, asking: Asking, shared_folder: Path) -> str:
     """The derived tables of Spark."""
-    from holderlake.cluster.build import build
+    from holderlake.cluster.answers import build
     from holderlake.cluster.spark_engine import SparkEngine
 
     with SparkEngine(spark_session, str(shared_folder)) as spark:
@@ -46,7 +46,7 @@ def test_an_overflow_of_a_sum_is_an_error(spark_session: Any) -> None:
 
 
 def test_derived_tables_have_the_same_rows_on_duckdb_and_on_spark(asking: Asking, derived: str, tmp_path: Path) -> None:
-    from holderlake.cluster.build import build
+    from holderlake.cluster.answers import build
     from holderlake.cluster.duckdb_engine import DuckDbEngine
     from holderlake.cluster.statements import BUILD
 

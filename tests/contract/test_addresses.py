@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.contract.chains import KNOWN_CHAINS, ZERO_ADDRESS
+from holderlake.contract.chains import KNOWN_CHAINS, ZERO_ADDRESS, chain_typed
 from holderlake.contract.chains.addresses import (
     has_right_checksum,
     parse_address,
@@ -19,6 +19,8 @@ from holderlake.contract.chains.addresses import (
     typed_token,
 )
 from holderlake.contract.chains.keccak import keccak256
+from holderlake.contract.models import TokenKey
+from holderlake.storage.names import chain_name
 
 EVM = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
 CHECKSUMMED = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -160,3 +162,19 @@ def test_keccak_is_that_of_ethereum() -> None:
     wanted = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
     assert {row.tobytes().hex() for row in digests} == {wanted}
     assert digests[0].tobytes() != hashlib.sha3_256(signature.tobytes()).digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        *((chain, True) for chain in ("eth", "a", "-_", "zk.era-1", "x" * 64)),
+        *((text, False) for text in ("", ".eth", "..", "a/b", "my chain", "x" * 65, "a\nb", "é")),
+    ],
+)
+def test_a_chain_id_has_one_form_in_requests_paths_and_commands(text: str, is_allowed: bool) -> None:
+    for check in (chain_typed, chain_name, lambda text: TokenKey(chain=text, address="0x1").chain):
+        if is_allowed:
+            assert check(text) == text
+        else:
+            with pytest.raises(ValueError, match=r"not a chain id|should match pattern|should have at"):
+                check(text)

@@ -13,27 +13,6 @@ from holderlake.dagster.event_log import FastEventLogStorage
 from holderlake.dagster.launch import dagster_instance, prepare_dagster_home
 
 ROOT = Path(__file__).parents[2]
-FIRST = """\
-# Dagster's own settings. No telemetry is sent.
-telemetry:
-  enabled: false
-nux:
-  enabled: false
-concurrency:
-  runs:
-    max_concurrent_runs: 2
-"""
-FORMER = """\
-telemetry:
-  enabled: false
-event_log_storage:
-  module: pipelines.history
-  class: QuickEventLog
-# the user's own lines
-concurrency:
-  runs:
-    max_concurrent_runs: 5
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -41,20 +20,7 @@ def own_dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")  # undoes what opening a home sets
 
 
-def test_a_former_event_log_is_removed_and_other_lines_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "dagster.yaml").write_text(FORMER)
-    prepare_dagster_home(tmp_path)
-    kept = (tmp_path / "dagster.yaml").read_text()
-    assert kept == FORMER.replace("event_log_storage:\n  module: pipelines.history\n  class: QuickEventLog\n", "")
-    with DagsterInstance.get() as standard:
-        assert standard.get_runs() == []
-        assert not isinstance(standard.event_log_storage, FastEventLogStorage)
-
-
-@pytest.mark.parametrize("before", [None, FIRST], ids=["new home", "home of version 0.2.0"])
-def test_dagster_frees_runs_that_hang_and_repeats_killed_ones_only(tmp_path: Path, before: str | None) -> None:
-    if before is not None:
-        (tmp_path / "dagster.yaml").write_text(before)
+def test_dagster_frees_runs_that_hang_and_repeats_killed_ones_only(tmp_path: Path) -> None:
     prepare_dagster_home(tmp_path)
     with DagsterInstance.get() as instance:
         monitoring, retries = instance.get_settings("run_monitoring"), instance.get_settings("run_retries")
@@ -64,7 +30,7 @@ def test_dagster_frees_runs_that_hang_and_repeats_killed_ones_only(tmp_path: Pat
 
 
 def test_settings_of_dagster_that_a_user_changed_stay(tmp_path: Path) -> None:
-    own = FIRST.replace("max_concurrent_runs: 2", "max_concurrent_runs: 5")
+    own = "concurrency:\n  runs:\n    max_concurrent_runs: 5\n"
     (tmp_path / "dagster.yaml").write_text(own)
     prepare_dagster_home(tmp_path)
     assert (tmp_path / "dagster.yaml").read_text() == own

@@ -13,6 +13,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.real import missing
+
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 PROMETHEUS: Final = DEPLOY / "prometheus"
 NAME: Final = re.compile(r"\bholderlake_\w+")
@@ -77,6 +79,6 @@ def _rows(place: dict[str, int]) -> range:
 def test_prometheus_accepts_the_files(command: tuple[str, ...]) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
-        pytest.skip("promtool is not installed (Debian's package 'prometheus')")
+        missing("promtool is not installed: run '.ci/install promtool'")
     ended = subprocess.run([promtool, *command], cwd=PROMETHEUS, check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr

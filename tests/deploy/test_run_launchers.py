@@ -24,7 +24,7 @@ from tests.servers import LoopbackServer
 
 SETTINGS: Final = Path(__file__).parents[2] / "deploy" / "dagster"
 VARIANTS: Final = ("docker", "kubernetes")
-IMAGE: Final = "holderlake:0.2.0"
+IMAGE: Final = "holderlake:0.3.0"
 DEFINITIONS: Final = """
 import dagster as dg
 

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from holderlake.contract.times import to_unix
-from tests.provider.misbehaving import Misbehaving, Step, answer, details, error, half, reset, silence, token_map
+from tests.provider.misbehaving import Step, answer, details, error, half, reset, scripted, silence, token_map
 
 CHAIN = "eth"
 HOLDERS = 3
@@ -83,29 +83,20 @@ class FaultyProvider:
     """The last paid answer."""
     address: str = ""
     _passing: dict[Question, Iterator[Step]] = field(default_factory=dict)
+    _books: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def serving(self) -> Iterator[FaultyProvider]:
         """Serves in a thread of its own until the block ends."""
-        loop, server = asyncio.new_event_loop(), Misbehaving([])
-        thread = threading.Thread(target=loop.run_forever)
-        thread.start()
-        try:
-
-            async def step(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                await self._step(question_of(server.received[-1].target))(reader, writer)
-
-            server.steps.append(step)
-            asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        with scripted(choose=lambda request: self._step(question_of(request.target))) as server:
             self.address = server.address
             yield self
-        finally:
-            asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
 
     def _step(self, question: Question) -> Step:
+        with self._books:
+            return self._fated_step(question)
+
+    def _fated_step(self, question: Question) -> Step:
         self.asked[question] += 1
         fate = WELL if self.is_well else self.fates.get(question, WELL)
         fault = next(self._passing.setdefault(question, chain(fate.passing, repeat(None))), fate.lasting)

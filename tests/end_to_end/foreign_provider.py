@@ -10,14 +10,15 @@ from __future__ import annotations
 import copy
 import json
 import random
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
+
+from tests.servers import LoopbackServer
 
 Schema = Mapping[str, Any]
 Beyond = tuple[str, Callable[[Any, random.Random], Any], str | None]
@@ -307,16 +308,9 @@ class ForeignProvider:
     @contextmanager
     def serving(self) -> Iterator[ForeignProvider]:
         """Serve on loopback until the block ends."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"provider": self}))
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        self.address = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
+        with LoopbackServer(type("Handler", (_Handler,), {"provider": self})) as server:
+            self.address = server.url
             yield self
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
     def answer(self, target: str, body: bytes) -> bytes | None:
         """Return the bytes of the answer to a request; None where there is no such path."""

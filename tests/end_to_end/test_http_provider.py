@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import os
@@ -23,7 +22,7 @@ from holderlake.provider.ledger.ledger import CreditLedger
 from tests.commands import holderlake
 from tests.conftest import RunningService
 from tests.processes import HOLDERLAKE, Ended, run
-from tests.provider.misbehaving import Misbehaving, Received, Step, answer, endless, error, half, token_map
+from tests.provider.misbehaving import Received, Step, answer, endless, error, half, scripted, token_map
 
 TOKEN = "native"
 MAY = datetime(2026, 5, 1)
@@ -61,30 +60,21 @@ class Gateway:
     def __init__(self, service: RunningService, fate: Fate) -> None:
         self._real = urlsplit(service.base_url).netloc
         self._fate = fate
-        self.server = Misbehaving([self._step])
+        self._turn = threading.Lock()
         self.paths: Counter[str] = Counter()
         """Requests by what they ask for."""
 
     @contextmanager
     def serving(self) -> Iterator[Gateway]:
         """Serve in a thread of its own until the block ends."""
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever)
-        thread.start()
-        try:
-            asyncio.run_coroutine_threadsafe(self.server.__aenter__(), loop).result()
+        with scripted(choose=self._step) as self.server:
             yield self
-        finally:
-            asyncio.run_coroutine_threadsafe(self.server.__aexit__(None, None, None), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
 
-    async def _step(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = self.server.received[-1]
-        self.paths["/".join(urlsplit(request.target).path.split("/")[2:4])] += 1
-        step = self._fate(request) or await asyncio.to_thread(self._forwarded, request)
-        await step(reader, writer)
+    def _step(self, request: Received) -> Step:
+        with self._turn:  # fates such as ``once`` have one request at a time
+            self.paths["/".join(urlsplit(request.target).path.split("/")[2:4])] += 1
+            step = self._fate(request)
+        return step or self._forwarded(request)
 
     def _forwarded(self, request: Received) -> Step:
         connection = http.client.HTTPConnection(self._real)
@@ -194,7 +184,7 @@ def test_a_rate_limit_without_retry_after_delays_a_run(sample_service: RunningSe
     assert (done.returncode, complaints(done)) == (0, [])
 
 
-def test_a_rate_limit_that_lasts_parks_a_backfill(sample_service: RunningService, tmp_path: Path) -> None:
+def test_a_rate_limit_that_lasts_pauses_a_backfill(sample_service: RunningService, tmp_path: Path) -> None:
     limited = error(429, detail="Rate limit exceeded: 10000 per 1 minute")
     with Gateway(sample_service, about("/v0/tokens/map", limited)).serving() as gateway:
         done = command(
@@ -212,7 +202,7 @@ def test_a_rate_limit_that_lasts_parks_a_backfill(sample_service: RunningService
         )
     assert done.returncode in (1, 3)
     assert "This is a rate limit, not used-up credits" in done.stderr
-    assert "holderlake backfill --parked" in done.stderr
+    assert "holderlake backfill --paused" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ from pydantic import SecretStr
 from holderlake.lake.lake import Lake
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.settings import Settings
-from holderlake.settings.sections.lake import LakeSettings
-from holderlake.settings.sections.state import StateSettings
+from holderlake.settings.sections.lake import LakeSettings, StateSettings
 from holderlake.workspace import Endpoint, Workspace
 from tests.end_to_end.backfills import (
     Backfill,

@@ -12,14 +12,14 @@ from pydantic import SecretStr
 from holderlake.alerts.delivery import notify
 from holderlake.alerts.notices import run_failed
 from holderlake.alerts.outbox import Outbox
-from holderlake.backfill.paused import Selection, park, parked_backfills, unpark
+from holderlake.backfill.paused import Selection, forget_paused, pause, paused_backfills
 from holderlake.contract.times import utc_now
 from holderlake.doctor.file_checks import check_files
 from holderlake.provider.errors import BudgetExceeded, CreditsExhausted
 from holderlake.provider.ledger.entries import Reservation, Reserve, Settle
 from holderlake.settings import Settings
+from holderlake.settings.sections.lake import StateSettings
 from holderlake.settings.sections.schedule import Budget
-from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.owners import leased
 from holderlake.workspace import Endpoint, Workspace
 from tests.commands import holderlake
@@ -79,14 +79,14 @@ def test_hosts_share_one_ceiling(hosts: Hosts) -> None:
     assert (refused.ceiling, refused.spent) == ("per_day", 600)
 
 
-def test_a_parked_backfill_is_seen_by_all_hosts(hosts: Hosts) -> None:
+def test_a_paused_backfill_is_seen_by_all_hosts(hosts: Hosts) -> None:
     error, selection = CreditsExhausted("used up"), Selection.of(["2026-05-01"], ["eth"], [], [])
-    parked = [park(hosts("one"), error, selection) for _ in range(2)][1]
+    paused = [pause(hosts("one"), error, selection) for _ in range(2)][1]
     other = hosts("other")
-    assert parked_backfills(other) == [parked]
-    unpark(other, selection)
-    assert parked_backfills(hosts("one")) == []
-    assert not (hosts("one").settings.home / "parked").exists()
+    assert paused_backfills(other) == [paused]
+    forget_paused(other, selection)
+    assert paused_backfills(hosts("one")) == []
+    assert not (hosts("one").settings.home / "paused").exists()
 
 
 def test_one_host_holds_a_lease_until_it_ends(hosts: Hosts) -> None:

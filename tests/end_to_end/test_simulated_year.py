@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 import random
-import sqlite3
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import cycle, islice
@@ -30,6 +28,7 @@ from holderlake.archive.archive import AnswerArchive
 from holderlake.lake.lake import FAILURES, Lake
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.service.billing.keys import Key
+from holderlake.storage.formats import write_format
 from tests.end_to_end.shifted_clock import ShiftedClock
 from tests.end_to_end.simulated_host import Host
 from tests.sample import the_world
@@ -232,12 +231,9 @@ class Year:
         self.host.wait(self.instance, lambda: self.host.clock.now() > until, "the daemon")
 
     def before_upgrade(self) -> None:
-        """Stop all, set the home back to what version 0.2.0 wrote, and upgrade it."""
+        """Stop all, and upgrade Dagster's history as if an earlier release of Dagster had written it."""
         self.host.stop("daemon", "code", "service")
-        for name in ("archive/format.json", "dagster/format.json"):
-            (self.host.home / name).unlink(missing_ok=True)
-        with closing(sqlite3.connect(self.host.home / "ledger.sqlite")) as ledger:
-            ledger.execute("PRAGMA user_version = 0")
+        write_format(self.host.home / "dagster", 1, dagster="1.0")
         self.host.command("holderlake", "upgrade", "--yes")
         self.host.start("service", "code", "daemon")
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders, UnknownToken, UnsupportedToken
-from holderlake.engine.maps.changes import CHANGE_COUNTS, CLUSTER_CHANGES, HOLDER_CHANGES, map_changes
-from holderlake.engine.maps.lineage import Members, lineage
+from holderlake.engine.maps.changes import CHANGE_COUNTS, CLUSTER_CHANGES, HOLDER_CHANGES, Members, lineage, map_changes
 from holderlake.engine.store.store import Store
 from tests import flawed_histories
 from tests.engine.oracle import Oracle

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix
-from holderlake.engine.catalog.indexed_tokens import COMMAND, IMPORT, LISTED, SETTINGS, SOURCES
+from holderlake.engine.catalog.indexed_tokens import COMMAND, IMPORT, SETTINGS, SOURCES
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.queries.tokens import search_tokens, tokens_table
@@ -104,22 +102,6 @@ def test_settings_mark_tokens_until_they_no_longer_name_them(tmp_path: Path) -> 
 def test_opening_with_the_same_settings_does_not_wait_for_an_import(tmp_path: Path) -> None:
     with Store(tmp_path, index=[USDC]) as store, store.change():
         Store(tmp_path, index=[USDC]).close()
-
-
-def test_an_older_store_keeps_its_indexed_tokens_and_those_read_from_nodes(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
-        store.add_transfers(table([*ROWS, transfer("mint -> a", token=NATIVE)]), "file")
-        store.add_tokens([a_token(COIN, is_indexed=True)])
-    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as catalog:
-        catalog.executescript("DROP TABLE index_marks; PRAGMA user_version = 3;")
-    with closing(sqlite3.connect(tmp_path / "nodes.sqlite")) as nodes:
-        nodes.executescript(
-            "CREATE TABLE covered (chain TEXT, scope TEXT, first INTEGER, last INTEGER);"
-            "INSERT INTO covered VALUES ('eth', '*', 0, 9), ('eth', 'internal', 0, 9), ('eth', 'other', 0, 9);"
-        )
-    with Store(tmp_path) as store:
-        found = {(token.address, token.source, token.name is None) for token in store.index()}
-    assert found == {("coin", LISTED, False), ("native", IMPORT, False), ("other", IMPORT, True)}
 
 
 def test_every_source_is_listed_with_its_tokens() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holderlake.engine.maps.lineage import ClusterChange, Members, lineage
+from holderlake.engine.maps.changes import ClusterChange, Members, lineage
 from tests.engine.world import settled
 
 Change = tuple[str, list[int], list[int]]

@@ -12,7 +12,7 @@ import pytest
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.catalog import connect
-from holderlake.engine.catalog.search import search
+from holderlake.engine.catalog.tokens import search
 from holderlake.engine.queries.tokens import SERVED_CHAINS, chains_table, search_tokens, tokens_table
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store

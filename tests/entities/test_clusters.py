@@ -12,8 +12,8 @@ import pytest
 from benchmarks.worlds import make_world
 from holderlake.contract.times import from_unix
 from holderlake.entities.clusters import Known, entities_among, links_of, search_at
+from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import LINKS, find_entities
-from holderlake.entities.presets import PRESETS
 from tests.entities.transfers import entities, marks, paid
 
 ONE = PRESETS["one-kind"]

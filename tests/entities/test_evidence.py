@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holderlake.contract.times import to_unix
-from holderlake.entities.kinds import DISPERSE_TOOLS
-from holderlake.entities.presets import PRESETS
+from holderlake.entities.kinds import DISPERSE_TOOLS, PRESETS
 from tests.entities.transfers import entities, linked, links, paid
 
 DAY = 24 * 60

@@ -16,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.worlds import make_world
-from holderlake.cli.own_data.entities import entities as command
+from holderlake.cli.store import find_wallets as command
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
 from holderlake.entities.clusters import entities_among, search_at
-from holderlake.entities.kinds import KINDS
+from holderlake.entities.kinds import KINDS, PRESETS, Preset
 from holderlake.entities.links import ENTITIES, JOINS, LINKS, MARKED, SEARCHES, find_entities
-from holderlake.entities.presets import PRESETS, Preset
 from holderlake.entities.sources import file_marks
 from tests.entities.transfers import Row, entities, marks, paid, write
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holderlake.entities.kinds import PRESETS, Preset
 from holderlake.entities.links import ENTITIES, LINKS, MARKED, find_entities
-from holderlake.entities.presets import PRESETS, Preset
 
 Row = dict[str, Any]
 _hashes = count()

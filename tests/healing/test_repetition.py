@@ -98,12 +98,12 @@ def _covered(pipeline: Pipeline, day: datetime) -> set[str]:
 def test_a_scheduled_day_that_failed_is_fetched_later(pipeline: Make) -> None:
     down = pipeline(secret="hl_00000000_wrong")
     assert down.schedule(TODAY + timedelta(minutes=5)) == [(_key(TODAY), False)]
-    assert down.sensor("healing") == ["1 days wait for another attempt, 0 are given up"]
+    assert down.sensor("healing") == ["1 day waits for another attempt, 0 given up"]
     later = pipeline(timedelta(minutes=16))
     assert later.sensor("healing") == [(_key(TODAY), True)]
     assert _covered(later, TODAY) >= {"chains", "tokens", "holders", "maps"}
     spent = later.workspace.ledger.totals().spent
-    assert later.sensor("healing") == ["0 days wait for another attempt, 0 are given up"]
+    assert later.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
     assert later.workspace.ledger.totals().spent == spent > 0
 
 
@@ -123,7 +123,7 @@ def test_a_new_token_is_not_fetched_for_days_that_were_complete(pipeline: Make) 
     before = pipeline()
     _expect(before, YESTERDAY)
     assert before.sensor("healing") == [(_key(YESTERDAY), True)]
-    assert pipeline(count=2).sensor("healing") == ["0 days wait for another attempt, 0 are given up"]
+    assert pipeline(count=2).sensor("healing") == ["0 days wait for another attempt, 0 given up"]
 
 
 def test_the_rest_of_an_interrupted_day_is_missing(make_workspace: MakeWorkspace) -> None:
@@ -158,7 +158,7 @@ def test_a_token_that_the_provider_does_not_know_is_not_repeated(
     _expect(pipeline, YESTERDAY)
     assert pipeline.sensor("healing") == [(_key(YESTERDAY), True)]
     assert {row["code"] for row in pipeline.workspace.lake.read("failures").to_pylist()} >= {"unknown_token"}
-    assert pipeline.sensor("healing") == ["0 days wait for another attempt, 0 are given up"]
+    assert pipeline.sensor("healing") == ["0 days wait for another attempt, 0 given up"]
 
 
 def test_a_given_up_day_is_reported_once_with_its_name(
@@ -168,6 +168,6 @@ def test_a_given_up_day_is_reported_once_with_its_name(
     _expect(pipeline, YESTERDAY)
     assert pipeline.sensor("healing") == [(f"unknown|{YESTERDAY:%Y-%m-%d}", True)]
     for _ in range(2):
-        assert pipeline.sensor("healing") == ["0 days wait for another attempt, 1 are given up"]
+        assert pipeline.sensor("healing") == ["0 days wait for another attempt, 1 given up"]
     (record,) = [one for one in caplog.records if one.name == "holderlake.alerts"]
     assert f"unknown {YESTERDAY:%Y-%m-%d} lacks tokens, holders, maps" in record.getMessage()

@@ -14,7 +14,7 @@ from typing import get_args
 import httpx
 import pytest
 
-from holderlake.http.client import Cause, HttpClient, HttpError, HttpResponse, Transport
+from holderlake.http import Cause, HttpClient, HttpError, HttpResponse, Transport
 from tests.processes import PATIENCE
 from tests.provider.misbehaving import Misbehaving, Step, answer, drip, half, reset, sends, silence
 

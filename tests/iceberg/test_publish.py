@@ -33,9 +33,8 @@ if importlib.util.find_spec("pyiceberg") is None:
     missing("the package pyiceberg is not installed: run 'make extras'")
 
 
-from holderlake.iceberg import tables
-from holderlake.iceberg.publish import COMMIT, clean_up, compare, publish, snapshots_of
-from holderlake.iceberg.tables import NAMESPACE, open_catalog
+from holderlake import iceberg
+from holderlake.iceberg import COMMIT, NAMESPACE, clean_up, compare, open_catalog, publish, snapshots_of
 
 TOKEN = "0x7"
 
@@ -318,8 +317,10 @@ def test_the_command_publishes_and_the_doctor_compares(
     write_holders(lake, "eth", DAYS[0], {TOKEN: {"0xc": 5}})
     assert not finding()["fine"]
     assert "lake publish" in finding()["advice"]
-    assert command("lake", "publish", "--clean")[0] == 0
+    assert command("lake", "publish")[0] == 0
     assert finding()["fine"]
+    reports = [json.loads(command("delete", "snapshots", "--json", *more)[1]) for more in ((), ("--yes",), ())]
+    assert [(report["links"], report["deleted"]) for report in reports] == [(1, False), (1, True), (0, False)]
 
 
 def test_a_password_in_the_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,8 +334,8 @@ def test_a_new_column_is_added_to_the_table(lake: Lake, tmp_path: Path, monkeypa
     publish(lake, tmp_path / "iceberg", None)
     holders = TABLES["holders"]
     wider = replace(holders, schema=holders.schema.append(pa.field("mood", pa.string())))
-    monkeypatch.setattr(tables, "TABLES", {**TABLES, "holders": wider})
-    table = tables.open_table(open_catalog(tmp_path / "iceberg", None), "holders")
+    monkeypatch.setattr(iceberg, "TABLES", {**TABLES, "holders": wider})
+    table = iceberg.open_table(open_catalog(tmp_path / "iceberg", None), "holders")
     assert set(table.scan().to_arrow()["mood"].to_pylist()) == {None}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.requests import SubgraphRequest
-from holderlake.ingest.streams.covering_design import blocks_cost, covering_blocks
+from holderlake.ingest.streams.subgraphs import blocks_cost, covering_blocks
 
 
 def _addresses(count: int) -> list[str]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import msgspec
-import pyarrow as pa
 import pytest
 from dagster import DagsterInstance
 
 from holderlake.alerts.rules import Span, evaluate, tokens_of
-from holderlake.backfill.paused import parked_backfills
+from holderlake.backfill.paused import paused_backfills
 from holderlake.backfill.plan import make_plan
 from holderlake.backfill.report import sentences
 from holderlake.contract.requests import MapOptions, MapRequest
@@ -21,8 +18,6 @@ from holderlake.dagster.launch import fill as fill_by_job
 from holderlake.errors import RunFailed
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
-from holderlake.lake import manifests
-from holderlake.maintenance.rebuild import rebuild
 from holderlake.settings.sections.alerts import AlertRule
 from holderlake.workspace import Workspace
 from tests.filling import MakeWorkspace, fill
@@ -117,34 +112,47 @@ def test_a_stopped_refresh_resumes_without_paying_twice(
     options = MapOptions(limit=250, return_nodes=True, return_relationships=True, refresh=True, timestamp=1)
     price = MapRequest(chain=CHAIN, token_address="native", options=options).cost
     poor = _workspace(make_workspace, 250, budget={"per_run": f"{price * 3 // 2 / 100}"})
-    with pytest.raises(RunFailed, match="--parked"):
+    with pytest.raises(RunFailed, match="--paused"):
         fill_by_job(poor, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"])
-    (parked,) = parked_backfills(poor)
-    assert parked.of.refresh_since
+    (paused,) = paused_backfills(poor)
+    assert paused.of.refresh_since
     rich = _workspace(make_workspace, 250)
     before = rich.ledger.totals().spent
-    since = parked.of.refresh_since
+    since = paused.of.refresh_since
     fill_by_job(rich, instance, [CHAIN], [MAY, JUNE], refresh=True, tables=["maps"], refresh_since=since)
     assert rich.ledger.totals().spent - before == price
     assert _limits(rich, "maps") == [250, 250]
 
 
-def test_views_through_time_compare_the_newest_options_only(make_workspace: MakeWorkspace) -> None:
+def test_views_through_time_compare_equal_options_only(make_workspace: MakeWorkspace) -> None:
     for stream in (HOLDERS, MAPS):
         fill(_workspace(make_workspace, 80), stream, CHAIN, MAY)
         workspace = _workspace(make_workspace, 250)
         fill(workspace, stream, CHAIN, JUNE, JULY)
     assert _limits(workspace, "maps") == [80, 250, 250]
     ask = workspace.warehouse.query
-    history = ask("SELECT timestamp, score_change FROM concentration_history ORDER BY timestamp").to_pylist()
-    assert [row["timestamp"] for row in history] == [JUNE, JULY]
-    assert history[0]["score_change"] is None
-    lines = ask("SELECT min(timestamp) AS first, min(previous_timestamp) AS earlier FROM cluster_lineage").to_pylist()
-    assert lines == [{"first": JUNE, "earlier": JUNE}]
-    assert ask("FROM holder_changes('2026-05-01', '2026-06-01')").num_rows == 0
-    (changed,) = ask("SELECT DISTINCT from_timestamp FROM holder_changes('2026-06-01', '2026-07-01')").to_pylist()
-    assert changed["from_timestamp"] == JUNE
-    assert ask("SELECT count(*) AS n FROM holder_partitions")["n"][0].as_py() == 2
+    history = ask(
+        "SELECT timestamp, series, series_maps, score_change FROM concentration_history ORDER BY 1"
+    ).to_pylist()
+    assert [(row["timestamp"], row["series"], row["series_maps"]) for row in history] == [
+        (MAY, "80 holders", 1),
+        (JUNE, "250 holders", 2),
+        (JULY, "250 holders", 2),
+    ]
+    assert [row["score_change"] is None for row in history] == [True, True, False]
+    lines = ask("SELECT DISTINCT timestamp, previous_timestamp AS earlier FROM cluster_lineage ORDER BY 1").to_pylist()
+    assert [(row["timestamp"], row["earlier"]) for row in lines] == [(MAY, None), (JUNE, None), (JULY, JUNE)]
+
+
+def test_lists_of_different_limits_are_compared_as_far_as_the_shorter_goes(make_workspace: MakeWorkspace) -> None:
+    fill(_workspace(make_workspace, 80), HOLDERS, CHAIN, MAY)
+    workspace = _workspace(make_workspace, 250)
+    fill(workspace, HOLDERS, CHAIN, JUNE)
+    workspace.warehouse.load(workspace.lake)
+    changes = workspace.warehouse.query("FROM holder_changes('2026-05-01', '2026-06-01')").to_pylist()
+    assert changes
+    for row in changes:
+        assert row["depth"] is None or min(row["rank_before"] or 251, row["rank_after"] or 251) <= row["depth"] <= 250
 
 
 def test_a_longer_list_raises_no_alert_about_new_holders(make_workspace: MakeWorkspace) -> None:
@@ -157,41 +165,3 @@ def test_a_longer_list_raises_no_alert_about_new_holders(make_workspace: MakeWor
     span = Span(MAY - timedelta(days=1), JUNE, timedelta(days=31))
     with workspace.warehouse.connect() as warehouse:
         assert evaluate(warehouse, "news", rule, tokens, span) == []
-
-
-def test_partitions_without_recorded_options_count_as_the_first_defaults(make_workspace: MakeWorkspace) -> None:
-    workspace = _workspace(make_workspace, 80)
-    fill(workspace, MAPS, CHAIN, MAY, JUNE)
-    _forget_options(workspace.lake.root, MAY)
-    workspace.warehouse.load(workspace.lake)
-    assert _limits(workspace, "maps") == [None, 80]
-    counted = workspace.warehouse.query("SELECT count(*) AS n FROM concentration_history")
-    assert counted["n"][0].as_py() == 2
-    plan = make_plan(workspace, workspace.provider_id, [CHAIN], [MAY, JUNE], tables=["maps"])
-    assert (plan.is_finished, plan.other_options) == (True, [])
-
-
-def test_a_rebuild_brings_the_options_back(make_workspace: MakeWorkspace) -> None:
-    workspace = _workspace(make_workspace, 250)
-    fill(workspace, MAPS, CHAIN, MAY)
-    _forget_options(workspace.lake.root, MAY)
-    rebuild(workspace)
-    assert _limits(workspace, "maps") == [250]
-
-
-def _forget_options(root: Path, as_of: datetime) -> None:
-    """Change a partition of maps to one of version 0.1.0: no options in its manifest, no columns for them."""
-    import pyarrow.parquet as pq
-
-    timestamp = as_of.strftime("%Y%m%dT%H%M%SZ")
-    path = manifests.manifest_path(root, "maps", CHAIN, timestamp)
-    manifest = msgspec.json.decode(path.read_bytes())
-    del manifest["options"]
-    file = manifests.table_path(root, "maps", CHAIN, timestamp, None)
-    rows = pq.ParquetFile(file).read().drop_columns(["holder_limit", "use_magic_nodes", "use_time_nodes", "rules"])
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink)
-    data = sink.getvalue().to_pybytes()
-    file.write_bytes(data)
-    manifest["tables"]["maps"] = msgspec.to_builtins(manifests.table_file(rows.num_rows, data))
-    path.write_bytes(msgspec.json.encode(manifest | {"checksum": ""}))

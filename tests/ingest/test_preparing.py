@@ -16,7 +16,7 @@ from holderlake.dagster.launch import fill as fill_by_command
 from holderlake.dagster.launch import ingest_day
 from holderlake.dagster.partitions import partition_key
 from holderlake.errors import RunFailed
-from holderlake.ingest.preparing import LEAST_FREE
+from holderlake.ingest.run import LEAST_FREE
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.lake.lake import LakeError
@@ -42,7 +42,7 @@ def _ingest_job(workspace: Workspace, instance: DagsterInstance) -> ExecuteInPro
 
 
 def _backfill_job(workspace: Workspace, instance: DagsterInstance) -> ExecuteInProcessResult:
-    """Run the backfill job as the sensor of parked backfills or the UI does."""
+    """Run the backfill job as the sensor of paused backfills or the UI does."""
     config = {"ops": {"fill_history": {"config": {"instants": [MAY.isoformat()], "chains": [CHAIN]}}}}
     job = build_defs(workspace).resolve_job_def("backfill")
     return job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)

@@ -22,8 +22,8 @@ from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.provider.errors import AnswerNotKept
 from holderlake.settings import SettingsError
+from holderlake.settings.sections.lake import StateSettings
 from holderlake.settings.sections.schedule import Budget
-from holderlake.settings.sections.state import StateSettings
 from holderlake.storage.sqlite import DatabaseError
 from holderlake.workspace import Workspace
 from tests.damage import KINDS, damage
@@ -171,7 +171,7 @@ def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace
         ledger.execute(f"UPDATE {change}")
     (found,) = (one for one in check_files(workspace) if not one.fine)
     assert "do not add up to its stored sums" in found.found
-    assert "holderlake rebuild --damaged" in found.advice
+    assert "holderlake home rebuild --damaged" in found.advice
 
 
 def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
@@ -202,7 +202,7 @@ def test_a_damaged_dagster_history_is_one_sentence_or_replaced(
             assert instance.get_runs() == []
             instance.add_dynamic_partitions("chain", ["eth"])
     except DatabaseError as error:
-        assert "'holderlake rebuild --damaged' moves that folder away" in str(error)
+        assert "'holderlake home rebuild --damaged' moves that folder away" in str(error)
 
 
 def test_a_full_disk_is_no_reason_to_move_the_history_away(

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holderlake.contract.times import utc_now
 from holderlake.dagster.run_metrics import run_metrics
-from holderlake.healing.parked import parking
+from holderlake.healing.paused import pausing
 from holderlake.monitoring.metrics import HomeMetrics, all_metrics, write_textfile
 from holderlake.provider.errors import CreditsExhausted
 from holderlake.settings import Settings
@@ -93,9 +93,9 @@ def test_credits_and_calls_are_those_of_the_ledger(workspace: Workspace, tmp_pat
     assert read("uncharged_calls_today", endpoint="chains") == 1
 
 
-def test_a_parked_schedule_has_the_day_on_which_it_resumes(workspace: Workspace) -> None:
+def test_a_paused_schedule_has_the_day_on_which_it_resumes(workspace: Workspace) -> None:
     assert scrape(workspace)("schedule_resumes_timestamp_seconds") == 0
-    parking(workspace)(CreditsExhausted("no credits are left", code="credits_exhausted"))
+    pausing(workspace)(CreditsExhausted("no credits are left", code="credits_exhausted"))
     renewal = datetime.combine(workspace.ledger.totals().renewal, time())
     assert scrape(workspace)("schedule_resumes_timestamp_seconds") == seconds(renewal)
 
@@ -107,7 +107,7 @@ def test_a_damaged_ledger_leaves_out_only_its_own_metrics(
     read = scrape(workspace)
     assert (read("up", part="ledger"), read("up", part="lake")) == (0, 1)
     assert read("credits_spent_hundredths") is None
-    assert read("parked_backfills") == 0
+    assert read("paused_backfills") == 0
     assert "no metrics of the ledger" in caplog.text
 
 
@@ -163,7 +163,7 @@ def job_of(name: str, work: Callable[[], Any]) -> Any:
 def test_the_command_serves_metrics_until_it_is_terminated(tmp_path: Path) -> None:
     write_holders(Workspace(Settings(home=tmp_path), lambda: NotImplemented).lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     env = os.environ | {"HOLDERLAKE_HOME": str(tmp_path), "HOLDERLAKE_WATCHLIST": '{"eth": ["native"]}'}
-    process = start_holderlake("metrics", "--port", "0", env=env, stderr=PIPE)
+    process = start_holderlake("home", "metrics", "--port", "0", env=env, stderr=PIPE)
     assert process.stderr is not None
     address = re.findall(r"http://\S+", process.stderr.readline())[0]
     text = httpx.get(address, timeout=None).text

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from holderlake.cli.backfill import run_backfill
 from holderlake.cli.exit_codes import EXIT_CODES
-from holderlake.cli.ingest.backfill import run_backfill
 from holderlake.cli.main import exit_code
 from holderlake.dagster.launch import dagster_instance, ingest_day
 from holderlake.errors import RunFailed, SomeFailed
@@ -99,7 +99,7 @@ def test_a_backfill_that_lands_nothing_exits_1(make_workspace: MakeWorkspace) ->
 def test_a_backfill_that_a_ceiling_stops_exits_3(make_workspace: MakeWorkspace) -> None:
     workspace = _workspace(make_workspace, budget={"per_day": "75"})
     with pytest.raises(
-        SomeFailed, match=r"1 of 2 partitions are in the lake\. .* would exceed the ceiling budget\.per_day"
+        SomeFailed, match=r"the lake has 1 of 2 partitions\. .* would exceed the ceiling budget\.per_day"
     ):
         run_backfill(workspace, [CHAIN], [MAY, JUNE], (), ["holders"], as_json=False)
 

@@ -21,7 +21,7 @@ from holderlake import console
 from holderlake.cli.main import app
 from holderlake.contract.text import printable
 from holderlake.dagster.launch import ingest_day
-from holderlake.dagster.metadata.plots import plots
+from holderlake.dagster.plots import plots
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake

@@ -11,7 +11,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from holderlake.dagster.launch import fill, ingest_day
-from holderlake.dagster.metadata.versions import watch
+from holderlake.dagster.versions import watch
 from holderlake.workspace import Workspace
 from pipelines.definitions import build_defs
 from tests.filling import MakeWorkspace

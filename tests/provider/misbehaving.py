@@ -31,9 +31,12 @@ class Received:
 
 @dataclass
 class Misbehaving:
-    """Plays one step a request, in order, and repeats the last one."""
+    """Plays one step a request: those of a list in order, with the last one repeated, or what a function chooses.
 
-    steps: list[Step]
+    The function gets the request, and runs in a thread of its own, so that it may wait.
+    """
+
+    steps: list[Step] | Callable[[Received], Step]
     received: list[Received] = field(default_factory=list)
     address: str = ""
     _server: asyncio.Server | None = None
@@ -61,19 +64,23 @@ class Misbehaving:
         try:
             while not writer.is_closing():
                 self.received.append(await _request(reader, id(writer)))
-                step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
-                await step(reader, writer)
+                await (await self._next_step(self.received[-1]))(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
             self._conversations.discard(task)
 
+    async def _next_step(self, request: Received) -> Step:
+        if callable(self.steps):
+            return await asyncio.to_thread(self.steps, request)
+        return self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+
 
 @contextmanager
-def scripted(*steps: Step) -> Iterator[Misbehaving]:
-    """Run the scripted server in a thread."""
-    loop, server = asyncio.new_event_loop(), Misbehaving(list(steps))
+def scripted(*steps: Step, choose: Callable[[Received], Step] | None = None) -> Iterator[Misbehaving]:
+    """Run the server in a thread until the block ends, with its steps or the function that chooses them."""
+    loop, server = asyncio.new_event_loop(), Misbehaving(choose or list(steps))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

@@ -33,7 +33,7 @@ from holderlake.contract.requests import (
     TokensMetadataRequest,
 )
 from holderlake.contract.times import utc_now
-from holderlake.http.client import Transport
+from holderlake.http import Transport
 from holderlake.provider import errors
 from holderlake.provider.backoff import LONGEST_WAIT
 from holderlake.provider.client import CallOptions, ProviderClient

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 from holderlake.contract.times import utc_now
 from holderlake.provider.errors import BudgetExceeded
 from holderlake.provider.ledger.entries import MarkBroken, Release, Reservation, Reserve, Settle
-from holderlake.provider.ledger.reports import Problem, ReportRow
+from holderlake.provider.ledger.reports import ReportRow
 from holderlake.storage.state import Where
 from tests.examples import some
 from tests.provider.conftest import as_text
@@ -541,38 +540,6 @@ def test_a_failed_write_leaves_the_ledger_usable(where: Where) -> None:
 def test_invalid_renewal_days_are_refused(tmp_path: Path, day: int) -> None:
     with pytest.raises(ValueError, match="renewal day"):
         OneCallLedger(tmp_path / "ledger.db", renewal_day=day)
-
-
-def test_implausible_costs_of_older_versions_are_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    with fresh(path) as ledger:
-        for cost in (2_500, 2_500, 500, 9_000_000_000_000_000_000, 9_000_000_000_000_000_001):
-            entry = ledger.reserve("run", "map", "eth/0xaa", 100)
-            with ledger._db.transaction() as db:  # as version 0.1.0 did
-                db.execute("UPDATE entries SET state = 'settled', cost = ? WHERE id = ?", (cost, entry))
-        with ledger._db.transaction() as db:
-            db.execute("UPDATE entries SET cost = 9e31 WHERE id = 4")
-            db.execute("INSERT INTO told VALUES (1, 1e30, '2026-11-01T00:00:00')")
-    with fresh(path, per_run=20_000) as ledger:
-        totals = ledger.totals("run")
-        assert (totals.spent, totals.credits_remaining) == (10_500, None)
-        assert [ceiling.used for ceiling in totals.ceilings] == [10_500, 10_500, 10_500]
-        assert ledger.report("endpoint") == [ReportRow("map", 5, 10_500, 0, 0)]
-        assert ledger.problems() == [Problem("implausible_cost", 2, 5_000, 0)]
-
-
-def test_a_ledger_of_an_older_version_opens(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    with closing(sqlite3.connect(path)) as old, old:
-        old.execute(
-            "CREATE TABLE entries (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, endpoint TEXT NOT NULL, "
-            "subject TEXT, day TEXT NOT NULL, state TEXT NOT NULL, cost INTEGER NOT NULL CHECK (cost >= 0))"
-        )
-        old.execute("INSERT INTO entries VALUES (1, 'run', 'map', NULL, '2026-11-01', 'reserved', 100)")
-    with fresh(path) as ledger:
-        ledger.settle(1, 90)
-        assert ledger.problems() == []
-        assert ledger.report("day") == [ReportRow("2026-11-01", 1, 90, 0, 0)]
 
 
 @pytest.mark.parametrize("cost", [-1, 10**15 + 1, 10**32])

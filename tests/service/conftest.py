@@ -19,8 +19,8 @@ from holderlake.contract.prices import CREDIT
 from holderlake.engine.records import TRANSFERS, Label, Rules, TokenInfo
 from holderlake.engine.store.store import Store
 from holderlake.entities.clusters import FOLDER
+from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import find_entities
-from holderlake.entities.presets import PRESETS
 from holderlake.entities.sources import store_files, store_marks
 from holderlake.service.billing.keys import Key, KeyStore
 from holderlake.service.run import BackgroundService

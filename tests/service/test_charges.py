@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from holderlake.service.billing import charges
 from holderlake.service.billing.keys import (
@@ -20,11 +22,13 @@ from holderlake.service.billing.keys import (
     CreditsExhausted,
     Key,
     KeyEnded,
-    KeysBusy,
     KeyStore,
     UnknownKey,
+    postgresql_place,
 )
 from holderlake.service.billing.periods import next_renewal, period_start
+from holderlake.storage import owners
+from holderlake.storage.sqlite import DatabaseBusy
 from tests.examples import some
 from tests.ledgers import SECRET, Clock, Ledger, account_of
 from tests.postgres import PostgresServer, Wire
@@ -383,7 +387,8 @@ def test_reservations_of_a_killed_process_are_released(keys, ledger, caplog):
         assert holding.stdout.readline() == "held\n"
         with pytest.raises(CreditsExhausted):
             keys.reserve(key, "map", 1)
-        ledger.kill(holding)
+        holding.kill()
+        holding.wait()
     assert keys.balance(key).reserved == 100
     time.sleep(1.0)  # a process checks at most once a second
     assert keys.reserve(key, "map", 100)
@@ -397,7 +402,8 @@ def test_abandoned_reservations_refuse_no_request(keys, ledger):
     with ledger.python(_HOLD.format(key=key)) as holding:
         assert holding.stdout is not None
         assert holding.stdout.readline() == "held\n"
-        ledger.kill(holding)
+        holding.kill()
+        holding.wait()
     results = keys.book(
         [], [], [ChargeRequest(key, "map", 60), ChargeRequest(key, "map", 60), ChargeRequest(key, "map", 40)]
     )
@@ -428,7 +434,7 @@ def test_reservation_of_a_living_process_stays(keys, ledger):
 def test_released_charge_is_not_billed_and_logged(keys, ledger, caplog):
     key = account_of(keys, allowance=100)
     charge = keys.reserve(key, "map", 60)
-    keys._lease.close()
+    keys._owner.close()
     with ledger.open() as another:
         assert another.release_abandoned() == 1
     keys.settle(charge)
@@ -466,8 +472,8 @@ def test_lease_files_of_ended_processes_are_deleted(tmp_path):
 
 
 @pytest.fixture
-def shared(postgres_server: PostgresServer, postgres_url: str) -> Ledger:
-    return Ledger(postgres_url, postgres_server)
+def shared(postgres_server: PostgresServer, postgres_url: str, tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "accounts", postgres_url, postgres_server)
 
 
 def test_two_hosts_share_one_database(shared):
@@ -489,7 +495,7 @@ def test_service_continues_after_a_database_restart(shared, caplog):
         shared.server.stop()
         try:
             for ask in (lambda: keys.find(secret), lambda: keys.settle(charge), keys.ping):
-                with pytest.raises(KeysBusy, match="can't be reached") as caught:
+                with pytest.raises(DatabaseBusy, match="connection refused") as caught:
                     ask()
                 assert shared.server.password not in str(caught.value)
         finally:
@@ -512,46 +518,67 @@ def test_restart_between_requests_causes_no_error(shared):
         assert keys.balance(key).spent == 60
 
 
-def test_lease_is_acquired_again_after_a_lost_session(shared, caplog):
+def test_lost_session_releases_no_reservation(shared):
     with shared.open() as keys, shared.open() as other:
         key = account_of(keys, allowance=100)
         charge = keys.reserve(key, "map", 60)
-        shared.server.end_sessions(shared.where.rpartition("/")[2])
-        time.sleep(1.0)  # for so long it takes its session for granted
-        keys.release(keys.reserve(key, "map", 10))
+        shared.server.end_sessions(shared.url.rpartition("/")[2])
         assert other.release_abandoned() == 0
         keys.settle(charge)
         assert keys.balance(key).spent == 60
-    assert "the session of this process's lease was lost" in caplog.text
 
 
-def test_long_lock_on_an_account_raises_keys_busy(shared):
+def test_silent_host_loses_its_reservations(shared, monkeypatch, tmp_path):
+    monkeypatch.setattr(owners.platform, "node", lambda: "elsewhere")
+    there = Ledger(tmp_path / "of another host", shared.url, shared.server)
+    with there.open() as silent:
+        key = account_of(silent, allowance=100)
+        silent.reserve(key, "map", 60)
+        monkeypatch.undo()
+        with shared.open() as keys:
+            assert keys.release_abandoned() == 0
+            keys._database.run(lambda db: db.execute("UPDATE owners SET seen_at = seen_at - 61"))
+            assert keys.release_abandoned() == 1
+
+
+def test_long_lock_raises_database_busy(shared):
     with shared.open(busy_seconds=0.2) as keys, shared.open() as other:
         key = account_of(keys)
         keys.release(keys.reserve(key, "map", 1))
-
-        def meanwhile(connection: Any) -> None:
-            connection.exec_driver_sql("SELECT 1 FROM accounts FOR UPDATE")
-            with pytest.raises(KeysBusy, match="busy"):
-                keys.reserve(key, "map", 1)
-
-        other._database.write(meanwhile)
+        with other._database.transaction(), pytest.raises(DatabaseBusy, match="locked by another process"):
+            keys.reserve(key, "map", 1)
         assert keys.reserve(key, "map", 1)
 
 
-def test_reservation_of_a_commit_in_doubt_is_released(shared):
+def test_commit_whose_reply_is_lost_is_booked_once(shared):
     with Wire(shared.server.port) as wire:
-        there = str(shared.where).replace(f":{shared.server.port}/", f":{wire.port}/")
-        with KeyStore(there, SECRET) as keys:
+        there = shared.url.replace(f":{shared.server.port}/", f":{wire.port}/")
+        with KeyStore(postgresql_place(SecretStr(there), shared.file), SECRET) as keys:
             key = account_of(keys, allowance=100)
             billed = keys.reserve(key, "map", 10)
             wire.loses_next_commit = True
-            with pytest.raises(KeysBusy):
-                keys.book([billed], [], [ChargeRequest(key, "map", 60)])
-            assert (keys.balance(key).spent, keys.balance(key).reserved) == (10, 60)  # the server has committed
-            keys.book([billed], [], [ChargeRequest(key, "map", 30)])  # as the caller tries again
+            (reserved,) = keys.book([billed], [], [ChargeRequest(key, "map", 60)])
+            assert not wire.loses_next_commit
             balance = keys.balance(key)
-            assert (balance.spent, balance.reserved, balance.remaining) == (10, 30, 60)
+            assert (balance.spent, balance.reserved, balance.remaining) == (10, 60, reserved.remaining)
+
+
+def test_reservation_of_a_commit_in_doubt_is_released(keys, monkeypatch):
+    key = account_of(keys, allowance=100)
+    database = keys._charges._database
+
+    class Away:
+        def run(self, work: Callable[[Any], Any]) -> None:
+            database.run(work)
+            raise DatabaseBusy("the server is away")
+
+    monkeypatch.setattr(keys._charges, "_database", Away())
+    with pytest.raises(DatabaseBusy):
+        keys.reserve(key, "map", 60)
+    monkeypatch.undo()
+    assert keys.balance(key).reserved == 60
+    keys.reserve(key, "map", 30)  # as the caller tries again
+    assert keys.balance(key).reserved == 30
 
 
 def test_batches_in_any_order_do_not_deadlock(shared):

@@ -22,11 +22,11 @@ from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 
 from holderlake.service.billing.keys import KeyStore
-from holderlake.service.database.errors import KeysBusy
 from holderlake.service.errors import ServiceError, add_handlers
 from holderlake.service.middleware import rate_limits
 from holderlake.service.middleware.body_limits import limited_body
 from holderlake.service.middleware.rate_limits import MemoryStorage, RateLimitMiddleware, SharedStorage
+from holderlake.storage.sqlite import DatabaseBusy
 from tests.service.sockets import Served, hello, serving
 
 # ----------------------------------------------------------------------- calls
@@ -170,7 +170,7 @@ def test_concurrent_calls_are_counted_in_batches(database, monkeypatch):
     assert database.statements < 50
 
 
-@pytest.mark.parametrize("failure", [KeysBusy("busy"), sqlite3.OperationalError("disk I/O error"), OSError("gone")])
+@pytest.mark.parametrize("failure", [DatabaseBusy("busy"), sqlite3.OperationalError("disk I/O error"), OSError("gone")])
 def test_calls_pass_with_one_warning_if_counting_fails(caplog, failure):
     def count(callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
         raise failure

@@ -1,4 +1,4 @@
-"""Every part of a home has a format: files without one have format 1, and a later one is refused untouched."""
+"""Every part of a home has a format, and a part of another format is refused untouched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holderlake.dagster.launch import prepare_dagster_home
 from holderlake.engine.errors import BadSource
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake, LakeError
-from holderlake.lake.manifests import FORMAT, manifest_path
+from holderlake.lake.manifests import FORMAT, DamagedManifest, manifest_path, parsed_manifest
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.storage.formats import write_format
@@ -25,7 +25,7 @@ from holderlake.storage.sqlite import DatabaseError
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import DAYS, write_holders
 
-LATER = r"has format 99, and this version of Holderlake knows \d: install the newer version"
+LATER = r"has format 99, and this version of Holderlake reads format 1: install the newer version"
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -34,15 +34,21 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found}
 
 
-def test_a_manifest_names_its_format_and_without_one_it_has_the_first(tmp_path: Path) -> None:
+def test_a_manifest_without_a_format_is_damaged(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     path = next(lake.manifest_paths())
     content = json.loads(path.read_bytes())
     assert content.pop("format") == FORMAT
-    del content["checksum"]
     path.write_text(json.dumps(content))
-    assert [(one.format, one.rows) for one in lake.manifests()] == [(1, 1)]
+    with pytest.raises(DamagedManifest, match="missing required field `format`"):
+        parsed_manifest(path.read_bytes(), path)
+
+
+def test_a_part_of_an_earlier_format_names_the_command_that_upgrades_it(tmp_path: Path) -> None:
+    write_format(tmp_path, 0)
+    with pytest.raises(DatabaseError, match=r"has format 0, .* reads format 1: run 'holderlake home upgrade'$"):
+        AnswerArchive(tmp_path).get("0" * 64)
 
 
 def test_a_partition_of_a_later_format_is_neither_read_nor_written(tmp_path: Path) -> None:
@@ -81,7 +87,7 @@ def test_a_column_of_a_later_version_is_not_removed_by_a_write(
 def test_a_warehouse_of_a_later_format_is_neither_read_nor_loaded(tmp_path: Path) -> None:
     lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.load(lake)
-    assert warehouse.query("SELECT sha FROM _internal.installed WHERE part = 'format'")["sha"].to_pylist() == ["2"]
+    assert warehouse.query("SELECT sha FROM _internal.installed WHERE part = 'format'")["sha"].to_pylist() == ["1"]
     with duckdb.connect(str(warehouse.path)) as connection:
         connection.execute("UPDATE _internal.installed SET sha = '99' WHERE part = 'format'")
     before = tree(tmp_path)
@@ -90,16 +96,6 @@ def test_a_warehouse_of_a_later_format_is_neither_read_nor_loaded(tmp_path: Path
     with pytest.raises(WarehouseError, match=LATER):
         warehouse.load(lake)
     assert tree(tmp_path) == before
-
-
-def test_a_warehouse_without_a_format_is_read_and_loaded(tmp_path: Path) -> None:
-    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
-    warehouse.load(lake)
-    with duckdb.connect(str(warehouse.path)) as connection:
-        connection.execute("DELETE FROM _internal.installed WHERE part = 'format'")
-    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
-    assert warehouse.load(lake).rows == {"holders": 1}
-    assert warehouse.query("FROM holders").num_rows == 1
 
 
 def test_a_ledger_of_a_later_format_is_refused(tmp_path: Path) -> None:
@@ -136,10 +132,9 @@ def test_an_archive_of_a_later_format_is_refused(tmp_path: Path) -> None:
 def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
     Store(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as db, db:
-        db.execute("UPDATE settings SET value = '99' WHERE name = 'format'")
-    with pytest.raises(
-        BadSource, match="holds a store of format 99, and this version of Holderlake reads format 2: install"
-    ):
+        db.execute("PRAGMA user_version = 99")
+    (tmp_path / "catalog-copy.sqlite").unlink()  # else the catalogue differs from it
+    with pytest.raises(BadSource, match=LATER):
         Store(tmp_path)
 
 

@@ -11,21 +11,12 @@ import pyarrow as pa
 import pytest
 
 from holderlake.contract.tables import TABLES
-from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
 from holderlake.warehouse.warehouse import Warehouse
-from tests.lakes import DAYS, write_holders
 
 VIEWS = [query for query in schema.queries() if query.kind == "VIEW"]
 MACROS = [query for query in schema.queries() if query.kind != "VIEW"]
 NAMES = "|".join((*TABLES, *schema.OWN_TABLES, *(query.name for query in schema.queries())))
-FORMAT_1 = """
-CREATE TABLE _loaded AS FROM _internal.loaded;
-CREATE TABLE _installed AS FROM _internal.installed WHERE part <> 'format';
-CREATE TABLE _mixed AS FROM _internal.mixed;
-CREATE VIEW _stored_labels AS SELECT '' AS address;
-DROP SCHEMA _internal CASCADE;
-"""
 
 
 @pytest.fixture
@@ -65,19 +56,3 @@ def test_programs_see_no_internal_tables_among_those_for_users(small: Warehouse)
     names = set(found["table_name"].to_pylist())
     views = {query.name for query in schema.queries() if query.kind == "VIEW"}
     assert names == {*TABLES, *schema.OWN_TABLES, *views}
-
-
-def test_a_warehouse_of_format_1_is_read_and_upgraded(tmp_path: Path) -> None:
-    lake, warehouse = Lake(tmp_path / "lake"), Warehouse(tmp_path / "warehouse.duckdb")
-    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
-    warehouse.load(lake)
-    with duckdb.connect(str(warehouse.path)) as connection:
-        connection.execute("DROP VIEW stored_labels; DROP VIEW stored_tokens; DROP VIEW transfers;" + FORMAT_1)
-    assert warehouse.query("FROM holders").num_rows == 1
-    assert warehouse.outdated()
-    write_holders(lake, "eth", DAYS[1], {"0xa": {"0x1": 2}})
-    assert warehouse.load(lake).partitions == 1  # the other partition stays as it is
-    assert warehouse.query("FROM holders").num_rows == 2
-    assert not warehouse.outdated()
-    tables = warehouse.query("SELECT table_schema, table_name FROM information_schema.tables WHERE table_name[1] = '_'")
-    assert tables.num_rows == 0

@@ -24,6 +24,10 @@ BURN_ADDRESSES = frozenset(
     }
 )
 
+CHAIN_ID_PATTERN = r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,63}"
+CHAIN_ID_FORM = "at most 64 letters, digits, '_', '-' and, after the first, '.'"
+"""Description of ``CHAIN_ID_PATTERN`` for errors. Each chain id is safe as a part of a path."""
+_CHAIN_ID = re.compile(CHAIN_ID_PATTERN)
 _HEX_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]+")
 _SHORTEST_ADDRESS = 26
 """Fewest characters of an address. A shorter text is the symbol of a coin."""
@@ -125,12 +129,15 @@ def chain_typed(text: str | None) -> str | None:
     chain_id = chain_named(text)
     if chain_id != text:
         raise ValueError(f"chain {text!r} is called {chain_id} here; use {chain_id}")
-    if not _CHAIN_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not a chain id; use at most 64 letters, digits, '-', '_' and '.'")
+    if not is_chain_id(text):
+        raise ValueError(f"{text!r} is not a chain id; use {CHAIN_ID_FORM}")
     return text
 
 
-_CHAIN_ID = re.compile(r"(?!\.+$)[A-Za-z0-9_.\-]{1,64}")
+def is_chain_id(text: str) -> bool:
+    """Return whether a text has the form of a chain id, of a known chain or another one."""
+    return _CHAIN_ID.fullmatch(text) is not None
+
 
 _ALIASES: dict[str, str] = {
     **{chain.name.lower().replace(" ", "-"): chain.id for chain in KNOWN_CHAINS.values()},

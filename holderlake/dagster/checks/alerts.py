@@ -22,7 +22,7 @@ from dagster import (
 from holderlake.alerts.rules import TABLE_OF, Span, evaluate, tokens_of
 from holderlake.contract.times import utc_now
 from holderlake.dagster.checks.streams import as_results, days_of_run, selected
-from holderlake.dagster.metadata.tables import asset_key
+from holderlake.dagster.metadata import asset_key
 from holderlake.settings import Settings
 from holderlake.settings.cron import interval_of
 from holderlake.settings.sections.alerts import AlertRule

@@ -20,9 +20,9 @@ from dagster import (
 
 from holderlake.backfill.scope import left_out_by_settings
 from holderlake.contract.chains import from_first_day
-from holderlake.dagster.attempts import attempts_of, last_results
 from holderlake.dagster.checks.streams import days_of_run, selected
-from holderlake.dagster.metadata.tables import asset_key
+from holderlake.dagster.failures import attempts_of, last_results
+from holderlake.dagster.metadata import asset_key
 from holderlake.healing.expected import expected
 from holderlake.healing.missing import MissingDay, missing_days
 from holderlake.ingest.stream import Stream

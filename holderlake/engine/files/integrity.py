@@ -71,24 +71,16 @@ def sum_of(path: Path) -> Sum:
 
 
 def read_sums(catalog: sqlite3.Connection) -> dict[str, Sum]:
-    """Return the ``Sum`` of each file in the catalogue's table ``files``, by path. Stores of early versions have
-    none."""
+    """Return the ``Sum`` of each file in the catalogue's table ``files``, by path."""
     return {path: Sum(*columns) for path, *columns in catalog.execute(_SUMS)}
 
 
 def record_sums(catalog: sqlite3.Connection, root: Path) -> None:
     """Record the ``Sum`` of listed files that have none. For files that are no longer listed, record the present time
     as ``replaced_at``."""
-    rows = [(path, *_sum_or_none(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
+    rows = [(path, *sum_of(root / path)) for (path,) in catalog.execute(_WITHOUT_SUM).fetchall()]
     catalog.executemany(_ADD, rows)
     catalog.execute(_RETIRE, (int(time.time()),))
-
-
-def _sum_or_none(path: Path) -> Sum:
-    try:
-        return sum_of(path)
-    except FileNotFoundError:  # lost before sums were kept: it is reported when it is used
-        return Sum(0, 0)
 
 
 class FileChecks:
@@ -115,7 +107,7 @@ class FileChecks:
             raise self._damaged(path, "is missing") from error
         self._refuse_differing(path, signature)
         if self._passed.get(path) != signature:
-            expected = sums.get(path)  # None in a store of an earlier version, until its next write
+            expected = sums.get(path)  # None for a file that the open import wrote
             if expected and expected.signature != signature:
                 self._compare(path, full_path, expected)
             self._passed[path] = signature

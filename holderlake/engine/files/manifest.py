@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from holderlake.engine.files.dictionary import Dictionary, Volume
 from holderlake.engine.files.integrity import FileChecks, Sums, damaged, read_sums
 from holderlake.engine.files.parts import Part
 from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.records import Key
 
 BASE: Final = "base"
 TAIL: Final = "tail"
@@ -171,7 +172,7 @@ class OpenFiles:
         full_path = self.checks.path(path, sums)
         try:
             return read_arrays(full_path)
-        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged, in a store without sums yet
+        except (OSError, ValueError, TypeError, LookupError) as error:  # damaged on the disk, which keeps the signature
             raise damaged(self._root, path, f"is not a file of arrays ({error})") from error
 
     def all(self) -> list[Part | Run | Volume]:
@@ -255,3 +256,32 @@ class View:
         return [
             self._opened.part(part.file, self.manifest.sums) for part in parts if with_openings or part.has_transfers
         ]
+
+
+@dataclass(frozen=True)
+class History:
+    """Summary of a token's stored transfers.
+
+    ``transfers`` is their number. ``first_time`` and ``last_time`` are the unix seconds of the first and the last.
+    """
+
+    chain: str
+    token_address: str
+    transfers: int
+    first_time: int
+    last_time: int
+
+
+def history_of(key: Key, parts: Sequence[PartFile]) -> History | None:
+    """Return the summary of the transfers in the parts of the token ``key``; None if there are none.
+
+    Opening balances and corrections are not transfers, so their parts do not count.
+    """
+    transfer_parts = [part for part in parts if part.has_transfers]
+    if not transfer_parts:
+        return None
+    first_time, last_time = (
+        min(part.first_time for part in transfer_parts),
+        max(part.last_time for part in transfer_parts),
+    )
+    return History(*key, sum(part.transfers for part in transfer_parts), first_time, last_time)

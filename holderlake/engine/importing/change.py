@@ -24,14 +24,13 @@ from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, Op
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.deduplicate import Counts, Deduplicator
+from holderlake.engine.importing.deduplicate import Counts, Deduplicator, overlap_of
 from holderlake.engine.importing.keys import SortedKeys
-from holderlake.engine.importing.overlaps import overlap_of
+from holderlake.engine.importing.part_writer import write_part
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
     Period,
-    count_rows,
     joined_period,
     joined_rows,
     moves_of,
@@ -39,10 +38,7 @@ from holderlake.engine.importing.rows import (
     read_rows,
     write_rows,
 )
-from holderlake.engine.importing.sort import Sorter, TokenRows
-from holderlake.engine.importing.spill import ArrayBuckets
-from holderlake.engine.importing.writers.parts import write_part
-from holderlake.engine.importing.writers.runs import (
+from holderlake.engine.importing.run_writer import (
     Entries,
     EntryBuffer,
     entries_of_run,
@@ -51,6 +47,8 @@ from holderlake.engine.importing.writers.runs import (
     subtract,
     write_run,
 )
+from holderlake.engine.importing.sort import Sorter, TokenRows
+from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
@@ -72,7 +70,6 @@ class Change:
         checks: FileChecks,
         memory: int,
     ) -> None:
-        record_sums(catalog, folder.root)  # a store of an earlier version has none yet
         self.manifest = read_manifest(catalog)
         self._root = folder.root
         self._import = folder
@@ -175,20 +172,6 @@ class Change:
     def _plain(self, rows: pa.Table) -> pa.Table:
         """Return rows in the schema ``TRANSFERS``, without the columns that an import adds."""
         return self._coding.decoded(rows) if "kind" in rows.column_names else rows.select(TRANSFERS.names)
-
-    def take_over(self, chain: str, address: str, file: str) -> None:
-        """Make a Parquet file, which is already in the store's folder, the part of a token.
-
-        The file has the token's transfers; ``file`` is its name without suffix. The part's file of arrays is made from
-        it.
-        """
-        number = self._number((chain, address))
-        path = self._path("transfers", file)
-        summary = RowSummary(number, self._spool, self._entries)
-        keys = SortedKeys(count_rows(path), self._spool, self._budget)
-        summary.read(self._keyed(read_rows(path, self._budget.batch), keys))
-        self._write_part(file, summary.moves, [keys.array()])
-        self._replace(number, [], _part_file(file, number, BASE, joined_period(summary.periods), []))
 
     def _keyed(self, tables: Iterable[pa.Table], keys: SortedKeys) -> Iterator[pa.Table]:
         """Yield stored rows with added address numbers, and add the hashes of the rows' keys to ``keys``."""
@@ -470,7 +453,7 @@ class RowSummary:
 def _outdated(key: tuple[str, str], block: int) -> str:
     return (
         f"The balances of {key[1]} on {key[0]} that --balances-at had read from block {block} on were removed, because "
-        "transfers before them are new; read them again with 'holderlake import-rpc --balances-at'"
+        "transfers before them are new; read them again with 'holderlake import node --balances-at'"
     )
 
 

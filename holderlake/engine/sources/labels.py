@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from holderlake.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS
+from holderlake.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, is_chain_id
 from holderlake.contract.chains.addresses import parse_address, parse_unplaced_address
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Label
+from holderlake.engine.sources.json_rows import RepeatedKey, unambiguous_object
 from holderlake.engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
-from holderlake.engine.sources.rows.json_rows import RepeatedKey, unambiguous_object
-from holderlake.engine.sources.rows.problems import bad_source
-from holderlake.engine.sources.rows.raw import read_text
+from holderlake.engine.sources.problems import bad_source
+from holderlake.engine.sources.raw_rows import read_text
 
 HAND: Final = 100
 EXPLORER: Final = 40
@@ -48,7 +48,6 @@ _YES_NO: Final = {
     **dict.fromkeys(("true", "1", "yes"), True),
     **dict.fromkeys(("false", "0", "no", ""), False),
 }
-_CHAIN_FORM: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _PRECEDENCE_FORM: Final = re.compile(r"-?[0-9]{1,9}")
 _NO_NAME: Final = re.compile(
     r"^\./|^just a moment|^service unavailable$|^etherscan error page$|invalid address|^urllib3$", re.IGNORECASE
@@ -327,7 +326,7 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
     name, chain = fields["name"], fields.get("chain") or None
     if "\n" in name:
         raise _BadField("name", "the name has several lines; close its quotation mark")
-    if chain is not None and not _CHAIN_FORM.fullmatch(chain):
+    if chain is not None and not is_chain_id(chain):
         raise _BadField(
             "chain", f"{chain!r} is not a chain id; write for example eth, or leave it empty for all chains"
         )

@@ -17,7 +17,7 @@ from holderlake.engine.catalog import indexed_tokens, labels, tokens
 from holderlake.engine.catalog.changelog import EVERY_PAST, ChangeLog, note_change
 from holderlake.engine.catalog.indexed_tokens import IndexedToken
 from holderlake.engine.catalog.labels import AddressLabel
-from holderlake.engine.catalog.search import search
+from holderlake.engine.catalog.tokens import search
 from holderlake.engine.records import Key, Label, TokenInfo
 
 K = TypeVar("K")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import sqlite3
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,15 +30,12 @@ from holderlake.engine.catalog.rules import open_rules
 from holderlake.engine.errors import BadSource, DamagedFile, EngineError
 from holderlake.engine.files.disk_errors import disk_failures
 from holderlake.engine.files.integrity import FileChecks, read_sums
-from holderlake.engine.files.manifest import CORRECTION, Manifest, OpenFiles, PartFile, View
+from holderlake.engine.files.manifest import CORRECTION, History, Manifest, OpenFiles, PartFile, View, history_of
 from holderlake.engine.importing.change import Change
-from holderlake.engine.importing.free_space import refuse_if_too_large
-from holderlake.engine.importing.paths import FOLDERS, ImportFolder, remove_killed_imports
+from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_too_large, remove_killed_imports
 from holderlake.engine.importing.rows import write_rows
 from holderlake.engine.importing.sort import TokenRows
 from holderlake.engine.records import TRANSFERS, ImportReport, Key, Rules
-from holderlake.engine.store.connection import DuckDB
-from holderlake.engine.store.histories import History, history_of
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
 from holderlake.units import parse_memory_limit
@@ -56,8 +54,7 @@ class Store(Metadata):
     - ``index``: the tokens (chain, address) that the settings mark as indexed; None keeps those of the last opening.
     - ``refuse_unlisted``: pass False to repair a store with files of transfers that the catalogue does not list.
 
-    Raises ``BadSource`` for a store of an unknown format (format 1 is updated), and ``UnusableStore`` if the store
-    can't be read or written.
+    Raises ``BadSource`` for a store of another format, and ``UnusableStore`` if the store can't be read or written.
     """
 
     def __init__(
@@ -100,7 +97,7 @@ class Store(Metadata):
     def _prepared_catalog(self) -> sqlite3.Connection:
         connection = catalogue.connect(self.root)
         try:
-            catalogue.prepare(connection, self.root, self._migrate_histories)
+            catalogue.prepare(connection, self.root)
             self._refuse_unlisted(connection)
         except BaseException:
             connection.close()
@@ -225,7 +222,7 @@ class Store(Metadata):
                 with self._catalog() as catalog:
                     catalog.execute("BEGIN IMMEDIATE")
                     self._refuse_unlisted(catalog)
-                    change = self._new_change(folder, catalog)
+                    change = Change(folder, catalog, self._duckdb.cursor, self._checks, self._memory)
                     remove_killed_imports(self.root, change.manifest.sums, folder)
                     if self._refuses_unlisted:
                         tidy(catalog, self.root, change.manifest.sums)
@@ -238,17 +235,6 @@ class Store(Metadata):
     def _refuse_unlisted(self, catalog: sqlite3.Connection) -> None:
         if self._refuses_unlisted:
             refuse_unlisted_transfers(catalog, self.root)
-
-    def _new_change(self, folder: ImportFolder, catalog: sqlite3.Connection) -> Change:
-        return Change(folder, catalog, self._duckdb.cursor, self._checks, self._memory)
-
-    def _migrate_histories(self, catalog: sqlite3.Connection, files: Sequence[tuple[str, str, str]]) -> None:
-        """Make the arrays of a store of format 1. ``files`` has chain, address and Parquet file of each token."""
-        with disk_failures(self.root), ImportFolder(self.root).opened() as folder:
-            change = self._new_change(folder, catalog)
-            for chain, address, file in files:
-                change.take_over(chain, address, file.removesuffix(".parquet"))
-            change.finish()
 
     # ------------------------------------------------------------------ reading
 
@@ -360,3 +346,43 @@ class Store(Metadata):
         manifest = self._manifest()
         histories = (history_of(key, manifest.parts_of(key)) for key in sorted(manifest.numbers))
         return [history for history in histories if history]
+
+
+class DuckDB:
+    """An in-memory database of DuckDB for a store's queries, opened by the first cursor.
+
+    Opening takes 20 ms, and many uses of a store send no SQL. ``memory`` is the memory budget in bytes of the store's
+    imports. Threads can share it.
+    """
+
+    def __init__(self, root: Path, memory: int) -> None:
+        self._root = root
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._is_closed = False
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return a new cursor, which the caller must close. Raises ``duckdb.ConnectionException`` after ``close``."""
+        with self._lock:
+            if self._is_closed:
+                raise duckdb.ConnectionException("the store is closed; open it again")
+            if self._connection is None:
+                self._connection = _connect(self._root, self._memory)
+            return self._connection.cursor()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+
+def _connect(root: Path, memory: int) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET parquet_metadata_cache = true")  # a file of transfers never changes under its name
+    connection.execute("SET threads = 1")  # many small queries in parallel need no threads each
+    connection.execute(f"SET memory_limit = '{memory // 4}B'")  # the rest is for rows and arrays
+    connection.execute("SET temp_directory = $folder", {"folder": str(root / ".spill")})
+    return connection

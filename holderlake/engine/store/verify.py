@@ -15,7 +15,7 @@ from holderlake.engine.catalog import catalog as catalogue
 from holderlake.engine.catalog import catalog_copy
 from holderlake.engine.errors import DamagedCatalog
 from holderlake.engine.files.disk_errors import REBUILD
-from holderlake.engine.files.integrity import Sum, Sums, read_sums, record_sums, sum_of
+from holderlake.engine.files.integrity import Sum, Sums, read_sums, sum_of
 from holderlake.engine.store.unlisted import QUARANTINE, quarantined, refuse_unlisted_transfers, unlisted_files
 
 CATALOG: Final = catalog_copy.CATALOG
@@ -58,11 +58,6 @@ class Verified:
     unlisted: list[str] = field(default_factory=list)
     quarantined: int = 0
 
-    @property
-    def is_fine(self) -> bool:
-        """True if no file is damaged."""
-        return not self.damaged
-
 
 def _ignore(size: int) -> None:
     """Default of ``begin`` and ``step``, for callers that show no progress."""
@@ -74,10 +69,10 @@ def verify(
     """Compare every file of a store with its recorded size and checksum. With ``reads=False``, compare only the sizes.
 
     ``begin`` is called with the total number of bytes to read, and ``step`` with the size of each file after it was
-    read. Files of a store of version 0.1.0 have no recorded checksums; their checksums are recorded now.
+    read.
     """
     verified = Verified(quarantined=len(quarantined(root)))
-    sums = _check_catalog(root, verified, reads)
+    sums = _check_catalog(root, verified)
     begin(sum(file_sum.size for file_sum in sums.values()))
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as threads:
         for path, problem in zip(
@@ -99,15 +94,12 @@ def _distrust(root: Path, paths: list[str]) -> None:
         catalog.executemany(_DISTRUST, [(path,) for path in paths])
 
 
-def _check_catalog(root: Path, verified: Verified, reads: bool) -> Sums:
+def _check_catalog(root: Path, verified: Verified) -> Sums:
     """Check the catalogue and its copy. Return the recorded ``Sum`` of each file that it lists."""
     try:
         with catalogue.transaction(root) as catalog:
             catalog_copy.check(catalog, root, always=True)
             _check_pages(catalog, root)
-            if reads and catalog.execute("SELECT 1 FROM listed WHERE path NOT IN (SELECT path FROM files)").fetchone():
-                catalog.execute("BEGIN IMMEDIATE")
-                record_sums(catalog, root)
             sums = read_sums(catalog)
             verified.unlisted = unlisted_files(catalog, root)
             _check_listing(catalog, root, verified)

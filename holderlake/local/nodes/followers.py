@@ -8,7 +8,8 @@ from typing import Final
 from urllib.parse import quote
 
 from holderlake.storage.atomic_files import whole_file
-from holderlake.storage.locks import try_lock
+from holderlake.storage.locks import is_held
+from holderlake.units import counted
 
 _FOLDER: Final = "followers"
 
@@ -48,7 +49,7 @@ class Follower:
         if self.block is None or self.block_time is None or self.looked_at is None:
             return f"{self.chain}: starting"
         behind = max(0, self.looked_at - self.block_time)
-        return f"{self.chain}: block {self.block:,}, {behind:,} s old, {self.reorgs:,} reorganisations"
+        return f"{self.chain}: block {self.block:,}, {behind:,} s old, {counted(self.reorgs, 'reorganisation')}"
 
 
 def followers(root: Path) -> list[Follower]:
@@ -56,10 +57,7 @@ def followers(root: Path) -> list[Follower]:
     states = []
     for path in sorted((root / _FOLDER).glob("*.json")):
         if state := read_state(path):
-            lock = try_lock(path.with_suffix(".lock"))
-            if lock:
-                lock.release()
-            states.append(replace(state, is_running=lock is None))
+            states.append(replace(state, is_running=is_held(path.with_suffix(".lock"))))
     return states
 
 

@@ -1,4 +1,4 @@
-"""Import a chain's transfers from nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
+"""Import a chain's transfers from nodes, for ``holderlake import node`` and the asset ``transfers``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from datetime import datetime, timedelta
 
 from holderlake import console
 from holderlake.contract.times import from_unix, to_unix
-from holderlake.engine.sources.rpc.client.blocks import first_block_from
-from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
-from holderlake.engine.sources.rpc.importing.balances import BalancesRead
-from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, Progress
+from holderlake.engine.sources.rpc.balances import BalancesRead
+from holderlake.engine.sources.rpc.errors import Diverged, Refused, WrongChain
+from holderlake.engine.sources.rpc.node import first_block_from
+from holderlake.engine.sources.rpc.run import ChainImport, NodeReport, Progress
 from holderlake.engine.store.store import Store
 from holderlake.local.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.local.store import open_own_store
-from holderlake.provider.node_imports import DayReport
+from holderlake.provider.local_engine import DayReport
 from holderlake.settings import Settings, SettingsError
+from holderlake.units import counted
 
 
 def import_from_nodes(settings: Settings, urls: Sequence[str], import_options: ImportOptions, as_json: bool) -> None:
@@ -130,14 +131,18 @@ def _print_report(report: NodeReport) -> None:
             )
     if report.reorgs:
         console.err.print(
-            f"The chain was reorganised: {report.removed:,} rows from block {(report.undone_after or 0) + 1:,} on were "
-            "removed, and the node's rows were read again. Import files that have rows of these blocks again.",
+            f"The chain was reorganised: {counted(report.removed, 'row')} from block "
+            f"{(report.undone_after or 0) + 1:,} on removed, and the node's rows were read again. Import files "
+            "that have rows of these blocks again.",
             soft_wrap=True,
         )
     if report.conflicts:
-        console.err.print(f"{report.conflicts:,} rows differ from stored rows with the same key; those were kept.")
+        console.err.print(
+            f"{counted(report.conflicts, 'row', 'differs')} from a stored row with the same key; the stored ones "
+            "were kept."
+        )
     if report.passed_over:
-        console.err.print(f"{report.passed_over:,} events resemble transfers but are none; they were skipped.")
+        console.err.print(f"Skipped {counted(report.passed_over, 'event')} that resemble transfers but are none.")
     for notice in report.notices:
         console.err.print(notice, soft_wrap=True)
     for reason in report.rejected:

@@ -1,4 +1,4 @@
-"""Compare stored transfers with nodes, for ``holderlake verify``."""
+"""Compare stored transfers with nodes, for ``holderlake import verify``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 from holderlake import console
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Scope, Verified, repair, verify
+from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Scope, Verified, repair, verify
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.local.nodes.connection import ImportOptions, connected
@@ -43,12 +43,14 @@ def verify_with_nodes(
     total = _together(checks)
     if not total.is_complete:
         raise SomeFailed(
-            f"{len(total.differences):,} ranges of blocks differ and {len(total.unread):,} are missing; "
-            "'holderlake verify' with the same tokens, a node that has all events, and --repair reads them again"
+            f"{counted(len(total.differences), 'range')} of blocks with differences, {len(total.unread):,} "
+            "missing; 'holderlake import verify' with the same tokens, a node that has all events, and --repair "
+            "reads them again"
         )
     if not total.is_equal:
         raise SomeFailed(
-            f"all events are stored, but the balances of {len(total.drifts):,} tokens differ from their contracts'; "
+            f"all events are stored, but the balances of {counted(len(total.drifts), 'token')} differ from "
+            "the contract's; "
             "the causes are above"
         )
 
@@ -133,6 +135,6 @@ def _print_verified(verified: Verified) -> None:
         f"Compared {counted(verified.events, 'event')} of {counted(len(verified.tokens), 'token')}, "
         f"{verified.blocks:,} of the blocks {verified.first:,} to {verified.last:,}: "
         + ("all are stored. " if verified.is_complete else "some are missing or differ. ")
-        + f"Compared {verified.sampled:,} balances with the contracts.",
+        + f"Compared {counted(verified.sampled, 'balance')} with the contracts.",
         soft_wrap=True,
     )

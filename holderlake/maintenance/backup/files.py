@@ -19,7 +19,7 @@ import msgspec
 
 from holderlake.lake.lake import LakeError
 from holderlake.storage.atomic_files import plain_file
-from holderlake.storage.formats import too_new
+from holderlake.storage.formats import format_fault
 from holderlake.storage.names import BadName, digest_name, relative_name
 
 LIST: Final = "backup.json"
@@ -69,9 +69,9 @@ def read_listing(folder: Path) -> Listing:
     try:
         with plain_file(folder, LIST, _MOST_LIST) as file:
             data = file.read(_MOST_LIST)
-        number = msgspec.json.decode(data, type=dict[str, Any]).get("format", 1)
-        if number > FORMAT:
-            raise LakeError(too_new(path, number, FORMAT))
+        number = msgspec.json.decode(data, type=dict[str, Any]).get("format", FORMAT)
+        if fault := format_fault(path, number, FORMAT):
+            raise LakeError(fault)
         listing = msgspec.json.decode(data, type=Listing)
         _check(listing)
         return listing

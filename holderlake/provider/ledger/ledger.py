@@ -33,10 +33,8 @@ from holderlake.provider.ledger.entries import (
     Reserve,
     Settle,
 )
-from holderlake.provider.ledger.repair import upgrade
 from holderlake.provider.ledger.reports import Ceiling, Problem, ReportRow, Restored, Totals, Unsettled
 from holderlake.storage.owners import Owner
-from holderlake.storage.sqlite import Database
 from holderlake.storage.state import StateConnection, Where, inserted, open_state, unix_now
 
 _REMEDY: Final = "move it away, and the next command restores the costs from the archive"
@@ -76,8 +74,6 @@ class CreditLedger:
         self._db = open_state(place, schema, "FULL", _REMEDY, statements.FORMAT)
         self._batches = statements.BATCHES[self._db.kind]
         self._owner = Owner(self._db, place)
-        if isinstance(self._db, Database):
-            self._db.run(upgrade)
 
     def __str__(self) -> str:
         return str(self._db)

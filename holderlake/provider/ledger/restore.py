@@ -1,19 +1,31 @@
-"""Restore of the credit ledger, after it was emptied, lost or replaced by an older copy.
+"""Add calls to a credit ledger that was emptied, lost or replaced by an older copy, or that is new.
 
-Each archived answer was paid, and its cost follows from its request. Calls that were charged without an answer are not
-in the archive. Their sum follows from the provider's balance and the monthly ceiling, as soon as a balance is known.
+Each archived answer was paid, and its cost follows from its request, which is made again from its method, path, query
+and body. Calls that were charged without an answer are not in the archive. Their sum follows from the provider's
+balance and the monthly ceiling, as soon as a balance is known. A shared ledger in PostgreSQL gets the calls of a home's
+SQLite ledger when ``state.url`` was set.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+import secrets
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pydantic import ValidationError
 
 from holderlake.archive.archive import AnswerArchive
-from holderlake.archive.paid_requests import request_of
 from holderlake.contract.prices import credits_text
+from holderlake.contract.requests import ENDPOINTS, AddressMetadataRequest, Request, TokenRequest
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.reports import Restored
+from holderlake.provider.ledger.statements import FORMAT, SCHEMAS
+from holderlake.storage.sqlite import Database
 from holderlake.units import counted
 
 _log = logging.getLogger(__name__)
@@ -22,6 +34,14 @@ BALANCE_RUN: Final = "restored from the provider's balance of"
 """Name of the run that has the charges without an archived answer; the first day of the month follows."""
 NOT_ARCHIVED: Final = "not archived"
 """Name in place of the endpoint of these charges."""
+
+
+_BODY_FIELDS: Final = {"tokens_metadata": "tokens"}
+"""The field that is the complete body of a request, by endpoint; other bodies are objects of fields."""
+
+
+_MARK: Final = "CREATE TABLE IF NOT EXISTS home (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL)"
+_ENTRIES: Final = "SELECT run_id, endpoint, subject, day, state, cost, problem, expected FROM entries ORDER BY id"
 
 
 def restore_if_older(ledger: CreditLedger, archive: AnswerArchive) -> None:
@@ -88,3 +108,55 @@ def add_unknown_charges(ledger: CreditLedger) -> None:
             credits_text(month.limit),
             credits_text(unknown),
         )
+
+
+def request_of(about: Mapping[str, Any]) -> Request | None:
+    """Return the request of an archived answer; None if this version does not know its endpoint or its fields.
+
+    ``about`` has ``method``, ``path``, ``query`` and ``body``, as the archive stores them.
+    """
+    for kind in ENDPOINTS:
+        if kind.method == about["method"] and (fields := _path_fields(kind, str(about["path"]))) is not None:
+            try:
+                return kind.model_validate(fields | _other_fields(kind, about["query"], about["body"]))
+            except ValidationError:
+                return None
+    return None
+
+
+def _path_fields(kind: type[Request], path: str) -> dict[str, Any] | None:
+    """Return the request's fields that ``path`` contains; None if ``path`` is of another endpoint than ``kind``."""
+    parts = [unquote(part) for part in path.split("/")]
+    if issubclass(kind, TokenRequest):
+        *start, chain, token = parts
+        return {"chain": chain, "token_address": token} if "/".join(start) == f"{kind.root}/{kind.kind}" else None
+    if kind is AddressMetadataRequest:
+        return {"address": parts[-1]} if "/".join(parts[:-1]) == "/v0/addresses/metadata" else None
+    return {} if path == kind.route else None
+
+
+def _other_fields(kind: type[Request], query: Mapping[str, str], body: Any) -> dict[str, Any]:
+    if "options" in kind.model_fields:
+        return {"options": dict(query)}
+    if kind.endpoint == "search":
+        return {"text": query["query"]}
+    if kind.endpoint in _BODY_FIELDS:
+        return {_BODY_FIELDS[kind.endpoint]: body, **query}
+    return {**query, **(body or {})}
+
+
+def copy_home(ledger: CreditLedger, path: Path) -> None:
+    """Add the calls of the SQLite ledger at ``path`` to the shared ledger, once. The file keeps them."""
+    if not path.exists():
+        return
+    with closing(Database(path, SCHEMAS["sqlite"], "FULL", version=FORMAT)) as home:
+        name = home.run(_name)
+        if not ledger.knows_home(name) and ledger.add_home(name, home.rows(_ENTRIES)):
+            _log.warning("the calls in %s were copied to %s, which now counts all calls of this home", path, ledger)
+
+
+def _name(db: sqlite3.Connection) -> str:
+    """Return the random name of the home, by which the shared ledger knows that it was copied."""
+    db.execute(_MARK)
+    db.execute("INSERT OR IGNORE INTO home VALUES (1, ?)", (secrets.token_hex(16),))
+    return str(db.execute("SELECT name FROM home").fetchone()[0])

@@ -14,6 +14,7 @@ from holderlake.storage.state import Kind, given_rows
 FORMAT: Final = 1
 """Format of the ledger's tables."""
 _TABLES: Final = (
+    # ``answer`` and ``owner`` are set only during a claim. ``expected`` is the cost by the price list, before the call.
     """
     CREATE TABLE IF NOT EXISTS entries (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -22,11 +23,17 @@ _TABLES: Final = (
         subject TEXT,
         day TEXT NOT NULL,
         state TEXT NOT NULL CHECK (state IN ('reserved', 'settled', 'released')),
-        cost INTEGER NOT NULL CHECK (cost >= 0)
+        cost INTEGER NOT NULL CHECK (cost >= 0),
+        problem TEXT,
+        answer TEXT,
+        owner TEXT,
+        expected INTEGER NOT NULL
     )
     """,
     "CREATE INDEX IF NOT EXISTS entries_by_day ON entries (day)",
     "CREATE INDEX IF NOT EXISTS entries_reserved ON entries (state) WHERE state = 'reserved'",
+    "CREATE INDEX IF NOT EXISTS entries_problem ON entries (problem) WHERE problem IS NOT NULL",
+    "CREATE UNIQUE INDEX IF NOT EXISTS entries_claimed ON entries (answer) WHERE answer IS NOT NULL",
     # Sums for the ceilings, updated by triggers: to add a month of entries before each call would be slow.
     "CREATE TABLE IF NOT EXISTS days (name TEXT PRIMARY KEY, cost INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, cost INTEGER NOT NULL) WITHOUT ROWID",
@@ -52,15 +59,6 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS homes (name TEXT PRIMARY KEY)",
     "CREATE TABLE IF NOT EXISTS turns (one INTEGER PRIMARY KEY CHECK (one = 1), asked_at REAL, free_at REAL)",
 )
-LATER_COLUMNS: Final = {"problem": "TEXT", "answer": "TEXT", "owner": "TEXT", "expected": "BIGINT"}
-"""Columns of ``entries`` that version 0.1.0 or 0.2.0 lacked, with their types.
-
-``answer`` and ``owner`` are set only during a claim. ``expected`` is the cost by the price list, before the call.
-"""
-LATER_INDEXES: Final = (
-    "CREATE INDEX IF NOT EXISTS entries_problem ON entries (problem) WHERE problem IS NOT NULL",
-    "CREATE UNIQUE INDEX IF NOT EXISTS entries_claimed ON entries (answer) WHERE answer IS NOT NULL",
-)
 _SQLITE: Final = (
     """
     CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entries BEGIN
@@ -76,8 +74,6 @@ _SQLITE: Final = (
     """,
 )
 _POSTGRESQL: Final = (
-    *(f"ALTER TABLE entries ADD COLUMN IF NOT EXISTS {name} {kind}" for name, kind in LATER_COLUMNS.items()),
-    *LATER_INDEXES,
     *OWNERS,
     """
     CREATE OR REPLACE FUNCTION add_entries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -186,7 +182,7 @@ SPENDING: Final = f"""
         count(*) FILTER (WHERE state = 'reserved'),
         count(*) FILTER (WHERE state = 'released'),
         count(problem),
-        CASE WHEN count(expected) = count(*) THEN CAST(sum(expected) AS BIGINT) END,
+        CAST(sum(expected) AS BIGINT),
         {SUMS}
     FROM entries
     WHERE day = ?
@@ -196,8 +192,7 @@ SPENDING: Final = f"""
 """SQL query of the calls of a day, a row for each run, endpoint and subject.
 
 After these three: the numbers of calls that were charged, may have been charged, were not charged, and had unusable
-answers; then hundredths of a credit: expected by the price list (null if older releases made some of the calls),
-charged, and perhaps charged.
+answers; then hundredths of a credit: expected by the price list, charged, and perhaps charged.
 """
 
 

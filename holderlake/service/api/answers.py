@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holderlake.contract.models import AddressMetadata, Chain, GroupedTransfer
 from holderlake.contract.requests import (
     AddressesMetadataRequest,
     AddressMetadataRequest,
@@ -59,7 +60,7 @@ class Answer:
 def chains(store: Store, _request: ChainsRequest, _now: datetime) -> Answer:
     """Return the answer to GET /v0/chains: the supported chains."""
     table = chains_table(store)
-    return Answer(partial(render.chains, table), table)
+    return Answer(partial(render.objects, Chain, table), table)
 
 
 def token_map(store: Store, request: MapRequest, now: datetime, score_names: Sequence[str] = ()) -> Answer:
@@ -118,20 +119,20 @@ def relationships(store: Store, request: SubgraphRequest, now: datetime) -> Answ
     as_of, _ = instant_of(None, now)
     key = (context.chain, context.address) if context else None
     table = subgraph(store, list(request.addresses), key, as_of)
-    return Answer(partial(render.relationships, table), table)
+    return Answer(partial(render.objects, GroupedTransfer, table), table)
 
 
 def address_metadata(store: Store, request: AddressMetadataRequest, now: datetime) -> Answer:
     """Return the answer to GET /v0/addresses/metadata: the details of one address."""
     as_of, _ = instant_of(None, now)
-    return Answer(lambda: render.addresses(addresses_table(store, [request.address], as_of))[0])
+    return Answer(lambda: render.objects(AddressMetadata, addresses_table(store, [request.address], as_of))[0])
 
 
 def addresses_metadata(store: Store, request: AddressesMetadataRequest, now: datetime) -> Answer:
     """Return the answer to POST /v0/addresses/metadata: the details of many addresses."""
     as_of, _ = instant_of(None, now)
     table = addresses_table(store, list(request.addresses), as_of)
-    return Answer(partial(render.addresses, table), table)
+    return Answer(partial(render.objects, AddressMetadata, table), table)
 
 
 def instant_of(timestamp: int | None, now: datetime) -> tuple[datetime, bool]:

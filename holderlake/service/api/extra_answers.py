@@ -9,7 +9,7 @@ import base64
 import binascii
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from holderlake.contract.extra_models import EvidenceLink, HeldItem, ItemHolder, SourceLabel, Transfer, VerifiedToken
 from holderlake.contract.extra_requests import (
     AddressItemsRequest,
     ChangesRequest,
@@ -27,21 +28,20 @@ from holderlake.contract.extra_requests import (
     LabelsRequest,
     OwnersRequest,
 )
+from holderlake.contract.fields import fields_of
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.maps.changes import map_changes
 from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.queries.holders import HolderPosition, holders_page
 from holderlake.engine.queries.items import holders_of_item, items_of_address
-from holderlake.engine.records import Label
-from holderlake.engine.sources.rpc.importing.verified import read_verified
+from holderlake.engine.sources.rpc.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.entities import clusters
 from holderlake.service.api.answers import Answer, instant_of, raw_units
 from holderlake.service.errors import ServiceError
-from holderlake.service.output import render
-
-Row = Mapping[str, Any]
+from holderlake.service.output.render import holders as render_holders
+from holderlake.service.output.render import objects
 
 _SIGNATURE: Final = 16
 
@@ -108,7 +108,7 @@ def holders(store: Store, request: HoldersPageRequest, now: datetime, *, secret:
     raw = raw_units(store, request.chain, request.token_address)
 
     def plain() -> Any:
-        listed = render.holders(table, options.return_metadata, raw)
+        listed = render_holders(table, options.return_metadata, raw)
         return {"as_of": to_unix(as_of), "holders": listed, "next_cursor": next_cursor}
 
     headers = (("X-Next-Cursor", next_cursor),) if next_cursor else ()
@@ -128,41 +128,23 @@ def evidence(store: Store, request: EvidenceRequest, now: datetime) -> Answer:
 
 
 def _evidence(tables: Mapping[str, pa.Table], as_of: datetime) -> Any:
-    transfers: dict[tuple[Any, ...], list[Row]] = {}
-    for row in tables["transfers"].to_pylist():
-        transfers.setdefault(_link_key(row), []).append(row)
+    transfers: dict[tuple[Any, ...], list[Any]] = {}
+    for key, transfer in zip(_link_keys(tables["transfers"]), objects(Transfer, tables["transfers"]), strict=True):
+        transfers.setdefault(key, []).append(transfer)
+    keys = _link_keys(tables["links"])
+    links = objects(EvidenceLink, tables["links"], {"transfers": [transfers.get(key, []) for key in keys]})
     linked: dict[int, list[Any]] = {}
-    for link in tables["links"].to_pylist():
-        linked.setdefault(link["cluster_id"], []).append(_link(link, transfers.get(_link_key(link), [])))
+    for (cluster_id, *_), link in zip(keys, links, strict=True):
+        linked.setdefault(cluster_id, []).append(link)
     return {
         "as_of": to_unix(as_of),
         "clusters": [{"cluster_id": number, "links": links} for number, links in linked.items()],
     }
 
 
-def _link_key(row: Row) -> tuple[Any, ...]:
-    names = ("cluster_id", "from_address", "to_address", "transfer_chain", "transfer_token", "time_node")
-    return tuple(row[name] for name in names)
-
-
-def _link(link: Row, transfers: list[Row]) -> dict[str, Any]:
-    data = render.relationship(link)["data"]
-    return {
-        **{name: link[name] for name in ("strength", "from_address", "from_kind", "to_address", "to_kind")},
-        **{name: link[name] for name in ("time_node", "token_symbol")},
-        "data": data | {"total_value_raw": link["total_value_raw"]},
-        "transfers": [
-            {
-                "tx_hash": row["tx_hash"],
-                "block_number": row["block_number"],
-                "timestamp": to_unix(row["block_time"]),
-                "log_index": row["log_index"],
-                "token_id": row["token_id"],
-                "value_raw": row["value_raw"],
-            }
-            for row in transfers
-        ],
-    }
+def _link_keys(table: pa.Table) -> list[tuple[Any, ...]]:
+    names = ["cluster_id", "from_address", "to_address", "transfer_chain", "transfer_token", "time_node"]
+    return [tuple(row.values()) for row in table.select(names).to_pylist()]
 
 
 def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
@@ -171,7 +153,9 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
     as_of, is_past = instant_of(options.timestamp, now)
     search = clusters.search_at(folder, as_of)
     if search is None:
-        raise ServiceError("no_entities", "This service has no entities yet; its owner runs 'holderlake entities'")
+        raise ServiceError(
+            "no_entities", "This service has no entities yet; its owner runs 'holderlake store entities'"
+        )
     page, _ = holders_page(store, request.chain, request.token_address, as_of, options.limit)
     shares = dict(zip(page["address"].to_pylist(), page["share"].to_pylist(), strict=True))
     groups = clusters.entities_among(folder, search, shares, options.confidence)
@@ -200,8 +184,7 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
 
 def verified(store: Store) -> dict[str, Any]:
     """Return the answer to GET /v0/x/verified: the last check of each token against a node."""
-    rows = read_verified(store.root).to_pylist()
-    return {"tokens": [row | {name: to_unix(row[name]) for name in ("as_of", "checked_at")} for row in rows]}
+    return {"tokens": objects(VerifiedToken, read_verified(store.root))}
 
 
 def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
@@ -226,21 +209,9 @@ def changes(store: Store, request: ChangesRequest, now: datetime) -> Answer:
 def labels(store: Store, request: LabelsRequest, _now: datetime) -> Answer:
     """Return the answer to GET /v0/x/addresses/labels: all labels of an address."""
     labels = store.labels_of(request.address)
-    return Answer(lambda: {"address": request.address, "labels": [_label(label) for label in labels]})
-
-
-def _label(label: Label) -> dict[str, Any]:
-    return {
-        "source": label.source,
-        "chain": label.chain,
-        "label": label.name,
-        "entity_id": label.entity_id,
-        "is_cex": label.is_cex,
-        "is_dex": label.is_dex,
-        "is_contract": label.is_contract,
-        "is_paid_label": label.is_paid_label,
-        "precedence": label.precedence,
-    }
+    fields = fields_of(SourceLabel)
+    plain = [{field.name: getattr(label, field.column) for field in fields} for label in labels]
+    return Answer(lambda: {"address": request.address, "labels": plain})
 
 
 def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
@@ -251,7 +222,7 @@ def item(store: Store, request: ItemRequest, now: datetime) -> Answer:
     listed = table.slice(0, options.limit)
 
     def plain() -> Any:
-        holders = [_with_second(row, ("address", "quantity")) for row in listed.to_pylist()]
+        holders = objects(ItemHolder, listed)
         return {"as_of": to_unix(as_of), "token_id": options.token_id, "total": table.num_rows, "holders": holders}
 
     return Answer(plain, listed, as_of, is_past)
@@ -266,17 +237,12 @@ def address_items(store: Store, request: AddressItemsRequest, now: datetime) -> 
     end = options.offset + options.limit
 
     def plain() -> Any:
-        names = ("chain", "token_address", "token_id", "quantity")
         return {
             "as_of": to_unix(as_of),
             "address": request.address,
             "total": table.num_rows,
-            "items": [_with_second(row, names) for row in page.to_pylist()],
+            "items": objects(HeldItem, page),
             "next_offset": end if end < table.num_rows else None,
         }
 
     return Answer(plain, page, as_of, is_past)
-
-
-def _with_second(row: Row, names: Sequence[str]) -> dict[str, Any]:
-    return {name: row[name] for name in names} | {"since": to_unix(row["since"])}

@@ -27,16 +27,17 @@ from holderlake.engine.store.store import Store
 from holderlake.service.api.answers import Answer
 from holderlake.service.api.backend import Backend
 from holderlake.service.api.bodies import StrictRequest
-from holderlake.service.billing.keys import Charge, ChargeRequest, CreditsExhausted, Key, KeyEnded, KeysBusy
+from holderlake.service.billing.keys import Charge, ChargeRequest, CreditsExhausted, Key, KeyEnded
 from holderlake.service.cache import EncodedAnswer, key_of, lifetime_of, matches
 from holderlake.service.errors import INTERNAL_ERROR, ServiceError
 from holderlake.service.middleware.body_limits import limited_body
 from holderlake.service.observability import observation
 from holderlake.service.output.formats import Format, format_of, table_bytes
+from holderlake.storage.sqlite import DatabaseError
 
 _log = logging.getLogger(__name__)
 _CHALLENGE: Final = {"WWW-Authenticate": "ApiKey"}
-_EXPECTED: Final = (HTTPException, RequestValidationError, EngineError, CreditsExhausted, KeysBusy)
+_EXPECTED: Final = (HTTPException, RequestValidationError, EngineError, CreditsExhausted, DatabaseError)
 
 api_key_header: Final = APIKeyHeader(name="X-ApiKey", auto_error=False)
 """The header ``X-ApiKey``, for the OpenAPI document only. ``MeteredRoute`` reads the header and checks the key."""

@@ -6,53 +6,34 @@ the limit.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
-
-import sqlalchemy as sa
+from typing import Final
 
 from holderlake.service.billing.secret import keyed_hash
-from holderlake.service.database.connections import Database
-from holderlake.service.database.schema import DIALECTS, Dialect, as_rows, calls
+from holderlake.storage.state import State, StateConnection, given_rows, unix_now
 
 _SWEEP_SECONDS: Final = 60.0
-
-
-class _Statements:
-    def __init__(self, dialect: Dialect) -> None:
-        call_rows = dialect.parameter_rows({"caller": sa.Text(), "seconds": sa.Integer(), "calls": sa.BigInteger()})
-        # ordered by the primary key, so that all transactions lock these rows in the same order
-        rows = sa.select(
-            call_rows.c.caller, call_rows.c.seconds, dialect.unix_now + call_rows.c.seconds, call_rows.c.calls
-        ).order_by(call_rows.c.caller)
-        insert = dialect.insert(calls).from_select(["caller", "seconds", "ends", "calls"], rows)
-        excluded = insert.excluded
-        is_over = calls.c.ends <= dialect.unix_now
-        self.count = insert.on_conflict_do_update(
-            index_elements=list(calls.primary_key),
-            set_={
-                "ends": sa.case((is_over, excluded.ends), else_=calls.c.ends),
-                "calls": sa.case((is_over, excluded.calls), else_=calls.c.calls + excluded.calls),
-            },
-        ).returning(calls.c.caller, calls.c.calls, calls.c.ends)
-        # skips rows that another transaction is counting
-        ended = sa.select(calls.c.caller, calls.c.seconds).where(is_over).with_for_update(skip_locked=True)
-        self.sweep = sa.delete(calls).where(sa.tuple_(calls.c.caller, calls.c.seconds).in_(ended))
-
-
-_STATEMENTS: Final = {name: _Statements(dialect) for name, dialect in DIALECTS.items()}
 
 
 class CallCounts:
     """Counts of calls in a database; thread-safe. ``secret`` is the key of the hashes."""
 
-    def __init__(self, database: Database, secret: bytes) -> None:
+    def __init__(self, database: State, secret: bytes) -> None:
         self._database = database
         self._secret = secret
-        self._statements = _STATEMENTS[database.kind]
+        given = given_rows(database.kind, caller="TEXT", seconds="INTEGER", calls="INTEGER")
+        self._count: Final = f"""
+            INSERT INTO calls (caller, seconds, ends, calls)
+            SELECT caller, seconds, ? + seconds, calls FROM {given} AS given WHERE true
+            ON CONFLICT (caller, seconds) DO UPDATE SET
+                ends = CASE WHEN calls.ends <= ? THEN excluded.ends ELSE calls.ends END,
+                calls = CASE WHEN calls.ends <= ? THEN excluded.calls ELSE calls.calls + excluded.calls END
+            RETURNING caller, calls, ends
+        """
         self._swept_at = time.monotonic()
         self._turn = threading.Lock()
 
@@ -64,18 +45,21 @@ class CallCounts:
         if not callers:
             return []
         names = [keyed_hash(self._secret, f"caller {caller}").hex()[:32] for caller in callers]
-        rows = as_rows({"caller": name, "seconds": seconds, "calls": n} for name, n in Counter(names).items())
+        given = json.dumps([(name, seconds, calls) for name, calls in Counter(names).items()])
 
-        def work(connection: sa.Connection) -> list[Any]:
-            return list(connection.execute(self._statements.count, rows))
+        def work(db: StateConnection) -> dict[str, tuple[int, float]]:
+            now = unix_now(db)
+            rows = db.execute(self._count, (now, given, now, now)).fetchall()
+            return {name: (calls, ends) for name, calls, ends in rows}
 
-        windows = {row.caller: row for row in self._database.write(work)}
+        windows = self._database.run(work)
         self._sweep_if_due()
         counts: list[tuple[int, float]] = []
         later_calls = Counter(names)
         for name in names:
             later_calls[name] -= 1
-            counts.append((windows[name].calls - later_calls[name], windows[name].ends))
+            calls, ends = windows[name]
+            counts.append((calls - later_calls[name], ends))
         return counts
 
     def _sweep_if_due(self) -> None:
@@ -87,4 +71,4 @@ class CallCounts:
 
     def sweep(self) -> int:
         """Delete the counts whose time window has ended. Return the number of deleted rows."""
-        return self._database.write(lambda connection: connection.execute(self._statements.sweep).rowcount)
+        return self._database.run(lambda db: db.execute("DELETE FROM calls WHERE ends <= ?", (unix_now(db),)).rowcount)

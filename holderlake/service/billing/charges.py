@@ -6,23 +6,21 @@ Prices are in ``contract.prices``; keys and accounts are in ``keys``.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Final
 
-import sqlalchemy as sa
-
 from holderlake.contract.prices import credits_text
 from holderlake.service.billing.periods import next_renewal, period_start
-from holderlake.service.database.connections import Database
-from holderlake.service.database.errors import KeysBusy, UnknownKey
-from holderlake.service.database.leases import Lease
-from holderlake.service.database.schema import DIALECTS, Dialect, accounts, as_rows, keys, reservations, usage
+from holderlake.service.billing.tables import UnknownKey
+from holderlake.storage.owners import Owner
+from holderlake.storage.state import Kind, State, StateConnection, given_rows
 
 _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 1.0
@@ -94,88 +92,97 @@ class KeyEnded(Exception):
 Result = Charge | CreditsExhausted | KeyEnded
 
 
+@dataclass(frozen=True)
 class _Statements:
-    """SQL statements of one dialect that reserve and settle many requests at once."""
+    """SQL statements about many requests. Their one parameter is a JSON text of rows (see ``given_rows``)."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        ids = dialect.parameter_rows({"id": sa.Text()})
-        self.close = (
-            sa.delete(reservations)
-            .where(reservations.c.id.in_(sa.select(ids.c.id)))
-            .returning(*(reservations.c[name] for name in ("id", "account_id", "day", "key_id", "endpoint", "credits")))
-        )
-        self.charge = _charge(dialect)
-        self.lock = _lock(dialect)
-        self.month = _month(dialect)
-        reservation_rows = dialect.parameter_rows({column.name: column.type for column in reservations.columns})
-        self.reserve = sa.insert(reservations).from_select([*reservation_rows.c.keys()], sa.select(*reservation_rows.c))
+    close: str
+    charge: str
+    plans: str
+    months: str
+    reserve: str
 
 
-def _charge(dialect: Dialect) -> Any:
-    usage_rows = dialect.parameter_rows({column.name: column.type for column in usage.columns})
-    # ordered by the primary key, so that all transactions lock these rows in the same order
-    ordered = sa.select(*usage_rows.c).order_by(*(usage_rows.c[column.name] for column in usage.primary_key))
-    statement = dialect.insert(usage).from_select([*usage_rows.c.keys()], ordered)
-    sums = {name: usage.c[name] + statement.excluded[name] for name in ("requests", "credits")}
-    return statement.on_conflict_do_update(index_elements=list(usage.primary_key), set_=sums)
-
-
-def _lock(dialect: Dialect) -> Any:
-    """Return a statement that selects keys with their accounts and locks the accounts.
-
-    Because of the lock, two transactions cannot reserve for the same account at once. The lock is a ``FOR NO KEY
-    UPDATE`` (``key_share``), which lets other transactions insert usage rows that refer to the account. A full lock
-    would cause deadlocks with transactions that settle before they reserve.
-    """
-    ids = dialect.parameter_rows({"id": sa.Integer()})
-    return (
-        sa.select(keys.c.id, keys.c.ends_at, keys.c.account_id, accounts.c.allowance, accounts.c.renewal_day)
-        .join_from(accounts, keys)
-        .where(keys.c.id.in_(sa.select(ids.c.id)))
-        .order_by(accounts.c.id)
-        .with_for_update(of=accounts, key_share=True)
+def _statements(kind: Kind) -> _Statements:
+    ids = given_rows(kind, id="TEXT")
+    key_ids = given_rows(kind, id="INTEGER")
+    months = given_rows(kind, account_id="INTEGER", since="TEXT")
+    charged = given_rows(
+        kind, account_id="INTEGER", day="TEXT", key_id="INTEGER", endpoint="TEXT", requests="INTEGER", credits="INTEGER"
+    )
+    reserved = given_rows(
+        kind,
+        id="TEXT",
+        account_id="INTEGER",
+        day="TEXT",
+        key_id="INTEGER",
+        endpoint="TEXT",
+        credits="INTEGER",
+        owner="TEXT",
+    )
+    return _Statements(
+        close=f"""
+            DELETE FROM reservations WHERE id IN (SELECT id FROM {ids} AS given)
+            RETURNING id, account_id, day, key_id, endpoint, credits
+        """,
+        charge=f"""
+            INSERT INTO usage (account_id, day, key_id, endpoint, requests, credits)
+            SELECT account_id, day, key_id, endpoint, requests, credits FROM {charged} AS given WHERE true
+            ON CONFLICT (account_id, day, key_id, endpoint) DO UPDATE SET
+                requests = usage.requests + excluded.requests, credits = usage.credits + excluded.credits
+        """,
+        plans=f"""
+            SELECT keys.id, keys.ends_at, keys.account_id, accounts.allowance, accounts.renewal_day
+            FROM keys JOIN accounts ON accounts.id = keys.account_id
+            WHERE keys.id IN (SELECT id FROM {key_ids} AS given)
+        """,
+        months=f"""
+            WITH months AS (SELECT account_id, since FROM {months} AS given)
+            SELECT account_id, CAST(sum(spent) AS BIGINT), CAST(sum(reserved) AS BIGINT)
+            FROM (
+                SELECT usage.account_id, usage.credits AS spent, 0 AS reserved
+                FROM months JOIN usage ON usage.account_id = months.account_id AND usage.day >= months.since
+                UNION ALL
+                SELECT reservations.account_id, 0, reservations.credits
+                FROM months
+                JOIN reservations
+                    ON reservations.account_id = months.account_id AND reservations.day >= months.since
+            ) AS amounts
+            GROUP BY account_id
+        """,
+        reserve=f"""
+            INSERT INTO reservations (id, account_id, day, key_id, endpoint, credits, owner)
+            SELECT id, account_id, day, key_id, endpoint, credits, owner FROM {reserved} AS given
+        """,
     )
 
 
-def _month(dialect: Dialect) -> Any:
-    """Return a statement that sums the spent and the reserved credits of accounts.
-
-    Its parameters are pairs of an account and the day from which its credits count.
-    """
-    account_rows = dialect.parameter_rows({"account_id": sa.Integer(), "since": sa.Date()})
-    months = sa.select(account_rows.c.account_id, account_rows.c.since).cte("months")
-
-    def of(table: sa.Table, spent: Any, reserved: Any) -> Any:
-        in_month = (table.c.account_id == months.c.account_id) & (table.c.day >= months.c.since)
-        return sa.select(table.c.account_id, spent.label("spent"), reserved.label("reserved")).join_from(
-            months, table, in_month
-        )
-
-    nothing = sa.literal_column("0", sa.BigInteger)
-    union = sa.union_all(of(usage, usage.c.credits, nothing), of(reservations, nothing, reservations.c.credits))
-    rows = union.subquery("both")
-    sums = [sa.cast(sa.func.sum(rows.c[name]), sa.BigInteger).label(name) for name in ("spent", "reserved")]
-    return sa.select(rows.c.account_id, *sums).group_by(rows.c.account_id)
+_STATEMENTS: Final[dict[Kind, _Statements]] = {kind: _statements(kind) for kind in ("sqlite", "postgresql")}
+_PLAN: Final = """
+    SELECT accounts.id, accounts.allowance, accounts.renewal_day
+    FROM keys JOIN accounts ON accounts.id = keys.account_id
+    WHERE keys.id = ?
+"""
+_RELEASE: Final = "DELETE FROM reservations WHERE owner = ?"
 
 
-_STATEMENTS: Final = {name: _Statements(dialect) for name, dialect in DIALECTS.items()}
-_ACCOUNT: Final = (
-    sa.select(accounts.c.id, accounts.c.allowance, accounts.c.renewal_day)
-    .join_from(keys, accounts)
-    .where(keys.c.id == sa.bindparam("key_id"))
-)
-_PROCESSES: Final = sa.select(reservations.c.process).distinct()
-_ABANDONED: Final = sa.select(reservations.c.id).where(reservations.c.process == sa.bindparam("ended"))
-# A statement of an ended process may still run on the server and lock its rows: skip them.
-_RELEASE: Final = sa.delete(reservations).where(reservations.c.id.in_(_ABANDONED.with_for_update(skip_locked=True)))
+@dataclass(frozen=True)
+class _Plan:
+    """A key with the plan of its account: end of the key (ISO, UTC) or None, monthly allowance, day of renewal."""
+
+    key_id: int
+    ends_at: str | None
+    account_id: int
+    allowance: int
+    renewal_day: int
 
 
 class Charges:
-    """Reservations and charges in a database; thread-safe. ``lease`` proves to other processes that this one runs."""
+    """Reservations and charges in a database; thread-safe. ``owner`` shows other processes that this one runs."""
 
-    def __init__(self, database: Database, lease: Lease, now: Callable[[], datetime]) -> None:
+    def __init__(self, database: State, owner: Owner, now: Callable[[], datetime]) -> None:
         self._database = database
-        self._lease = lease
+        self._owner = owner
         self._now = now
         self._statements = _STATEMENTS[database.kind]
         self._numbers = itertools.count()
@@ -192,50 +199,41 @@ class Charges:
         """
         if not (settled or released or requested):
             return []
-        if requested:
-            self._begin()
         with self._turn:
             doubtful, self._in_doubt = self._in_doubt, []
-        ids = [f"{self._lease.name}-{next(self._numbers):x}" for _ in requested]
+        ids = [f"{self._owner.name}-{next(self._numbers):x}" for _ in requested]
 
-        def work(connection: sa.Connection) -> tuple[list[str], list[Result]]:
-            missing = self._close(connection, settled, released, doubtful)
-            return missing, self._reserve(connection, requested, ids) if requested else []
+        def work(db: StateConnection) -> tuple[list[str], list[Result]]:
+            missing = self._close(db, settled, released, doubtful)
+            return missing, self._reserve(db, requested, ids) if requested else []
 
         try:
-            missing, results = self._database.write(work)
-        except BaseException as error:
-            with self._turn:
-                self._in_doubt += doubtful
-                if isinstance(error, KeysBusy) and error.in_doubt:
-                    self._in_doubt += ids
+            missing, results = self._database.run(work)
+        except BaseException:
+            with self._turn:  # the transaction may have been committed: the next one deletes its reservations
+                self._in_doubt += [*doubtful, *ids]
             raise
+        self._has_begun |= bool(requested)
         for charge in missing:
             _log.warning("charge %s is not reserved: it was already settled, released or abandoned", charge)
         return results
 
     def release_abandoned(self) -> int:
         """Release the reservations of ended processes. Return their number."""
-        return self._database.write(self._release_abandoned)
+        return self._database.run(self._release_abandoned)
 
     def balance(self, key_id: int) -> Balance:
         """Return the credits of a key's account in the current month. Raises ``UnknownKey``."""
-        rows = self._database.read(_ACCOUNT, key_id=key_id)
+        rows = self._database.rows(_PLAN, (key_id,))
         if not rows:
             raise UnknownKey(f"no API key has the id {key_id}: KeyStore.keys returns all keys")
         account_id, allowance, renewal_day = rows[0]
         today = self._now().date()
-        months = self._database.read(self._statements.month, **_month_parameters({account_id: renewal_day}, today))
-        return _balances({account_id: (allowance, renewal_day)}, months, today)[account_id]
-
-    def _begin(self) -> None:
-        """Release abandoned reservations once, before this process's first reservation."""
-        if not self._has_begun:
-            self.release_abandoned()
-            self._has_begun = True
+        sums = self._database.rows(self._statements.months, _months_of({account_id: renewal_day}, today))
+        return _balances({account_id: (allowance, renewal_day)}, sums, today)[account_id]
 
     def _close(
-        self, connection: sa.Connection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
+        self, db: StateConnection, settled: Sequence[str], released: Sequence[str], doubtful: Sequence[str]
     ) -> list[str]:
         """End reservations (given by id): charge those in ``settled``, delete those in ``released`` and ``doubtful``.
 
@@ -245,7 +243,7 @@ class Charges:
         ids = [*settled, *released, *doubtful]
         if not ids:
             return []
-        closed = connection.execute(self._statements.close, as_rows({"id": charge} for charge in ids))
+        closed = db.execute(self._statements.close, (json.dumps([(charge,) for charge in ids]),)).fetchall()
         reservations_by_id = {row[0]: row[1:] for row in closed}
         missing = [charge for charge in (*settled, *released) if charge not in reservations_by_id]
         requests: Counter[tuple[Any, ...]] = Counter()
@@ -256,50 +254,40 @@ class Charges:
                 requests[reserved[:-1]] += 1
                 spent[reserved[:-1]] += reserved[-1]
         if requests:
-            names = ("account_id", "day", "key_id", "endpoint")
-            rows = (
-                dict(zip(names, place, strict=True)) | {"requests": count, "credits": spent[place]}
-                for place, count in requests.items()
-            )
-            connection.execute(self._statements.charge, as_rows(rows))
+            rows = [(*place, count, spent[place]) for place, count in requests.items()]
+            db.execute(self._statements.charge, (json.dumps(rows),))
         return missing
 
-    def _reserve(
-        self, connection: sa.Connection, requested: Sequence[ChargeRequest], ids: Sequence[str]
-    ) -> list[Result]:
-        self._lease.acquire()
+    def _reserve(self, db: StateConnection, requested: Sequence[ChargeRequest], ids: Sequence[str]) -> list[Result]:
+        self._owner.join(db)
+        if not self._has_begun:
+            self._release_abandoned(db)
         now = self._now()
-        ids_of_keys = {request.key_id for request in requested}
-        parameters = as_rows({"id": key_id} for key_id in ids_of_keys)
-        locked = connection.execute(self._statements.lock, parameters)
-        key_rows = {row.id: row for row in locked}
-        results = _decide(requested, ids, key_rows, self._months(connection, key_rows, now), now)
+        key_ids = json.dumps([(key_id,) for key_id in {request.key_id for request in requested}])
+        plans = {row[0]: _Plan(*row) for row in db.execute(self._statements.plans, (key_ids,)).fetchall()}
+        results = _decide(requested, ids, plans, self._months(db, plans, now), now)
         if any(isinstance(result, CreditsExhausted) for result in results) and self._may_check():
-            self._release_abandoned(connection)
-            results = _decide(requested, ids, key_rows, self._months(connection, key_rows, now), now)
+            self._release_abandoned(db)
+            results = _decide(requested, ids, plans, self._months(db, plans, now), now)
         rows = [
-            {
-                "id": result.id,
-                "account_id": key_rows[request.key_id].account_id,
-                "day": now.date(),
-                "key_id": request.key_id,
-                "endpoint": request.endpoint,
-                "credits": request.cost,
-                "process": self._lease.name,
-            }
+            (
+                *(result.id, plans[request.key_id].account_id, now.date().isoformat()),
+                *(request.key_id, request.endpoint, request.cost, self._owner.name),
+            )
             for request, result in zip(requested, results, strict=True)
             if isinstance(result, Charge)
         ]
         if rows:
-            connection.execute(self._statements.reserve, as_rows(rows))
+            db.execute(self._statements.reserve, (json.dumps(rows),))
         return results
 
-    def _months(self, connection: sa.Connection, key_rows: Mapping[int, Any], now: datetime) -> dict[int, Balance]:
-        plans = {row.account_id: (row.allowance, row.renewal_day) for row in key_rows.values()}
-        if not plans:
+    def _months(self, db: StateConnection, plans: Mapping[int, _Plan], now: datetime) -> dict[int, Balance]:
+        accounts = {plan.account_id: (plan.allowance, plan.renewal_day) for plan in plans.values()}
+        if not accounts:
             return {}
-        months = _month_parameters({account: renewal_day for account, (_, renewal_day) in plans.items()}, now.date())
-        return _balances(plans, connection.execute(self._statements.month, months), now.date())
+        renewal_days = {account: renewal_day for account, (_, renewal_day) in accounts.items()}
+        sums = db.execute(self._statements.months, _months_of(renewal_days, now.date())).fetchall()
+        return _balances(accounts, sums, now.date())
 
     def _may_check(self) -> bool:
         with self._turn:
@@ -308,58 +296,61 @@ class Charges:
             self._next_check_at = time.monotonic() + _CHECK_SECONDS
             return True
 
-    def _release_abandoned(self, connection: sa.Connection) -> int:
-        processes = {row.process for row in connection.execute(_PROCESSES)}
-        ended = self._lease.expired(connection, processes)
-        released = sum(connection.execute(_RELEASE, {"ended": name}).rowcount for name in ended)
+    def _release_abandoned(self, db: StateConnection) -> int:
+        owners = {owner for (owner,) in db.execute("SELECT DISTINCT owner FROM reservations").fetchall()}
+        released = sum(db.execute(_RELEASE, (owner,)).rowcount for owner in self._owner.ended(db, owners))
         if released:
             _log.warning("released %d reservations of ended processes", released)
         return released
 
 
-def _month_parameters(renewal_days: Mapping[int, int], today: date) -> dict[str, str]:
-    return as_rows(
-        {"account_id": account, "since": period_start(today, renewal_day)}
-        for account, renewal_day in renewal_days.items()
-    )
+def _months_of(renewal_days: Mapping[int, int], today: date) -> tuple[str]:
+    """Return the parameter of the statement ``months``. ``renewal_days`` are days of the month by account id."""
+    rows = [(account, period_start(today, day).isoformat()) for account, day in renewal_days.items()]
+    return (json.dumps(rows),)
 
 
-def _balances(plans: Mapping[int, tuple[int, int]], months: Any, today: date) -> dict[int, Balance]:
-    sums = {row.account_id: (row.spent, row.reserved) for row in months}
+def _balances(
+    accounts: Mapping[int, tuple[int, int]], sums: Iterable[tuple[int, int, int]], today: date
+) -> dict[int, Balance]:
+    """Return the balances by account id. ``accounts`` are allowance and renewal day by account id.
+
+    ``sums`` are rows (account, spent, reserved).
+    """
+    amounts = {account: (spent, reserved) for account, spent, reserved in sums}
     return {
-        account: Balance(allowance, *sums.get(account, (0, 0)), next_renewal(today, renewal_day))
-        for account, (allowance, renewal_day) in plans.items()
+        account: Balance(allowance, *amounts.get(account, (0, 0)), next_renewal(today, renewal_day))
+        for account, (allowance, renewal_day) in accounts.items()
     }
 
 
 def _decide(
     requested: Sequence[ChargeRequest],
     ids: Sequence[str],
-    key_rows: Mapping[int, Any],
+    plans: Mapping[int, _Plan],
     balances: Mapping[int, Balance],
     now: datetime,
 ) -> list[Result]:
     """Return a result for each element of ``requested``, in the same order: a charge, or the error that refuses it.
 
-    ``ids[i]`` becomes the id of the i-th request's charge. ``key_rows`` has the database rows of keys by key id,
-    ``balances`` the balances by account id.
+    ``ids[i]`` becomes the id of the i-th request's charge. ``plans`` are by key id, ``balances`` by account id.
     """
     batch_credits = dict.fromkeys(balances, 0)
     results: list[Result] = []
     for request, charge_id in zip(requested, ids, strict=True):
         if request.cost < 0:
             raise ValueError(f"invalid cost {request.cost}: use zero or more")
-        key = key_rows.get(request.key_id)
-        if key is None or not is_active(key.ends_at, now):
+        plan = plans.get(request.key_id)
+        if plan is None or not is_active(time_of(plan.ends_at), now):
             results.append(KeyEnded())
             continue
-        balance = balances[key.account_id]
-        credits_left = balance.remaining - batch_credits[key.account_id] - request.cost
+        balance = balances[plan.account_id]
+        credits_left = balance.remaining - batch_credits[plan.account_id] - request.cost
         if credits_left < 0:
-            now_reserved = balance.reserved + batch_credits[key.account_id]
+            now_reserved = balance.reserved + batch_credits[plan.account_id]
             results.append(CreditsExhausted(request.cost, replace(balance, reserved=now_reserved)))
         else:
-            batch_credits[key.account_id] += request.cost
+            batch_credits[plan.account_id] += request.cost
             results.append(Charge(charge_id, credits_left))
     return results
 
@@ -367,3 +358,8 @@ def _decide(
 def is_active(ends_at: datetime | None, now: datetime) -> bool:
     """Return whether a key is valid at ``now``. ``ends_at`` (UTC) is None for a key without an end."""
     return ends_at is None or now < ends_at
+
+
+def time_of(text: str | None) -> datetime | None:
+    """Return a stored time (ISO, UTC) as a naive ``datetime``."""
+    return None if text is None else datetime.fromisoformat(text)

@@ -25,7 +25,7 @@ class KeyCache:
         self._cache: TTLCache[bytes, Key] = TTLCache(_MAX_KEYS, _SECONDS)
 
     async def find(self, secret: str) -> Key | None:
-        """Return the key of a secret, or None if it is unknown or has ended. Raises ``KeysBusy``."""
+        """Return the key of a secret, or None if it is unknown or has ended. Raises ``DatabaseError``."""
         digest = hashlib.sha256(secret.encode("latin-1", "replace")).digest()
         key = self._cache.get(digest)
         if key is None:

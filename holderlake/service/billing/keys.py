@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import sqlalchemy as sa
+from pydantic import SecretStr
 
 from holderlake.contract.times import utc_now
 from holderlake.service.billing.call_counts import CallCounts
@@ -28,35 +28,27 @@ from holderlake.service.billing.charges import (
     CreditsExhausted,
     KeyEnded,
     is_active,
+    time_of,
 )
-from holderlake.service.billing.secret import keyed_hash, open_tables
-from holderlake.service.database.connections import Database
-from holderlake.service.database.errors import (
-    DatabaseUnavailable,
-    KeysBusy,
-    KeysError,
-    UnknownKey,
-    WrongSecret,
-    WrongVersion,
-)
-from holderlake.service.database.leases import open_lease
-from holderlake.service.database.schema import accounts, keys, ledger, usage
+from holderlake.service.billing.secret import keyed_hash, open_secret, source_of_secret
+from holderlake.service.billing.tables import FORMAT, SCHEMAS, KeysError, UnknownKey, WrongSecret
+from holderlake.storage.owners import Owner
+from holderlake.storage.postgresql import Postgres
+from holderlake.storage.state import StateConnection, Where, inserted, kind_of, open_state
 
 __all__ = [
     "Balance",
     "Charge",
     "ChargeRequest",
     "CreditsExhausted",
-    "DatabaseUnavailable",
     "Key",
     "KeyEnded",
     "KeyStore",
-    "KeysBusy",
     "KeysError",
     "UnknownKey",
     "Usage",
     "WrongSecret",
-    "WrongVersion",
+    "postgresql_place",
 ]
 
 _PREFIX: Final = re.compile(r"[0-9a-f]{8}")
@@ -64,44 +56,26 @@ _SECRET: Final = re.compile(r"hl_([0-9a-f]{8})_[0-9a-f]{48}")
 _MAX_ALLOWANCE: Final = 10**15
 _NO_HASH: Final = bytes(32)
 _NO_PREFIX: Final = "given, which is not 8 hexadecimal digits"  # it may be a secret, so it is not quoted
+_REMEDY: Final = "restore it from a backup, or move it away to begin without keys"
 _LIST: Final = "'holderlake keys list' shows all keys"
-_KEYS: Final = sa.select(
-    keys.c.id,
-    keys.c.account_id,
-    keys.c.prefix,
-    accounts.c.name,
-    accounts.c.allowance,
-    accounts.c.custom_plan,
-    accounts.c.renewal_day,
-    keys.c.created_at,
-    keys.c.ends_at,
-).join_from(keys, accounts)
-_ALL_KEYS: Final = _KEYS.order_by(keys.c.id)
-_KEY: Final = _KEYS.where(keys.c.prefix == sa.bindparam("prefix"))
-_KEY_AND_HASH: Final = _KEY.add_columns(keys.c.secret_hash)
-_OPEN_ACCOUNT: Final = sa.insert(accounts).returning(accounts.c.id)
-_ACCOUNT_NAMED: Final = (
-    sa.select(accounts.c.id).where(accounts.c.name == sa.bindparam("of")).order_by(accounts.c.id).limit(1)
-)
-_ADD_KEY: Final = sa.insert(keys)
-_END_KEY: Final = (
-    sa.update(keys)
-    .where(keys.c.prefix == sa.bindparam("of"), keys.c.ends_at.is_(None) | (keys.c.ends_at > sa.bindparam("at")))
-    .values(ends_at=sa.bindparam("at"))
-)
-_CHANGE: Final = (
-    sa.update(accounts)
-    .where(accounts.c.id == sa.bindparam("of"))
-    .values({name: sa.bindparam(f"new_{name}") for name in ("allowance", "custom_plan", "renewal_day")})
-)
-_USAGE: Final = (
-    sa.select(keys.c.prefix, accounts.c.name, usage.c.day, usage.c.endpoint, usage.c.requests, usage.c.credits)
-    .select_from(usage.join(keys, usage.c.key_id == keys.c.id).join(accounts, keys.c.account_id == accounts.c.id))
-    .where(usage.c.day.between(sa.bindparam("since"), sa.bindparam("until")))
-    .order_by(usage.c.day, keys.c.id, usage.c.endpoint)
-)
-_USAGE_OF_KEY: Final = _USAGE.where(keys.c.prefix == sa.bindparam("prefix"))
-_PING: Final = sa.select(ledger.c.version).where(ledger.c.one == 1).with_for_update()
+_COLUMNS: Final = "keys.id, account_id, prefix, name, allowance, custom_plan, renewal_day, created_at, ends_at"
+_KEYS: Final = "FROM keys JOIN accounts ON accounts.id = account_id"
+_ALL_KEYS: Final = f"SELECT {_COLUMNS} {_KEYS} ORDER BY keys.id"
+_KEY: Final = f"SELECT {_COLUMNS} {_KEYS} WHERE prefix = ?"
+_KEY_AND_HASH: Final = f"SELECT {_COLUMNS}, secret_hash {_KEYS} WHERE prefix = ?"
+_OPEN_ACCOUNT: Final = "INSERT INTO accounts (name, allowance, custom_plan, renewal_day) VALUES (?, ?, ?, ?)"
+_ACCOUNT_NAMED: Final = "SELECT id FROM accounts WHERE name = ? ORDER BY id LIMIT 1"
+_ADD_KEY: Final = "INSERT INTO keys (account_id, prefix, secret_hash, created_at) VALUES (?, ?, ?, ?)"
+_END_KEY: Final = "UPDATE keys SET ends_at = ? WHERE prefix = ? AND (ends_at IS NULL OR ends_at > ?)"
+_CHANGE: Final = "UPDATE accounts SET allowance = ?, custom_plan = ?, renewal_day = ? WHERE id = ?"
+_USAGE: Final = """
+    SELECT prefix, name, day, endpoint, requests, credits
+    FROM usage JOIN keys ON keys.id = usage.key_id JOIN accounts ON accounts.id = keys.account_id
+    WHERE day BETWEEN ? AND ? AND (prefix = ? OR ? = '')
+    ORDER BY day, keys.id, endpoint
+"""
+_PING: Final = "UPDATE ledger SET fingerprint = fingerprint WHERE one = 0"
+"""SQL that changes nothing, but fails if the database cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -142,39 +116,40 @@ class Usage:
 class KeyStore:
     """API keys, accounts and charges in a database. Several threads, processes and hosts may share it.
 
-    ``where`` is the path of a SQLite file, or a URL: ``postgresql://user:password@host/name``, ``sqlite:///file``.
-    Missing tables are created. A PostgreSQL pooler must keep sessions (no transaction pooling).
+    ``place`` is the path of a SQLite file, or a database of PostgreSQL (see ``postgresql_place``). Missing tables are
+    created. A PostgreSQL pooler must keep sessions (no transaction pooling).
 
     ``secret`` is the service's secret. By default it is in a file next to the SQLite file (``<stem>.secret``), which is
     created if it is missing. ``now`` returns the current time (UTC). ``busy_seconds`` limits the wait for other
     writers.
 
-    A ``KeyStore`` is a context manager; without ``with``, call ``close``. The constructor raises ``WrongSecret``,
-    ``WrongVersion``, ``KeysBusy``, and ``ValueError`` for an invalid URL. All methods raise ``KeysBusy``.
+    A ``KeyStore`` is a context manager; without ``with``, call ``close``. The constructor raises ``WrongSecret``. All
+    methods raise ``DatabaseError``; if a retry may succeed, it is ``DatabaseBusy``.
     """
 
     def __init__(
         self,
-        location: Path | str,
+        place: Where,
         secret: bytes | None = None,
         now: Callable[[], datetime] = utc_now,
         busy_seconds: float = 5.0,
     ) -> None:
-        self._database = Database(location, busy_seconds)
+        source = source_of_secret(place, secret)
+        # A crash of the process loses nothing; a power cut may lose the last charges, but never corrupts the file.
+        self._database = open_state(place, SCHEMAS[kind_of(place)], "NORMAL", _REMEDY, FORMAT, busy_seconds)
         try:
-            self.secret = open_tables(self._database, secret)
+            self.secret = open_secret(self._database, source)
         except BaseException:
             self._database.close()
             raise
-        self.path = self._database.path
         self._now = now
-        self._lease = open_lease(self._database)
-        self._charges = Charges(self._database, self._lease, now)
+        self._owner = Owner(self._database, place)
+        self._charges = Charges(self._database, self._owner, now)
         self._calls = CallCounts(self._database, self.secret)
 
     def close(self) -> None:
         """Close the database. Other processes release the reservations that are still open."""
-        self._lease.close()
+        self._owner.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -186,8 +161,8 @@ class KeyStore:
         self.close()
 
     def ping(self) -> None:
-        """Check that the database can be read and written. Raises ``KeysBusy`` or ``DatabaseUnavailable``."""
-        self._database.write(lambda connection: connection.execute(_PING).one())
+        """Check that the database can be read and written. Raises ``DatabaseError``."""
+        self._database.run(lambda db: db.execute(_PING))
 
     # --------------------------------------------------------------------- keys
 
@@ -210,33 +185,32 @@ class KeyStore:
             raise ValueError(f"invalid name {name!r}: use one line of printable text")
         plan = _plan(allowance_credits_hundredths, custom_plan, renewal_day)
 
-        def work(connection: sa.Connection) -> str:
-            account = connection.execute(_ACCOUNT_NAMED, {"of": name}).scalar() if reuse_account else None
-            if account is None:
-                account = connection.execute(_OPEN_ACCOUNT, {"name": name, **plan}).scalar_one()
-            return self._add_key(connection, account)
+        def work(db: StateConnection) -> str:
+            accounts = db.execute(_ACCOUNT_NAMED, (name,)).fetchall() if reuse_account else []
+            account = accounts[0][0] if accounts else inserted(db, _OPEN_ACCOUNT, (name, *plan))[0]
+            return self._add_key(db, account)
 
-        return self._database.write(work)
+        return self._database.run(work)
 
     def find(self, secret: str) -> Key | None:
         """Return the key of a secret, or None if the key is unknown or has ended."""
         shape = _SECRET.fullmatch(secret)
-        rows = self._database.read(_KEY_AND_HASH, prefix=shape[1] if shape else "")
+        rows = self._database.rows(_KEY_AND_HASH, (shape[1] if shape else "",))
         *columns, expected = rows[0] if rows else (_NO_HASH,)
         matches = hmac.compare_digest(expected, keyed_hash(self.secret, secret))
         if not rows or not matches:
             return None
-        key = Key(*columns)
+        key = _key(columns)
         return key if is_active(key.ends_at, self._now()) else None
 
     def keys(self) -> list[Key]:
         """Return all keys, also ended ones, oldest first."""
-        return [Key(*row) for row in self._database.read(_ALL_KEYS)]
+        return [_key(row) for row in self._database.rows(_ALL_KEYS)]
 
     def revoke(self, prefix: str) -> bool:
         """End the key with this prefix. Return False if there is no active key with it."""
         now = self._now()
-        return self._database.write(lambda connection: self._end_key(connection, prefix, now))
+        return self._database.run(lambda db: _end_key(db, prefix, now))
 
     def rotate(self, prefix: str, grace: timedelta = timedelta(0)) -> str:
         """Replace the key with this prefix by a new key of the same account. Return the new key's secret.
@@ -250,14 +224,14 @@ class KeyStore:
             raise ValueError(f"invalid grace period {grace}: use zero or more")
         now = self._now()
 
-        def work(connection: sa.Connection) -> str:
-            key = self._key(connection, prefix)
+        def work(db: StateConnection) -> str:
+            key = _key_with(db, prefix)
             if not is_active(key.ends_at, now):
                 raise UnknownKey(f"the key with prefix {key.prefix} has ended; {_LIST}")
-            self._end_key(connection, prefix, now + grace)  # keeps an earlier end
-            return self._add_key(connection, key.account)
+            _end_key(db, prefix, now + grace)  # keeps an earlier end
+            return self._add_key(db, key.account)
 
-        return self._database.write(work)
+        return self._database.run(work)
 
     def change(
         self,
@@ -272,33 +246,23 @@ class KeyStore:
         Raises ``UnknownKey``, and ``ValueError`` for an invalid allowance or renewal day.
         """
 
-        def work(connection: sa.Connection) -> Key:
-            key = self._key(connection, prefix)
+        def work(db: StateConnection) -> Key:
+            key = _key_with(db, prefix)
             plan = _plan(
                 key.allowance if allowance is None else allowance,
                 key.custom_plan if custom_plan is None else custom_plan,
                 key.renewal_day if renewal_day is None else renewal_day,
             )
-            connection.execute(_CHANGE, {"of": key.account, **{f"new_{name}": value for name, value in plan.items()}})
-            return self._key(connection, prefix)
+            db.execute(_CHANGE, (*plan, key.account))
+            return _key_with(db, prefix)
 
-        return self._database.write(work)
+        return self._database.run(work)
 
-    def _add_key(self, connection: sa.Connection, account: int) -> str:
+    def _add_key(self, db: StateConnection, account: int) -> str:
         prefix = secrets.token_hex(4)
         secret = f"hl_{prefix}_{secrets.token_hex(24)}"
-        row = {"account_id": account, "prefix": prefix, "created_at": self._now(), "ends_at": None}
-        connection.execute(_ADD_KEY, {**row, "secret_hash": keyed_hash(self.secret, secret)})
+        db.execute(_ADD_KEY, (account, prefix, keyed_hash(self.secret, secret), _text_of(self._now())))
         return secret
-
-    def _key(self, connection: sa.Connection, prefix: str) -> Key:
-        row = connection.execute(_KEY, {"prefix": _valid_prefix(prefix)}).one_or_none()
-        if row is None:
-            raise UnknownKey(f"no API key has the prefix {_valid_prefix(prefix) or _NO_PREFIX}; {_LIST}")
-        return Key(*row)
-
-    def _end_key(self, connection: sa.Connection, prefix: str, at: datetime) -> bool:
-        return connection.execute(_END_KEY, {"of": _valid_prefix(prefix), "at": at}).rowcount > 0
 
     # ------------------------------------------------------------------ charges
 
@@ -309,7 +273,7 @@ class KeyStore:
         order.
 
         ``settled`` and ``released`` are ids of charges; an unknown id is logged and ignored. If an account cannot pay a
-        request, its result is the error, and the later requests are still tried. If the method raises ``KeysBusy``, the
+        request, its result is the error, and the later requests are still tried. If the method raises an error, the
         reservations do not exist, or the next call of ``book`` releases them.
         """
         return self._charges.book(settled, released, requested)
@@ -349,13 +313,14 @@ class KeyStore:
 
         Raises ``UnknownKey``.
         """
-        days: dict[str, Any] = {"since": since or date.min, "until": until or date.max}
-        if prefix is None:
-            return [Usage(*row) for row in self._database.read(_USAGE, **days)]
-        shape = _valid_prefix(prefix)
-        if not self._database.read(_KEY, prefix=shape):
+        shape = "" if prefix is None else _valid_prefix(prefix)
+        if prefix is not None and not self._database.rows(_KEY, (shape,)):
             raise UnknownKey(f"no API key has the prefix {shape or _NO_PREFIX}; {_LIST}")
-        return [Usage(*row) for row in self._database.read(_USAGE_OF_KEY, **days, prefix=shape)]
+        days = ((since or date.min).isoformat(), (until or date.max).isoformat())
+        return [
+            Usage(key_prefix, name, date.fromisoformat(day), *counts)
+            for key_prefix, name, day, *counts in self._database.rows(_USAGE, (*days, shape, shape))
+        ]
 
     def count_calls(self, callers: Sequence[str], seconds: int) -> list[tuple[int, float]]:
         """Count one call for each of ``callers``, which are IP addresses or networks as text.
@@ -366,6 +331,39 @@ class KeyStore:
         return self._calls.count(callers, seconds)
 
 
+def postgresql_place(url: SecretStr, files: Path) -> Postgres:
+    """Return the place of the keys in PostgreSQL. Processes of one host also lock files next to the path ``files``.
+
+    The tables are in the schema that the URL's connections have by default. Callers of the service do not wait for a
+    server that is away.
+    """
+    return Postgres(url, files, None, bridged_seconds=0.0, setting="service.database (HOLDERLAKE_SERVICE__DATABASE)")
+
+
+def _key(row: Sequence[Any]) -> Key:
+    key_id, account, prefix, name, allowance, custom_plan, renewal_day, created_at, ends_at = row
+    plan = (allowance, bool(custom_plan), renewal_day)
+    return Key(key_id, account, prefix, name, *plan, datetime.fromisoformat(created_at), time_of(ends_at))
+
+
+def _key_with(db: StateConnection, prefix: str) -> Key:
+    shape = _valid_prefix(prefix)
+    rows = db.execute(_KEY, (shape,)).fetchall()
+    if not rows:
+        raise UnknownKey(f"no API key has the prefix {shape or _NO_PREFIX}; {_LIST}")
+    return _key(rows[0])
+
+
+def _end_key(db: StateConnection, prefix: str, at: datetime) -> bool:
+    text = _text_of(at)
+    return db.execute(_END_KEY, (text, _valid_prefix(prefix), text)).rowcount > 0
+
+
+def _text_of(when: datetime) -> str:
+    """Return a time as a text of fixed length, so that texts compare as times do."""
+    return when.isoformat(timespec="microseconds")
+
+
 def _valid_prefix(prefix: str) -> str:
     """Return the prefix of a key if it is well-formed, else an empty text, which matches no key.
 
@@ -374,10 +372,10 @@ def _valid_prefix(prefix: str) -> str:
     return prefix if _PREFIX.fullmatch(prefix) else ""
 
 
-def _plan(allowance: int, custom_plan: bool, renewal_day: int) -> dict[str, int | bool]:
+def _plan(allowance: int, custom_plan: bool, renewal_day: int) -> tuple[int, int, int]:
     if not 0 <= allowance <= _MAX_ALLOWANCE or not 1 <= renewal_day <= 31:
         raise ValueError(
             f"invalid plan with {allowance / 100:,.2f} credits and renewal day {renewal_day}: "
             f"use an allowance of 0 to {_MAX_ALLOWANCE // 100:,} credits and a renewal day of 1 to 31"
         )
-    return {"allowance": allowance, "custom_plan": custom_plan, "renewal_day": renewal_day}
+    return allowance, int(custom_plan), renewal_day

@@ -46,7 +46,7 @@ class Billing:
     async def reserve(self, request: ChargeRequest) -> Charge:
         """Reserve the cost of a request.
 
-        Raises ``CreditsExhausted``, ``KeyEnded`` or ``KeysBusy``; then nothing is reserved.
+        Raises ``CreditsExhausted``, ``KeyEnded`` or ``DatabaseError``; then nothing is reserved.
         """
         future = self._batches.submit(request)
         try:

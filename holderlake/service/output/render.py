@@ -1,32 +1,33 @@
-"""Renders the engine's Arrow tables as the contract's JSON objects, with exact amounts.
+"""Renders the engine's Arrow tables as the JSON objects of the contract's models, with exact amounts.
 
 These are pure functions. Parts of an answer that were not requested are null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel
 
 from holderlake.contract.exact_json import json_number
-from holderlake.contract.models import GROUPED_TRANSFER
+from holderlake.contract.fields import AnswerField, fields_of
+from holderlake.contract.models import Cluster, GroupedTransfer, Holder, HolderNode, Map, Metrics, Node, TimeNode, Token
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.tables import DETAIL_COLUMNS, exact_amount
 from holderlake.contract.times import to_unix
 
 Plain = dict[str, Any]
-Row = Mapping[str, Any]
+Values = Mapping[str, Sequence[Any]]
+Columns = Mapping[str, pa.ChunkedArray]
 
 _EXACT = Context(prec=400)
-_SUPPLY_STATS = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
 OLDER_SCORE = "decentralization_score"
 """Name of ``service_score`` before version 0.3.0 of the API. It was a field of the map itself."""
-_SCORES = ("service_score", "gini_index", "herfindahl_hirschman_index", "nakamoto_coefficient")
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,92 @@ class RawUnits:
     of_token: Mapping[tuple[str, str], int]
 
 
-def chains(table: pa.Table) -> list[Plain]:
-    """Return chains as the contract's ``Chain[]``."""
-    return [{"id": row["chain"]} | _pick(row, ("name", "dexscreener_id", "coingecko_id")) for row in table.to_pylist()]
+def objects(model: type[BaseModel], table: pa.Table, values: Values | None = None) -> list[Plain]:
+    """Return the rows of a table as JSON objects of a model.
+
+    ``values`` has the values of fields that are not made from a column of their name, one for each row. A field without
+    a column and without values is left out.
+    """
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return _objects(model, columns, table.num_rows, values or {})
+
+
+def _objects(model: type[BaseModel], columns: Columns, count: int, values: Values) -> list[Plain]:
+    fields = {}
+    for field in fields_of(model):
+        field_values = _field_values(field, columns, count, values)
+        if field_values is not None:
+            fields[field.name] = field_values
+    names = tuple(fields)
+    return [dict(zip(names, row, strict=True)) for row in zip(*fields.values(), strict=True)]
+
+
+def _field_values(field: AnswerField, columns: Columns, count: int, values: Values) -> Sequence[Any] | None:
+    if field.name in values:
+        return values[field.name]
+    if field.kind in _READERS:
+        return _READERS[field.kind](columns, field.column)
+    if field.kind == "constant":
+        return [field.default] * count
+    if field.kind == "link token":
+        pairs = zip(*(columns[name].to_pylist() for name in ("transfer_chain", "transfer_token")), strict=True)
+        return [{"chain": chain, "address": address} for chain, address in pairs]
+    if field.model is not None and field.kind != "list":
+        return _objects(field.model, columns, count, values)
+    column = columns.get(field.column)
+    return None if column is None else column.to_pylist()
+
+
+def _exact_amounts(columns: Columns, name: str) -> list[Decimal | None]:
+    amounts: list[Decimal | None] = columns[name].to_pylist()
+    exact = columns[f"{name}_exact"]
+    if exact.null_count == len(exact):
+        return amounts
+    pairs = zip(amounts, exact.to_pylist(), strict=True)
+    return [amount if text is None else Decimal(text) for amount, text in pairs]
+
+
+def _amounts(columns: Columns, name: str) -> list[Decimal | None]:
+    return [None if amount is None else json_number(amount) for amount in _exact_amounts(columns, name)]
+
+
+def _date_times(columns: Columns, name: str) -> list[str | None]:
+    return [None if instant is None else f"{instant.isoformat()}Z" for instant in columns[name].to_pylist()]
+
+
+def _seconds(columns: Columns, name: str) -> list[int]:
+    seconds: list[int] = (
+        pc.floor_temporal(columns[name], unit="second").cast(pa.timestamp("s")).cast(pa.int64()).to_pylist()
+    )
+    return seconds
+
+
+_READERS: Final[dict[str, Callable[[Columns, str], list[Any]]]] = {
+    "amount": _amounts,
+    "instant": _date_times,
+    "unix seconds": _seconds,
+}
+"""Functions (columns by name, name) that return the JSON values of a column, by kind of field; others are plain."""
+
+
+def _raw_amounts(table: pa.Table, column: str, decimals: Sequence[int]) -> Values:
+    """Return the values of the field ``<column>_raw``: amounts in raw integer units, as text."""
+    columns = {name: table[name] for name in (column, f"{column}_exact")}
+    pairs = zip(_exact_amounts(columns, column), decimals, strict=True)
+    return {
+        f"{column}_raw": [
+            None if amount is None else format(_EXACT.scaleb(amount, places), ".0f") for amount, places in pairs
+        ]
+    }
+
+
+def _raw_holdings(table: pa.Table, raw: RawUnits | None) -> Values:
+    return {} if raw is None else _raw_amounts(table, "amount", [raw.decimals] * table.num_rows)
 
 
 def tokens(table: pa.Table, stats: bool) -> list[Plain]:
     """Return tokens as the contract's ``Token[]``, with their statistics if ``stats`` is true."""
-    return [_token(row, stats) for row in table.to_pylist()]
+    return objects(Token, table, {} if stats else {"stats": [None] * table.num_rows})
 
 
 def holders(table: pa.Table, details: bool, raw: RawUnits | None = None) -> list[Plain]:
@@ -56,24 +135,8 @@ def holders(table: pa.Table, details: bool, raw: RawUnits | None = None) -> list
 
     ``details`` adds the address details. ``raw`` adds raw amounts, None leaves them out.
     """
-    return [
-        {
-            "address": row["address"],
-            "holder_data": _holder_data(row, raw),
-            "address_details": _details(row) if details else None,
-        }
-        for row in table.to_pylist()
-    ]
-
-
-def addresses(table: pa.Table) -> list[Plain]:
-    """Return addresses as the contract's ``AddressMetadata[]``."""
-    return [{"address": row["address"], "address_details": _details(row)} for row in table.to_pylist()]
-
-
-def relationships(table: pa.Table) -> list[Plain]:
-    """Return grouped transfers as the contract's ``GroupedTransfer[]``."""
-    return [relationship(row) for row in table.to_pylist()]
+    hidden = {} if details else {"address_details": [None] * table.num_rows}
+    return objects(Holder, table, {**_raw_holdings(table, raw), **hidden})
 
 
 def token_map(
@@ -83,16 +146,17 @@ def token_map(
 
     ``raw`` adds raw amounts, None leaves them out. The result repeats ``service_score`` in the fields ``score_names``.
     """
-    transfers = tables["grouped_transfers"].to_pylist()
-    older = {OLDER_SCORE: _map_row(tables)["service_score"]} if OLDER_SCORE in score_names else {}
-    return {
-        "metadata": _map_metadata(tables),
-        "metrics": metrics(tables, score_names),
-        "nodes": _nodes(tables["map_nodes"].to_pylist(), transfers, options, raw) if options.return_nodes else None,
-        "relationships": _in_time_node(transfers, None, raw) if options.return_relationships else None,
-        "clusters": _clusters(tables, raw) if options.return_clusters else None,
-        **older,
+    links = _relationships(tables["grouped_transfers"], raw)
+    parts: Values = {
+        "ts_update": [to_unix(datetime.fromisoformat(dt_update(tables)))],
+        "nodes": [_nodes(tables["map_nodes"], links, options, raw) if options.return_nodes else None],
+        "relationships": [links.get(None, []) if options.return_relationships else None],
+        "clusters": [_clusters(tables, raw) if options.return_clusters else None],
     }
+    (answer,) = objects(Map, tables["maps"], parts)
+    _repeat_score(answer["metrics"], score_names)
+    older = {OLDER_SCORE: answer["metrics"]["scores"]["service_score"]} if OLDER_SCORE in score_names else {}
+    return answer | older
 
 
 def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> Plain:
@@ -100,132 +164,58 @@ def metrics(tables: Mapping[str, pa.Table], score_names: Sequence[str] = ()) -> 
 
     It repeats ``service_score`` in the fields ``score_names``.
     """
-    row = _map_row(tables)
-    scores = _pick(row, _SCORES) | dict.fromkeys(score_names, row["service_score"])
-    return {"supply_stats": _pick(row, _SUPPLY_STATS), "scores": scores}
+    (answer,) = objects(Metrics, tables["maps"])
+    _repeat_score(answer, score_names)
+    return answer
+
+
+def _repeat_score(answer: Plain, score_names: Sequence[str]) -> None:
+    answer["scores"] |= dict.fromkeys(score_names, answer["scores"]["service_score"])
 
 
 def dt_update(tables: Mapping[str, pa.Table]) -> str:
     """Return the time of a map's computation as text, for its metadata and the header ``X-Dt-Update``."""
-    return str(_map_row(tables)["dt_update"])
+    return str(tables["maps"]["dt_update"][0])
 
 
-def _map_row(tables: Mapping[str, pa.Table]) -> Row:
-    row: Row = tables["maps"].to_pylist()[0]
-    return row
+def _relationships(table: pa.Table, raw: RawUnits | None) -> dict[int | None, list[Plain]]:
+    """Return grouped transfers as the contract's ``GroupedTransfer[]``, by number of their time node."""
+    values: Values = {}
+    if raw is not None:
+        keys = zip(*(table[name].to_pylist() for name in ("transfer_chain", "transfer_token")), strict=True)
+        values = _raw_amounts(table, "total_value", [raw.of_token[key] for key in keys])
+    links: dict[int | None, list[Plain]] = {}
+    for time_node, link in zip(table["time_node"].to_pylist(), objects(GroupedTransfer, table, values), strict=True):
+        links.setdefault(time_node, []).append(link)
+    return links
 
 
-def _map_metadata(tables: Mapping[str, pa.Table]) -> Plain:
-    text = dt_update(tables)
-    return {"dt_update": text, "ts_update": to_unix(datetime.fromisoformat(text))}
-
-
-def _nodes(rows: list[Row], transfers: list[Row], options: MapOptions, raw: RawUnits | None) -> Plain:
-    by_kind: dict[str, list[Row]] = {"top_holder": [], "magic": [], "time": []}
-    for row in rows:
-        by_kind[row["kind"]].append(row)
+def _nodes(
+    table: pa.Table, links: Mapping[int | None, list[Plain]], options: MapOptions, raw: RawUnits | None
+) -> Plain:
+    kinds = table["kind"].to_pylist()
+    top_count, magic_count = kinds.count("top_holder"), kinds.count("magic")
+    top, magic, time = (
+        table.slice(0, top_count),
+        table.slice(top_count, magic_count),
+        table.slice(top_count + magic_count),
+    )
+    of_time_nodes = {"relationships": [links.get(number, []) for number in time["time_node"].to_pylist()]}
     return {
-        "top_holders": [_node(row) | {"holder_data": _holder_data(row, raw)} for row in by_kind["top_holder"]],
-        "magic_nodes": [_node(row) for row in by_kind["magic"]] if options.use_magic_nodes else None,
-        "time_nodes": [_time_node(row, transfers, raw) for row in by_kind["time"]] if options.use_time_nodes else None,
+        "top_holders": objects(HolderNode, top, _raw_holdings(top, raw)),
+        "magic_nodes": objects(Node, magic) if options.use_magic_nodes else None,
+        "time_nodes": objects(TimeNode, time, of_time_nodes) if options.use_time_nodes else None,
     }
-
-
-def _node(row: Row) -> Plain:
-    return {
-        "address": row["address"],
-        "address_details": _details(row),
-        "is_shown_on_map": row["is_shown_on_map"],
-    }
-
-
-def _time_node(row: Row, transfers: list[Row], raw: RawUnits | None) -> Plain:
-    return {"address": row["address"], "relationships": _in_time_node(transfers, row["time_node"], raw)}
-
-
-def _in_time_node(transfers: list[Row], time_node: int | None, raw: RawUnits | None) -> list[Plain]:
-    return [relationship(row, raw) for row in transfers if row["time_node"] == time_node]
 
 
 def _clusters(tables: Mapping[str, pa.Table], raw: RawUnits | None) -> list[Plain]:
     members: dict[tuple[int, str], list[str]] = {}
     for member in tables["cluster_members"].to_pylist():
         members.setdefault((member["cluster_id"], member["kind"]), []).append(member["address"])
-    return [
-        {
-            "share": row["share"],
-            "amount": _amount(row, "amount"),
-            **_raw_amount(row, "amount", raw.decimals if raw else None),
-            "holder_count": row["holder_count"],
-            "holders": members.get((row["cluster_id"], "holder"), []),
-            "magic_node_count": row["magic_node_count"],
-            "magic_nodes": members.get((row["cluster_id"], "magic"), []),
-        }
-        for row in tables["clusters"].to_pylist()
-    ]
-
-
-def relationship(row: Row, raw: RawUnits | None = None) -> Plain:
-    """Return one row of grouped transfers as the contract's ``GroupedTransfer``."""
-    token = (row["transfer_chain"], row["transfer_token"])
-    return {
-        "from_address": row["from_address"],
-        "to_address": row["to_address"],
-        "rel_type": GROUPED_TRANSFER,
-        "data": {
-            "total_value": _amount(row, "total_value"),
-            **_raw_amount(row, "total_value", raw.of_token[token] if raw else None),
-            "total_transfers": row["total_transfers"],
-            "first_date": to_unix(row["first_date"]),
-            "last_date": to_unix(row["last_date"]),
-            "token_key": dict(zip(("chain", "address"), token, strict=True)),
-        },
+    table = tables["clusters"]
+    numbers = table["cluster_id"].to_pylist()
+    of_clusters = {
+        "holders": [members.get((number, "holder"), []) for number in numbers],
+        "magic_nodes": [members.get((number, "magic"), []) for number in numbers],
     }
-
-
-def _token(row: Row, stats: bool) -> Plain:
-    return {
-        "token_key": {"chain": row["chain"], "address": row["token_address"]},
-        "metadata": _pick(row, ("name", "symbol", "is_indexed", "img_url")),
-        "stats": {
-            "transfers_count": row["transfers_count"],
-            "min_date": _date_time(row["min_date"]),
-            "max_date": _date_time(row["max_date"]),
-        }
-        if stats
-        else None,
-    }
-
-
-def _holder_data(row: Row, raw: RawUnits | None) -> Plain:
-    data = {"amount": _amount(row, "amount"), "rank": row["rank"], "share": row["share"]}
-    return data | _raw_amount(row, "amount", raw.decimals if raw else None)
-
-
-def _details(row: Row) -> Plain:
-    details = _pick(row, DETAIL_COLUMNS)
-    return details | {"first_activity_date": _date_time(details["first_activity_date"])}
-
-
-def _amount(row: Row, name: str) -> Decimal | None:
-    exact = exact_amount(row, name)
-    return None if exact is None else json_number(exact)
-
-
-def _raw_amount(row: Row, name: str, decimals: int | None) -> Plain:
-    """Return the field ``<name>_raw`` of a row: its amount in raw integer units, as text.
-
-    The result is empty if ``decimals`` or the amount is None.
-    """
-    exact = exact_amount(row, name)
-    if decimals is None or exact is None:
-        return {}
-    return {f"{name}_raw": format(_EXACT.scaleb(exact, decimals), ".0f")}
-
-
-def _date_time(instant: datetime | None) -> str | None:
-    return f"{instant.isoformat()}Z" if instant is not None else None
-
-
-def _pick(row: Row, names: tuple[str, ...]) -> Plain:
-    return {name: row[name] for name in names}
+    return objects(Cluster, table, {**_raw_holdings(table, raw), **of_clusters})

@@ -1,32 +1,40 @@
-"""The sections ``[engine]`` and ``[engine.thresholds]``: the store of your own imports and the classification rules."""
+"""The sections ``[engine]``, ``[cluster]`` and ``[sources]``: the user's own store, Spark, and nodes of chains."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Annotated, Any
 
-from pydantic import Field
+from annotated_types import Ge
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic_settings import NoDecode
 
-from holderlake.settings.fields import Addresses, Folder, MemoryLimit, Section, TypedTokens
+from holderlake.contract.extra_models import MapRules
+from holderlake.contract.models import ChainId
+from holderlake.settings.fields import Addresses, Folder, MemoryLimit, Section, TypedTokens, secret_matching
+
+
+def _threshold(name: str) -> Any:
+    """Return the field of a threshold, with the bound and the description of the contract's rule of this name."""
+    rule = MapRules.model_fields[name]
+    least = next((bound.ge for bound in rule.metadata if isinstance(bound, Ge)), None)
+    return Field(default=None, ge=least, description=(rule.description or "").rstrip("."))
 
 
 class Thresholds(Section):
     """Thresholds of the engine's classification. A threshold without a value has the engine's default. Each command
     that opens the store reports thresholds that changed."""
 
-    supernode_degree: int | None = Field(default=None, ge=1, description="Counterparties from which one is a supernode")
-    hypernode_transfers: int | None = Field(default=None, ge=0, description="Transfers above which one is a hypernode")
-    magic_links: int | None = Field(default=None, ge=1, description="Shown holders that a magic node must connect")
-    magic_limit: int | None = Field(default=None, ge=0, description="Most magic nodes of a map")
-    time_window: int | None = Field(default=None, ge=1, description="Seconds of a time node's window")
-    time_links: int | None = Field(default=None, ge=1, description="Shown holders that must share a time node")
-    time_wallets: int | None = Field(
-        default=None, ge=1, description="Counterparties of an exchange in a window above which there is no time node"
-    )
-    time_limit: int | None = Field(default=None, ge=0, description="Most time nodes of a map")
-    fresh_wallet_seconds: int | None = Field(default=None, ge=0, description="Age below which a wallet is fresh")
-    time_allowed: Addresses | None = Field(
-        default=None, description="Contracts that may be the exchange of a time node"
-    )
+    supernode_degree: int | None = _threshold("supernode_degree")
+    hypernode_transfers: int | None = _threshold("hypernode_transfers")
+    magic_links: int | None = _threshold("magic_links")
+    magic_limit: int | None = _threshold("magic_limit")
+    time_window: int | None = _threshold("time_window")
+    time_links: int | None = _threshold("time_links")
+    time_wallets: int | None = _threshold("time_wallets")
+    time_limit: int | None = _threshold("time_limit")
+    fresh_wallet_seconds: int | None = _threshold("fresh_wallet_seconds")
+    time_allowed: Addresses | None = _threshold("time_allowed")
 
     def chosen_values(self) -> dict[str, Any]:
         """Return the thresholds that have a value, by the engine's names."""
@@ -34,7 +42,7 @@ class Thresholds(Section):
 
 
 class EngineSettings(Section):
-    """The engine behind `import` and `serve`."""
+    """The engine behind `holderlake import` and `serve`."""
 
     store: Folder | None = Field(default=None, description="Folder of the engine's store; by default `engine` in home")
     memory_limit: MemoryLimit = Field(
@@ -49,3 +57,91 @@ class EngineSettings(Section):
     def index_keys(self) -> tuple[tuple[str, str], ...]:
         """The indexed tokens as pairs of chain and address."""
         return tuple((chain, token) for chain, tokens in sorted(self.indexed.items()) for token in tokens)
+
+
+def _location(text: str) -> str:
+    if not text.startswith("/") and "://" not in text:
+        raise ValueError(
+            f"invalid location {text!r}: every machine must reach it; use an absolute path or an address like s3a://…"
+        )
+    return text.rstrip("/")
+
+
+class ClusterSettings(Section):
+    """A cluster of machines, for histories that are too large for one machine. Without `master` the same statements
+    run on DuckDB in this process."""
+
+    master: str | None = Field(
+        default=None,
+        pattern=r"^(spark|k8s)://\S+$|^yarn$|^local(\[\S+\])?$",
+        description="Address of Spark's master, such as spark://host:7077",
+    )
+    folder: Annotated[str, AfterValidator(_location)] | None = Field(
+        default=None,
+        description="Place of derived tables that all machines reach: a folder or s3a://; by default `cluster` in home",
+    )
+    instants: int = Field(default=32, ge=1, description="Instants computed together; a killed fill loses at most these")
+    options: dict[str, str] = Field(default={}, description="Spark's own settings, by their names")
+
+
+def _list(value: Any) -> Any:
+    """Return the list in a setting's text: a JSON array, or words separated by white space.
+
+    A value that is no text is returned unchanged.
+    """
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value.lstrip().startswith("[") else value.split()
+
+
+NodeUrl = Annotated[
+    SecretStr,
+    AfterValidator(
+        secret_matching(r"https?://\S+", "the address of a node is expected, such as http://127.0.0.1:8545")
+    ),
+]
+
+
+class NodeSettings(Section):
+    """Nodes of a chain that transfers are read from. Their addresses may contain keys: `endpoints` comes from the
+    environment only, `endpoints_file` names a file with one address a line."""
+
+    endpoints: Annotated[list[NodeUrl], BeforeValidator(_list), NoDecode] = Field(
+        default=[], description="Addresses of nodes, the preferred one first; environment only"
+    )
+    endpoints_file: Folder | None = Field(default=None, description="A file that contains the addresses, one a line")
+    tokens: Addresses = Field(default=[], description="Tokens to read (or `native`); by default those of the watchlist")
+    all_tokens: bool = Field(default=False, description="Read every token of the chain")
+    traces: bool = Field(
+        default=True, description="For `native`, read transfers inside contract calls too, if the node supports traces"
+    )
+    follow: bool = Field(
+        default=False, description="Keep a run of Dagster that stores each new block at once, reorganisations included"
+    )
+    first_block: int = Field(default=0, ge=0, description="First block to read")
+    confirmations: int = Field(default=12, ge=0, description="Blocks that must follow a block before it is read")
+    blocks: int = Field(default=2_000, ge=1, description="Blocks of the first request; later requests adapt")
+    batch: int = Field(default=50, ge=1, description="Most calls in one request")
+    concurrency: int = Field(default=4, ge=1, description="Most requests at the same time")
+    timeout_seconds: float = Field(default=30.0, gt=0, description="Longest wait for one answer")
+    attempts: int = Field(default=4, ge=1, description="Attempts at each endpoint, the first one included")
+    commit_rows: int = Field(
+        default=200_000, ge=1, description="Rows stored in one commit; a killed import loses at most these"
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> NodeSettings:
+        if self.endpoints and self.endpoints_file is not None:
+            raise ValueError("endpoints and endpoints_file are both set: remove one of them")
+        return self
+
+    @property
+    def is_named(self) -> bool:
+        """Return whether the settings name a node to read from."""
+        return bool(self.endpoints) or self.endpoints_file is not None
+
+
+class SourceSettings(Section):
+    """Sources of the engine's transfers other than files."""
+
+    rpc: dict[ChainId, NodeSettings] = Field(default={}, description="Nodes by chain")

@@ -1,12 +1,13 @@
-"""The section ``[lake]``: a bucket in which lake and archive lie, instead of in the home folder, and Iceberg tables."""
+"""The sections ``[lake]``, ``[bucket]``, ``[state]`` and ``[sql]``: places of data, and warnings about queries."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from holderlake.settings.fields import HttpAddress, MemoryLimit, Section
+from holderlake.settings.fields import DatabaseUrl, Duration, HttpAddress, MemoryLimit, Section
 from holderlake.units import parse_memory_limit
 
 
@@ -49,3 +50,42 @@ class LakeSettings(Section):
     @property
     def cache_bytes(self) -> int:
         return parse_memory_limit(self.cache)
+
+
+class BucketSettings(Section):
+    """Object storage that the lake is pushed to and pulled from. Its keys come from the environment, under the names
+    that the storage uses itself, such as AWS_ACCESS_KEY_ID."""
+
+    url: str | None = Field(
+        default=None, pattern=r"^(s3|gs|az)://[^@\s?]+$", description="Bucket and folder, such as s3://bucket/lake"
+    )
+    endpoint: HttpAddress | None = Field(default=None, description="Address of an S3 server other than Amazon's")
+    region: str | None = Field(default=None, description="The bucket's region")
+
+
+class StateSettings(Section):
+    """The place of ledger, ceilings, rate limit, claims of answers, paused backfills and sent alerts: in `home`, or in
+    PostgreSQL for several hosts that share a key. `url` comes from the environment only."""
+
+    url: DatabaseUrl | None = Field(
+        default=None,
+        description="URL of a PostgreSQL database (14 or later) that the hosts share, else files; environment only",
+    )
+    schema_name: str = Field(
+        default="holderlake",
+        pattern=r"^[a-z_][a-z0-9_]{0,62}$",
+        description="Schema of that database; hosts with other keys use another one",
+    )
+    lease_seconds: float = Field(
+        default=60.0, ge=1.0, description="A host that is silent for longer loses its open calls to the others"
+    )
+
+
+class SqlSettings(Section):
+    """Queries of the warehouse. A changed value counts from the next load."""
+
+    as_of_warning: Duration = Field(
+        default=timedelta(days=1),
+        ge=timedelta(0),
+        description="Warn about an answer that is older than the requested instant by more than this",
+    )

@@ -1,15 +1,23 @@
 -- The newest partition of a family (tokens, holders, maps) at or before t that answered for each token, with or without
--- rows. The latest_ views and _as_of macros take their rows from it.
+-- rows. The latest_ views and _as_of macros take their rows from it. An answer may be much older than t: requested is
+-- t, days_earlier is the distance, and is_outdated is true beyond the setting sql.as_of_warning.
 -- Example: FROM answered_as_of('holders', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_as_of(of_family, t) AS TABLE
-SELECT chain, subject AS token_address, max(timestamp) AS timestamp
-FROM coverage
-WHERE family = of_family AND timestamp <= instant(t)
-GROUP BY chain, subject;
+SELECT
+    *,
+    instant(t) AS requested,
+    as_of_distance(t, timestamp) AS days_earlier,
+    timestamp < instant(t) - as_of_warning() AS is_outdated
+FROM (
+    SELECT chain, subject AS token_address, max(timestamp) AS timestamp
+    FROM coverage
+    WHERE family = of_family AND timestamp <= instant(t)
+    GROUP BY chain, subject
+);
 
 -- Since when the answer about each token in each partition is known, and since when it is as it stands. A later answer
 -- with the same content only confirms it. The rows that a later answer changed are in replaced_tokens, replaced_holders
--- and so on; releases before 0.3 did not keep them (replaced_until).
+-- and so on.
 -- Example: FROM knowledge WHERE as_it_stands_since > known_since ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW knowledge AS
 WITH rows_known AS (
@@ -37,8 +45,7 @@ changes AS (
         subject,
         timestamp,
         min(known_since) AS since,
-        max(fetched_at) AS changed_at,
-        max(fetched_at) FILTER (gone IS NULL) AS replaced_until
+        max(fetched_at) AS changed_at
     FROM revisions
     GROUP BY ALL
 )
@@ -48,8 +55,7 @@ SELECT
     token_address,
     timestamp,
     since AS known_since,
-    greatest(changed_at, since) AS as_it_stands_since,
-    replaced_until
+    greatest(changed_at, since) AS as_it_stands_since
 FROM (
     SELECT
         coverage.family,
@@ -59,8 +65,7 @@ FROM (
         coalesce(
             least(coverage.known_since, rows_known.since, changes.since), failed.since, partitions.written_at
         ) AS since,
-        changes.changed_at,
-        changes.replaced_until
+        changes.changed_at
     FROM coverage
     LEFT JOIN rows_known
         ON rows_known.family = coverage.family
@@ -88,7 +93,13 @@ FROM (
 -- the time known: two axes of time.
 -- Example: FROM answered_known_at('holders', '2026-06-30', '2027-01-01') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_known_at(of_table, t, known) AS TABLE
-SELECT chain, token_address, timestamp, coalesce(replaced_until > instant(known), false) AS replaced
+SELECT
+    chain,
+    token_address,
+    timestamp,
+    instant(t) AS requested,
+    as_of_distance(t, timestamp) AS days_earlier,
+    timestamp < instant(t) - as_of_warning() AS is_outdated
 FROM knowledge
 WHERE family = CASE WHEN of_table IN ('tokens', 'holders') THEN of_table ELSE 'maps' END
     AND timestamp <= instant(t)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from holderlake.contract.chains.addresses import parse_address
-from holderlake.engine.sources.files.mapping import ColumnMap
-from holderlake.engine.sources.files.presets import PRESETS, Preset, preset_for
+from holderlake.engine.sources.files.mapping import PRESETS, ColumnMap, Preset, preset_for
 from holderlake.engine.sources.files.transfers import FileOptions, read_file
 
 OPTIONS = {"decimals": "6", "token_address": "0x" + "5e" * 20}

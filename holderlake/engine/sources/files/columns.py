@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.contract.chains import CHAIN_BY_EVM_ID, chain_named, family_of
+from holderlake.contract.chains import CHAIN_BY_EVM_ID, CHAIN_ID_FORM, chain_named, family_of, is_chain_id
 from holderlake.contract.chains.addresses import (
     NO_VALUE,
     parse_address,
@@ -25,19 +25,22 @@ from holderlake.contract.chains.addresses import (
     shown,
     wrong_checksums,
 )
-from holderlake.engine.sources.files.hashes import parse_hash, parse_hashes
-from holderlake.engine.sources.files.instants import FIRST_SECOND, LAST_SECOND, NO_TIME, parse_time
-from holderlake.engine.sources.files.numbers import (
+from holderlake.engine.sources.files.values import (
+    FIRST_SECOND,
+    LAST_SECOND,
+    NO_TIME,
     has_more_digits_than_floats,
+    parse_hash,
+    parse_hashes,
+    parse_time,
     raw_amount,
     whole_count,
     whole_number,
 )
-from holderlake.engine.sources.rows.raw import RawTable
+from holderlake.engine.sources.raw_rows import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
 _WHOLE_NUMBER: Final = r"^[0-9]{1,77}$"
-_CHAIN_ID: Final = re.compile(r"(?!\.+$)[A-Za-z0-9_.\-]{1,64}")
 _NO_FLOAT: Final = "a floating-point number is not exact; export the raw integer as text"
 _EVM_CHAIN: Final = "eth"
 _MISSING: Final = "a value is missing; add it or remove the row"
@@ -268,8 +271,8 @@ def _chain(value: object, name: str, chain: str | None) -> str:
     chain_id = CHAIN_BY_EVM_ID.get(whole_number(text)) or chain if number else chain_named(text)
     if chain_id is None:
         raise ValueError(f"chain id {value} is unknown; set the name of the chain (--chain NAME)")
-    if not _CHAIN_ID.fullmatch(chain_id):
-        raise ValueError(f"{shown(value)} is not a chain id; use at most 64 letters, digits, '-', '_' and '.'")
+    if not is_chain_id(chain_id):
+        raise ValueError(f"{shown(value)} is not a chain id; use {CHAIN_ID_FORM}")
     if chain is not None and chain_id != chain:
         raise ValueError(f"the row is of chain {chain_id}, but --chain is {chain}; remove --chain, or remove the row")
     return chain_id

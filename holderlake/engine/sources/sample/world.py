@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from holderlake.engine.records import Label, Rules, TokenInfo
-from holderlake.engine.sources.sample import base, bnb, ethereum, funding, solana
+from holderlake.engine.sources.sample import base, bnb, ethereum, solana, trading
 from holderlake.engine.sources.sample.actors import Scenario, add_actors
 from holderlake.engine.sources.sample.calendar import END, START, SampleTransfers
 from holderlake.engine.sources.sample.randomness import Rng
@@ -36,7 +36,7 @@ def sample_world() -> World:
     """Return the sample world, the same at every call and on every machine."""
     scenario = Scenario(SampleTransfers(Rng("book")))
     add_actors(scenario)
-    for module in (funding, ethereum, base, bnb, solana):
+    for module in (trading, ethereum, base, bnb, solana):
         module.plan(scenario)
     scenario.calendar.run()
     bridges = frozenset(actors.bridge for actors in scenario.actors.values())

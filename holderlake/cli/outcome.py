@@ -1,0 +1,168 @@
+"""Result of a command that fetches: committed rows, failures, and the error that sets the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from holderlake import console
+from holderlake.backfill.scope import streams_of
+from holderlake.contract.chains import from_first_day
+from holderlake.contract.prices import credits_text
+from holderlake.contract.tables import TABLES
+from holderlake.contract.times import utc_now
+from holderlake.errors import RunCancelled, RunFailed, SomeFailed
+from holderlake.ingest.partition import FINAL_FAILURES
+from holderlake.ingest.stream import PartitionResult, Stream
+from holderlake.ingest.streams.all import STREAMS
+from holderlake.lake.lake import FAILURES
+from holderlake.units import counted
+from holderlake.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Contents of some partitions in the lake.
+
+    ``partitions`` is the number of partitions with answers, and ``new_partitions`` is how many of them
+    this command wrote. ``rows`` are row counts by table. ``failures`` has one dictionary for each error code: ``code``,
+    number of ``requests``, and the ``reason`` of the first failure.
+    """
+
+    partitions: int
+    new_partitions: int
+    rows: dict[str, int]
+    failures: list[dict[str, Any]]
+
+
+def stored_rows(
+    workspace: Workspace,
+    chains: Sequence[str],
+    instants: Sequence[datetime],
+    streams: Sequence[Stream],
+    since: datetime,
+) -> Stored:
+    """Return the contents of the lake for these streams, chains and instants.
+
+    Partitions that were written at or after ``since`` count as new.
+    """
+    keys = {(stream.name, chain, instant) for stream in streams for chain in chains for instant in instants}
+    manifests = [
+        manifest for manifest in workspace.lake.manifests() if (manifest.family, manifest.chain, manifest.as_of) in keys
+    ]
+    rows = dict.fromkeys((table for stream in streams for table in stream.tables), 0)
+    kinds: dict[str, dict[str, Any]] = {}
+    for manifest in manifests:
+        for name in rows.keys() & manifest.tables.keys():
+            rows[name] += manifest.tables[name].rows
+        for row in workspace.lake.rows(manifest, FAILURES).to_pylist() if manifest.failures else ():
+            kind = kinds.setdefault(row["code"], {"code": row["code"], "requests": 0, "reason": row["reason"]})
+            kind["requests"] += 1
+    new_count = sum(manifest.written_at >= since and bool(manifest.covered) for manifest in manifests)
+    return Stored(sum(bool(manifest.covered) for manifest in manifests), new_count, rows, list(kinds.values()))
+
+
+def report_stored(
+    contents: Stored,
+    chains: Sequence[str],
+    instants: Sequence[datetime],
+    spent: int,
+    skipped_families: Mapping[str, str],
+    as_json: bool,
+) -> None:
+    """Print rows by table, tables that the key's plan excludes, failures by code, and the credits spent this month.
+
+    ``spent`` is in hundredths of a credit. ``skipped_families`` has the provider's reason by family of tables.
+    """
+    tables = {stream.name: stream.tables for stream in STREAMS}
+    skipped = {table: reason for name, reason in skipped_families.items() for table in tables[name]}
+    if as_json:
+        plain = {
+            "partitions": contents.partitions,
+            "rows": contents.rows,
+            "skipped": skipped,
+            "failures": contents.failures,
+        }
+        console.as_json(plain | {"credits_spent_hundredths": spent})
+        return
+    console.rows(
+        f"In the lake: {counted(len(chains), 'chain')}, {counted(len(instants), 'instant')}",
+        ("table", "rows", "a row is"),
+        ((name, count, TABLES[name].row) for name, count in contents.rows.items()),
+    )
+    if skipped:
+        console.rows("Skipped", ("table", "the reason"), skipped.items())
+    if contents.failures:
+        console.rows(
+            "Failed requests and unreadable answers",
+            ("code", "requests", "first reason"),
+            (list(kind.values()) for kind in contents.failures),
+        )
+    console.out.print(f"Credits spent this month: {credits_text(spent)}")
+
+
+@dataclass
+class Outcome:
+    """The errors of a command's runs, and the families of tables that the key's plan excludes.
+
+    The provider's reason is given for each family.
+    """
+
+    workspace: Workspace
+    chains: Sequence[str]
+    instants: Sequence[datetime]
+    tables: Sequence[str] = ()
+    began: datetime = field(default_factory=utc_now)
+    errors: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    is_cancelled: bool = False
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Call ``work``, which does one run, and keep its error for ``conclude``. Do nothing if a run was cancelled."""
+        if self.is_cancelled:
+            return
+        try:
+            with self.workspace.observed(self._add):
+                work()
+        except RunFailed as error:
+            self.errors.append(str(error))
+            self.is_cancelled = isinstance(error, RunCancelled)
+
+    def _add(self, event: object) -> None:
+        """Record a finished partition."""
+        if isinstance(event, PartitionResult) and event.skipped:
+            self.skipped[event.family] = event.skipped
+
+    def conclude(self, as_json: bool) -> None:
+        """Print the committed rows. Raises ``SomeFailed`` or ``RunFailed`` if partitions or requests failed."""
+        streams = streams_of(self.tables, self.workspace.settings)
+        contents = stored_rows(self.workspace, self.chains, self.instants, streams, self.began)
+        skipped = self.skipped | self.workspace.skipped
+        report_stored(contents, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
+        partitions = sum(len(from_first_day(chain, self.instants)) for chain in self.chains)
+        self._raise_failures(contents, partitions * len(streams))
+
+    def _raise_failures(self, contents: Stored, partition_count: int) -> None:
+        failed = sum(failure["requests"] for failure in contents.failures if failure["code"] not in FINAL_FAILURES)
+        hint = "holderlake sql \"FROM failures\" lists them, 'holderlake retry-failures' requests them again"
+        if self.errors:
+            errors = " ".join(dict.fromkeys(self.errors))
+            if not contents.new_partitions:
+                raise RunFailed(errors)
+            raise SomeFailed(
+                f"the lake has {contents.partitions:,} of {counted(partition_count, 'partition')}. {errors}"
+            )
+        if not sum(contents.rows.values()):
+            raise RunFailed(f"no rows were committed: {_reasons(contents, self.skipped) or 'no answer has rows'}")
+        if failed:
+            raise SomeFailed(f"{counted(failed, 'request')} failed; {hint}")
+
+
+def _reasons(contents: Stored, skipped: dict[str, str]) -> str:
+    failures: list[Any] = [
+        f"{counted(failure['requests'], 'time')} {failure['code']}: {failure['reason']}"
+        for failure in contents.failures
+    ]
+    return "; ".join([*failures, *skipped.values()])

@@ -1,4 +1,0 @@
-"""Metadata of assets and of their materialisations: columns, numbers of one partition, plots, versions.
-
-Asset definitions belong in ``holderlake.dagster``.
-"""

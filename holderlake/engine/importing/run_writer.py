@@ -1,0 +1,367 @@
+"""Write runs of the adjacency: entries by address and time, in batches. A batch may end between two entries of an
+address.
+
+``files.adjacency`` describes a run and reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from holderlake.engine.files.adjacency import ANY, INWARD, OUTWARD, STEP, Run
+from holderlake.engine.files.arrays import ArrayFile
+from holderlake.engine.files.parts import Moves
+from holderlake.engine.importing.budget import Budget
+from holderlake.engine.importing.keys import merge_sorted
+from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
+from holderlake.engine.numeric.bigint import Array
+
+_BITS: Final = (ANY, INWARD, OUTWARD)
+
+
+class Entries(NamedTuple):
+    """Entries of the adjacency, as arrays with a value for each entry.
+
+    ``owners`` and ``others`` (the counterparties) are address numbers, ``times`` unix seconds. ``kinds`` is the token
+    number times 2, plus 1 if the owner received.
+    """
+
+    owners: Array
+    others: Array
+    times: Array
+    kinds: Array
+
+    @property
+    def keys(self) -> Array:
+        """Integers by which entries are sorted: by owner, then by time."""
+        return (self.owners.astype(np.int64) << 32) | np.clip(self.times, 0, 2**32 - 1).astype(np.int64)
+
+    def at(self, places: Array | slice) -> Entries:
+        """Return the entries at the indices ``places``."""
+        return Entries(*(column[places] for column in self))
+
+    def ordered(self) -> Entries:
+        """Return the entries, sorted by owner and time."""
+        if len(self.times) and self.times.min() >= 0 and self.times.max() < 2**32:
+            return self.at(np.argsort(self.keys))
+        return self.at(np.lexsort((self.times, self.owners)))
+
+
+class EntryBuffer:
+    """Collects transfers, in files if there are many, and returns their entries: one of the sender, one of the
+    receiver."""
+
+    def __init__(self, spool: Path, budget: Budget) -> None:
+        self._spool = spool
+        self._budget = budget
+        self._moves = ArrayBuckets(spool, budget.waiting)
+        self._sample = Sample()
+        self.count = 0
+        self.is_wide = False
+
+    def add(self, number: int, moves: Moves) -> None:
+        """Add transfers of the token with the number ``number``."""
+        if not len(moves):
+            return
+        tokens = np.broadcast_to(np.int32(number), len(moves))
+        times = moves.times.astype(np.int64)
+        self._moves.add(0, (tokens, moves.senders, moves.receivers, times))
+        self.count += 2 * len(moves) - int((moves.senders == moves.receivers).sum())
+        self.is_wide |= int(times[-1]) >= 2**32 or int(times[0]) < 0
+        stride = slice(None, None, 1 + len(moves) // 4_096)
+        for side in (moves.senders, moves.receivers):
+            self._sample.add((side[stride].astype(np.int64) << 32) | np.clip(times[stride], 0, 2**32 - 1))
+
+    def entries(self) -> Iterator[Entries]:
+        """Yield all entries by owner and time, in batches. A second call is not possible."""
+        cuts = self._sample.cuts(-(-self.count // self._budget.chunk))
+        buckets = ArrayBuckets(self._spool, self._budget.waiting)
+        for block in self._moves.blocks(0):
+            for start in range(0, len(block[0]), self._budget.chunk):
+                batch = _entries_of(*(column[start : start + self._budget.chunk] for column in block))
+                if len(cuts):
+                    buckets.distribute(np.searchsorted(cuts, batch.keys, side="right"), batch)
+                else:
+                    buckets.add(0, batch)
+        self._moves.drop(0)
+        for number in buckets.numbers():
+            yield Entries(*buckets.take(number)).ordered()
+
+
+def _entries_of(tokens: Array, senders: Array, receivers: Array, times: Array) -> Entries:
+    apart = np.flatnonzero(senders != receivers)
+    kinds = tokens * np.int32(2)
+    return Entries(
+        np.concatenate([senders, receivers[apart]]),
+        np.concatenate([receivers, senders[apart]]),
+        np.concatenate([times, times[apart]]),
+        np.concatenate([kinds, kinds[apart] + np.int32(1)]),
+    )
+
+
+def entries_of_run(run: Run, rows: int) -> Iterator[Entries]:
+    """Yield the entries of a run by owner and time, in batches of ``rows`` entries."""
+    for start in range(0, len(run.others), rows):
+        end = min(start + rows, len(run.others))
+        first_owner = int(np.searchsorted(run.starts, start, side="right")) - 1
+        last_owner = int(np.searchsorted(run.starts, end, side="left"))
+        edges = np.clip(run.starts[first_owner : last_owner + 1], start, end)
+        numbers = (
+            run.addresses[first_owner:last_owner]
+            if len(run.addresses)
+            else np.arange(first_owner, last_owner, dtype=np.int32)
+        )
+        part = slice(start, end)
+        yield Entries(
+            np.repeat(numbers, np.diff(edges)), run.others[part], run.times[part].astype(np.int64), run.kinds[part]
+        )
+
+
+def merged_entries(sources: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
+    """Merge the entries of several sources. Each source, and the result, is sorted by owner and time."""
+    if len(sources) == 1:
+        yield from sources[0]
+        return
+    yield from (rows.entries for rows in merge_sorted([_rows(source) for source in sources], _keys, _Rows.at, _join))
+
+
+class _Rows:
+    """A batch of entries whose length is the number of entries, as ``merge_sorted`` expects. The length of ``Entries``,
+    a tuple, is the number of its columns."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+
+    def __len__(self) -> int:
+        return len(self.entries.times)
+
+    def at(self, places: slice) -> _Rows:
+        return _Rows(self.entries.at(places))
+
+
+def _rows(source: Iterator[Entries]) -> Iterator[_Rows]:
+    return (_Rows(entries) for entries in source if len(entries.times))
+
+
+def _keys(rows: _Rows) -> Array:
+    return rows.entries.keys
+
+
+def _join(several: list[_Rows]) -> _Rows:
+    if len(several) == 1:
+        return several[0]
+    return _Rows(Entries(*map(np.concatenate, zip(*(rows.entries for rows in several), strict=True))).ordered())
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool, spool: Path, budget: Budget) -> None:
+    """Write ``count`` (at least one) entries, sorted by owner and time, as a run at ``path``.
+
+    ``is_wide`` is True if unix seconds need 8 bytes.
+    """
+    times = np.int64 if is_wide else np.uint32
+    with ArrayFile(path) as file:
+        for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
+            file.reserve(name, dtype, count)
+        owners, repeated = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)
+        parts = 1 + count // budget.chunk
+        row, owner_before = 0, -1
+        for batch, owner_after in _with_next_owner(entries):
+            for name, column in (("others", batch.others), ("kinds", batch.kinds), ("times", batch.times)):
+                file.fill(name, row, column)
+            firsts = _firsts(batch)
+            file.fill("firsts", row, firsts)
+            # a batch may divide an address: the first entry of a pair in a batch need not be the first of all
+            divided = np.flatnonzero(((batch.owners == owner_before) | (batch.owners == owner_after)) & (firsts != 0))
+            counterparties = batch.others[divided]
+            repeated.distribute(
+                counterparties % parts, (batch.owners[divided], counterparties, firsts[divided], divided + row)
+            )
+            begins = _is_first(batch.owners)
+            begins[0] = batch.owners[0] != owner_before
+            starts = np.flatnonzero(begins)
+            owners.add(0, (batch.owners[starts], starts + row, batch.times[starts].astype(times)))
+            row, owner_before = row + len(batch.owners), int(batch.owners[-1])
+        firsts = file.map_reserved("firsts")
+        for bucket in repeated.numbers():
+            _keep_first_bits(firsts, repeated.take(bucket))
+        file.add("sums", _sums(firsts, budget.chunk))
+        _write_places(file, owners, count, budget.chunk)
+
+
+def _with_next_owner(entries: Iterable[Entries]) -> Iterator[tuple[Entries, int]]:
+    """Yield each batch of entries with an address number: the owner of the next batch's first entry.
+
+    For the last batch, the number is -1.
+    """
+    waiting: Entries | None = None
+    for batch in entries:
+        if not len(batch.owners):
+            continue
+        if waiting is not None:
+            yield waiting, int(batch.owners[0])
+        waiting = batch
+    if waiting is not None:
+        yield waiting, -1
+
+
+def _firsts(entries: Entries) -> Array:
+    """Return the array ``Run.firsts`` for the given entries, as if an owner had no earlier entries.
+
+    A bit is set in the owner's first entry with a counterparty (``ANY``), in the first one from it (``INWARD``), and in
+    the first one to it (``OUTWARD``).
+    """
+    apart = np.flatnonzero(entries.owners != entries.others)
+    pairs = (entries.owners[apart].astype(np.int64) << 32) | entries.others[apart]
+    order = np.argsort(pairs, kind="stable")
+    ordered, inward = pairs[order], (entries.kinds[apart][order] & 1).astype(np.bool_)
+    firsts = np.zeros(len(entries.owners), np.uint8)
+    firsts[apart[order[_is_first(ordered)]]] |= ANY
+    for bit, way in ((INWARD, inward), (OUTWARD, ~inward)):
+        mine = np.flatnonzero(way)
+        firsts[apart[order[mine[_is_first(ordered[mine])]]]] |= bit
+    return firsts
+
+
+def _is_first(ordered: Array) -> Array:
+    """Return a mask of the sorted numbers that differ from the previous number."""
+    mask = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=mask[1:])
+    return mask
+
+
+def _keep_first_bits(firsts: Array, repeated: Columns) -> None:
+    """Correct ``firsts`` for pairs of owner and counterparty that are in several batches: keep each bit only in the
+    first row.
+
+    ``repeated`` has the columns owner, counterparty, bits, and row in ``firsts``.
+    """
+    owners, counterparties, bits, rows = repeated
+    pairs = (owners.astype(np.int64) << 32) | counterparties
+    order = np.argsort(pairs, kind="stable")
+    kept_bits = np.zeros(len(rows), np.uint8)
+    for bit in _BITS:
+        mine = order[(bits[order] & bit) != 0]
+        kept_bits[mine[_is_first(pairs[mine])]] |= bit
+    firsts[rows] = kept_bits
+
+
+def _sums(firsts: Array, chunk: int) -> Iterator[Array]:
+    """Yield the rows of ``Run.sums``: how often each bit of ``firsts`` is set before every ``STEP``-th entry."""
+    totals = np.zeros((1, 3), np.int64)
+    yield totals
+    rows = max(chunk // STEP, 1) * STEP
+    end = len(firsts) // STEP * STEP
+    for start in range(0, end, rows):
+        steps = firsts[start : min(start + rows, end)].reshape(-1, STEP)
+        counts = np.stack([np.count_nonzero(steps & bit, axis=1) for bit in _BITS], axis=1)
+        sums = totals[-1:] + np.cumsum(counts, axis=0)
+        yield sums
+        totals = sums[-1:]
+
+
+def _write_places(file: ArrayFile, owners: ArrayBuckets, count: int, chunk: int) -> None:
+    """Write the arrays ``addresses``, ``starts`` and ``begun`` of a ``Run`` with ``count`` entries.
+
+    Bucket 0 of ``owners`` has three columns: owners (ascending), index and unix second of the owner's first entry. If
+    at least a quarter of all addresses have entries, ``addresses`` is left empty, and the other two arrays have a value
+    for every address number.
+    """
+    size = 1 + max(int(block[0][-1]) for block in owners.blocks(0))
+    if 4 * owners.rows_of(0) < size:
+        file.add("addresses", (block[0] for block in owners.blocks(0)))
+        file.add("starts", (*(block[1] for block in owners.blocks(0)), np.array([count])))
+        file.add("begun", (block[2] for block in owners.blocks(0)))
+        return
+    file.add("addresses", np.empty(0, np.int32))
+    file.add("starts", _starts(owners, count, chunk))
+    file.add("begun", _begun(owners, chunk))
+
+
+def _starts(owners: ArrayBuckets, count: int, chunk: int) -> Iterator[Array]:
+    for block, numbers in _windows(owners, chunk):
+        yield block[1][np.searchsorted(block[0], numbers)]
+    yield np.array([count])
+
+
+def _begun(owners: ArrayBuckets, chunk: int) -> Iterator[Array]:
+    for block, numbers in _windows(owners, chunk):
+        places = np.searchsorted(block[0], numbers)
+        yield np.where(block[0][places] == numbers, block[2][places], np.iinfo(block[2].dtype).max)
+
+
+def _windows(owners: ArrayBuckets, chunk: int) -> Iterator[tuple[Columns, Array]]:
+    """Yield every address number from 0 to the last owner once, in chunks, each with the rows to search for it.
+
+    Bucket 0 of ``owners`` has a row for each owner, ascending. A yielded pair has a batch of these rows, and an array
+    of up to ``chunk`` consecutive address numbers. The batch contains, for each of these numbers, the first owner that
+    is equal or larger.
+    """
+    number = 0
+    for block in owners.blocks(0):
+        last_owner = int(block[0][-1])
+        while number <= last_owner:
+            numbers = np.arange(number, min(number + chunk, last_owner + 1), dtype=np.int32)
+            yield block, numbers
+            number += len(numbers)
+
+
+# ---------------------------------------------------------------------- removing
+
+
+def may_contain(run: Run, entries: Entries) -> bool:
+    """Return whether the run may contain one of ``entries``: it has an entry of the same owner at the same second."""
+    starts, ends = run.entries(entries.owners)
+    low, high = starts.copy(), ends.copy()
+    while (opened := np.flatnonzero(low < high)).size:
+        middle = (low[opened] + high[opened]) // 2
+        is_early = run.times[middle] < entries.times[opened]
+        low[opened[is_early]] = middle[is_early] + 1
+        high[opened[~is_early]] = middle[~is_early]
+    places = np.flatnonzero(low < ends)
+    return bool((run.times[low[places]] == entries.times[places]).any())
+
+
+def subtract(run: Run, removed: Iterator[Entries], rows: int) -> Iterator[tuple[Entries, Entries]]:
+    """Subtract the entries ``removed`` from a run. Yield pairs of ``Entries``, in batches of ``rows`` entries of the
+    run.
+
+    A pair has the run's remaining entries, and those of ``removed`` that the run does not contain.
+    """
+    for batch in merged_entries([_marked(entries_of_run(run, rows), 0), _marked(removed, 1)]):
+        is_removed = (batch.kinds >> 32) != 0
+        entries = Entries(batch.owners, batch.others, batch.times, (batch.kinds & 0xFFFFFFFF).astype(np.int32))
+        if not is_removed.any():
+            yield entries, entries.at(slice(0, 0))
+            continue
+        order = np.lexsort((entries.kinds, entries.others, entries.times, entries.owners))
+        is_equal = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in entries])
+        group = np.empty(len(order), np.int64)
+        group[order] = np.cumsum(np.concatenate([[True], ~is_equal])) - 1
+        removed_counts, present = np.bincount(group[is_removed], minlength=len(order)), group[~is_removed]
+        removed_groups = group[is_removed]
+        is_kept = _rank_among_equals(present) >= removed_counts[present]
+        missed = _rank_among_equals(removed_groups) >= np.bincount(present, minlength=len(order))[removed_groups]
+        yield (
+            entries.at(np.flatnonzero(~is_removed)[is_kept]),
+            entries.at(np.flatnonzero(is_removed)[missed]),
+        )
+
+
+def _marked(entries: Iterator[Entries], mark: int) -> Iterator[Entries]:
+    for batch in entries:
+        yield batch._replace(kinds=batch.kinds.astype(np.int64) | (mark << 32))
+
+
+def _rank_among_equals(numbers: Array) -> Array:
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    ranks = np.empty(len(numbers), np.int64)
+    ranks[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered, side="left")
+    return ranks
