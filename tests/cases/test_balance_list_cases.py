@@ -371,7 +371,8 @@ def test_the_accounts_of_an_owner_name_their_tokens(tmp_path: Path) -> None:
     rows = [{"account": {"data": {"parsed": {"info": info}}, "owner": S4}, "pubkey": S2}]
     path = written(tmp_path, json.dumps(rows), "accounts.json")
     arguments = (
-        "import-balances",
+        "import",
+        "balances",
         str(path),
         "--block",
         "21000000",

@@ -78,6 +78,9 @@ _FLOAT_DIGITS: Final = 15
 _MIN_FRACTIONS: Final = 10
 _MIN_BALANCES: Final = 3
 _SAMPLE: Final = 100
+_FRACTION: Final = re.compile(r"[0-9][0-9, ']*\.[0-9]+")
+_FLOAT_DIGITS: Final = 15
+_MIN_FRACTIONS: Final = 10
 _PRIME: Final = 2**255 - 19
 _CURVE: Final = -121665 * pow(121666, -1, _PRIME) % _PRIME
 
