@@ -1,24 +1,28 @@
-"""Frames a second and script a frame of the explorer, with 500 holders and 5,000 links, compared with an empty page.
+"""Speed of the explorer's page with 500 holders and 5,000 links: first view, dragging, playing, memory.
 
     python -m benchmarks.explorer [--seconds 4]
 
-Real Chromium (Debian's package) without a screen draws both in turns; no page can have more frames than the empty one.
-Script is the CPU time of the page's JavaScript, the mean of all frames; other programs do not change it.
-Also the seconds until the first view is there, of that map and of one of 35 holders.
+Real Chromium (Debian's package) without a screen. There is no GPU, so frames a second are compared with those of an
+empty page, and the work of a frame comes from Chromium's trace: script, style and paint of the main thread.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from playwright.sync_api import Browser, CDPSession, Page
 
+from holderlake.lake.lake import Lake
+from holderlake.warehouse.warehouse import Warehouse
 from tests.browser import opened_browser
 from tests.explorer.serving import exploring
-from tests.explorer.world import CROWD, TIDE, fill
+from tests.explorer.world import CROWD, INSTANTS, TIDE, crowd_map, fill
+from tests.lakes import rows, write
 
 DRAWN = ".map[data-at][aria-busy=false]"
 COUNT = """
@@ -56,29 +60,117 @@ MOVE = """
 """
 
 
+PLAYED = """
+(milliseconds) => new Promise((done) => {
+    const map = document.querySelector(".map");
+    const began = performance.now();
+    const shown = [];
+    new MutationObserver(() => shown.push(performance.now())).observe(map, { attributeFilter: ["data-at"] });
+    setTimeout(() => done((shown.length - 1) * 1000 / (shown.at(-1) - shown[0])), milliseconds);
+})
+"""
+WORK = (
+    "FireAnimationFrame",
+    "EventDispatch",
+    "TimerFire",
+    "UpdateLayoutTree",
+    "Layout",
+    "PrePaint",
+    "Paint",
+    "Layerize",
+)
+"""Events of Chromium's trace that are script, style, layout and paint of the page's main thread."""
+DATES = 60
+
+
 def main() -> None:
-    """Measure both pages and print the results."""
+    """Measure the page and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=4.0)
     milliseconds = parser.parse_args().seconds * 1000
     with tempfile.TemporaryDirectory() as folder, opened_browser() as browser:
-        fill(Path(folder))
+        long_history(Path(folder))
         with exploring(Path(folder)) as address:
-            print("First view, seconds:")
-            for name, token in (("35 holders", TIDE), ("500 holders, 5,000 links", CROWD)):
-                seconds = min(first_view(browser, f"{address}/?chain=eth&token={token}") for _ in range(3))
-                print(f"  {name:<26}{seconds:6.2f}")
+            crowd = f"{address}/?chain=eth&token={CROWD}"
+            print("First view, seconds, and with a fourth of the CPU:")
+            for name, url in (
+                ("35 holders", f"{address}/?chain=eth&token={TIDE}"),
+                ("500 holders, 5,000 links", crowd),
+            ):
+                fast, slow = (min(first_view(browser, url, slower) for _ in range(3)) for slower in (1, 4))
+                print(f"  {name:<26}{fast:6.2f}{slow:8.2f}")
+            print("Script, style and paint, milliseconds a frame, while the map is dragged:")
+            for lines in ("strongest links", "all links"):
+                url = crowd + ("&all=" if lines == "all links" else "")
+                fast, slow = (work_a_frame(browser, url, milliseconds, slower) for slower in (1, 4))
+                print(f"  {lines:<26}{fast:6.1f}{slow:8.1f}")
             print("Frames a second (and the 95th percentile of milliseconds between two), and script:")
             for name in ("moving the map", "playing the history"):
-                ours, gap, script = smoothness(browser, f"{address}/?chain=eth&token={CROWD}", name, milliseconds)
+                ours, gap, script = smoothness(browser, crowd, name, milliseconds)
                 bare, bare_gap, _ = smoothness(browser, "about:blank", "", milliseconds)
                 said = f"{ours:5.1f} ({gap:.0f}) of {bare:5.1f} ({bare_gap:.0f}) of an empty page"
                 print(f"  {name:<26}{said}, ratio {ours / bare:.2f}; script {script:.1f} ms a frame")
+            print("Dates a second in a play, and megabytes of JavaScript's heap after one play and after three:")
+            for speed in (10, 30):
+                played, first, last = play(browser, f"{crowd}&at=20260101T000000Z", speed, milliseconds)
+                print(f"  {speed}/s {played:6.1f} {first:8.0f} {last:5.0f}")
 
 
-def first_view(browser: Browser, url: str) -> float:
-    """Return the seconds from the request to a drawn map, with an empty cache."""
+def long_history(home: Path) -> None:
+    """Fill a home whose largest token has ``DATES`` maps more."""
+    fill(home)
+    lake = Lake(home / "lake")
+    for number in range(DATES):
+        instant = INSTANTS[0] + timedelta(days=1, hours=number)
+        of_token = {"token_address": CROWD}
+        made = {name: [of_token | row for row in listed] for name, listed in crowd_map(number % 6).items()}
+        tables = {name: rows(name, "eth", instant, listed) for name, listed in made.items()}
+        write(lake, "maps", "eth", instant, tables, {CROWD})
+    Warehouse(home / "warehouse.duckdb").load(lake)
+
+
+def work_a_frame(browser: Browser, url: str, milliseconds: float, slower: int) -> float:
+    """Return the milliseconds of script, style and paint for each frame of a dragged map, from Chromium's trace."""
     page = opened(browser)
+    page.goto(url)
+    page.wait_for_selector(DRAWN)
+    page.wait_for_timeout(1_500)
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slower})
+    browser.start_tracing(page=page, categories=["devtools.timeline", "disabled-by-default-devtools.timeline"])
+    page.evaluate(MOVE, milliseconds)
+    frames, _ = page.evaluate(COUNT, milliseconds)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    page.context.close()
+    spent = sum(event.get("tdur", event.get("dur", 0)) for event in events if event["name"] in WORK)
+    return float(spent) / 1_000 / (frames * milliseconds / 1_000)
+
+
+def play(browser: Browser, url: str, speed: int, milliseconds: float) -> tuple[float, float, float]:
+    """Return dates a second, and the megabytes of the heap after one play and after three."""
+    page = opened(browser)
+    page.goto(url)
+    page.wait_for_selector(DRAWN)
+    page.get_by_label("Dates a second").select_option(str(speed))
+    chromium = page.context.new_cdp_session(page)
+    megabytes = []
+    for number in range(3):
+        page.get_by_role("button", name="Play the history").click()
+        if number == 1:
+            page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
+        dates = page.evaluate(PLAYED, milliseconds)
+        page.wait_for_selector(".play[aria-label='Play the history']", timeout=120_000)
+        chromium.send("HeapProfiler.collectGarbage")
+        megabytes.append(chromium.send("Runtime.getHeapUsage")["usedSize"] / 1e6)
+        page.get_by_role("slider", name="Date").press("Home")
+        page.wait_for_selector(".map[data-at^='20260101']")
+    page.context.close()
+    return dates, megabytes[0], megabytes[-1]
+
+
+def first_view(browser: Browser, url: str, slower: int) -> float:
+    """Return the seconds from the request to a drawn map, with an empty cache, on a CPU that is slower by a factor."""
+    page = opened(browser)
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slower})
     began = time.perf_counter()
     page.goto(url, wait_until="commit")
     page.wait_for_selector(DRAWN)

@@ -169,7 +169,7 @@ DECISIONS: Final = {
     "What to keep": ("retention",),
     "What to tell": ("alerts",),
     "Own transfers": ("engine", "sources", "cluster"),
-    "What others see": ("service", "explorer"),
+    "What others see": ("service", "explorer", "sql"),
 }
 """Fields of ``Settings`` by what a user decides with them."""
 

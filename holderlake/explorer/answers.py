@@ -28,8 +28,8 @@ MOST_DIFFERENCES: Final = 200
 def tokens(reader: Reader, text: str) -> Columns:
     """Return up to ``MOST_TOKENS`` tokens that contain all words of ``text`` in name, symbol, address or chain.
 
-    If the text is the address of a holder, tokens that it holds match too: ``wallet`` is its address, ``share`` its
-    share. The column ``found`` has the number of all matches.
+    Tokens match too that have a holder whose label contains the text, or whose address begins or ends with it:
+    ``wallet``, ``wallet_label`` and ``share`` are of the largest one. The column ``found`` has the number of matches.
     """
     phrase = text.strip().lower()
     return _query(reader, "tokens", words=phrase.split(), whole=phrase, most=MOST_TOKENS)
@@ -84,6 +84,14 @@ def transfers(reader: Reader, chain: str, token: str, ends: tuple[str, str], at:
     """
     sender, receiver = ends
     return _query(reader, "transfers", chain=chain, token=token, sender=sender, receiver=receiver, at=at)
+
+
+def counterparties(reader: Reader, chain: str, token: str, address: str, at: datetime) -> Columns:
+    """Return the wallets with the most transfers of a token from and to an address up to ``at``, with their numbers.
+
+    Only transfers of an own store are known.
+    """
+    return _query(reader, "counterparties", chain=chain, token=token, address=address, at=at)
 
 
 def comparison(reader: Reader, chain: str, token: str, start: datetime, end: datetime) -> Columns:

@@ -131,6 +131,12 @@ def transfers(request: Request, chain: _Text, token: _Token, sender: _Token, rec
     return _answer(request, lambda reader: answers.transfers(reader, chain, token, (sender, receiver), at))
 
 
+@routes.get("/counterparties")
+def counterparties(request: Request, chain: _Text, token: _Token, address: _Token, at: _When) -> Response:
+    """Return the wallets with the most transfers of a token from and to ``address`` up to the instant ``at``."""
+    return _answer(request, lambda reader: answers.counterparties(reader, chain, token, address, at))
+
+
 @routes.get("/links")
 def links(request: Request) -> Response:
     """Return the pages of block explorers: ``address`` and ``transaction``, by chain."""

@@ -235,7 +235,7 @@ def test_a_wallet_is_found_over_all_tokens_and_followed(open_page: Open) -> None
     found = page.get_by_role("listbox").get_by_role("option")
     expect(found).to_have_count(1)
     expect(found).to_contain_text("Tide Pool")
-    expect(found).to_contain_text("this wallet holds 7.00%")
+    expect(found).to_contain_text("0x2222…2222 holds 7.00%")
     page.keyboard.press("Enter")
     settled(page, "20260601")
     expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text(WHALE)
@@ -560,6 +560,91 @@ def test_magic_and_time_nodes_differ_and_exchanges_are_listed_below(open_page: O
     assert excluded.get_by_role("listitem").all_inner_texts() == ["Bourse exchange 20.0%", "0x7777…7777 DEX 10.0%"]
     page.locator("#map").click(position={"x": drawn[f"{EXCHANGE}#1"][0], "y": drawn[f"{EXCHANGE}#1"][1]})
     expect(page.get_by_role("status")).to_contain_text("Time window 1 of Bourse")
+
+
+def test_large_cluster_opens_with_its_largest_members_and_strongest_links(open_page: Open) -> None:
+    page = open_page(of(HAIRBALL))
+    drawn = set(places(page))
+    assert {numbered(20_000 + each) for each in range(60)} <= drawn
+    assert numbered(20_100) not in drawn
+    box = page.get_by_label(re.compile("everything"))
+    expect(page.get_by_label("What the map shows")).to_contain_text("213 smaller members")
+    page.get_by_role("tabpanel").get_by_label("Search holders").fill(numbered(20_100))
+    page.get_by_role("tabpanel").locator("tbody").get_by_role("button").first.click()
+    page.wait_for_function(
+        f"() => document.getElementById('map').bubbles().some((one) => one.id === '{numbered(20_100)}')"
+    )
+    page.keyboard.press("Escape")
+    box.check()
+    page.wait_for_function("() => document.getElementById('map').bubbles().length === 321")
+    assert "all=" in page.url
+    page = open_page(of(CROWD))
+    expect(page.get_by_label("What the map shows")).to_contain_text(re.compile("4,[0-9]{3} weaker lines"))
+
+
+def test_links_are_filtered_on_the_map_and_in_the_tables(open_page: Open) -> None:
+    page = open_page(of(TIDE, "&tab=links"))
+    panel = page.get_by_role("tabpanel")
+    panel.get_by_text("Filter links").click()
+    for label, value, left in (
+        ("Transfers, at least", "3", 1),
+        ("Amount, at least", "450", 1),
+        ("Transfers, at least", "", 2),
+    ):
+        panel.get_by_label(label).fill(value)
+        panel.get_by_label(label).press("Tab")
+        expect(panel.get_by_text(f"{left} of 6", exact=True)).to_be_visible()
+    panel.get_by_role("button", name="Clear the filter").click()
+    expect(panel.get_by_text("6 links", exact=True)).to_be_visible()
+    panel.get_by_label("Kind").select_option("other tokens")
+    expect(panel.get_by_text("3 of 6", exact=True)).to_be_visible()
+    panel.get_by_label("Kind").select_option("all tokens")
+    panel.get_by_label("Since").fill("2026-12-01")
+    expect(panel.get_by_text("0 of 6", exact=True)).to_be_visible()
+    drawing = ElementTree.fromstring(saved(page, "SVG"))
+    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}line"))) == 1  # that of the legend
+    page = open_page(of(TIDE, f"&tab=links&node={MAGIC}&side=in"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    expect(card.get_by_role("table", name="Links of the selected node").get_by_role("row")).to_have_count(2)
+    expect(card).to_contain_text("Got 900 in 3 transfers, sent 0 in 0 transfers")
+
+
+def test_path_between_two_wallets_is_found(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    card.get_by_text("Path to another wallet").click()
+    box = card.get_by_label("Label or address of the other wallet")
+    box.fill("00000002")  # a part of the address
+    box.press("Enter")
+    expect(card.get_by_role("table", name="Path of 2 steps").get_by_role("row")).to_have_count(3)
+    lit = {one["id"] for one in page.evaluate(BUBBLES) if one["lit"]}
+    assert lit == {TEAM, MAGIC, numbered(2)}
+    box.fill(WHALE)
+    box.press("Enter")
+    expect(card).to_contain_text("No links of this map connect the two.")
+    box.fill("unheard of")
+    box.press("Enter")
+    expect(card).to_contain_text("No node of this map has this label or address.")
+
+
+def test_counterparties_of_a_wallet_are_added_to_the_map(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={WHALE}"))
+    before = set(places(page))
+    page.get_by_role("button", name="Add 1 counterparty to the map").click()
+    page.wait_for_function(f"() => document.getElementById('map').bubbles().length === {len(before) + 1}")
+    assert set(places(page)) - before == {STRANGER}
+    expect(page.get_by_role("button", name=re.compile("Add 1 counterparty"))).to_have_count(0)
+
+
+@pytest.mark.parametrize("text", ["tide: team", TEAM[:14], TEAM[-12:]])
+def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, text: str) -> None:
+    page = open_page(of(CROWD))
+    page.get_by_role("combobox", name="Token").fill(text)
+    found = page.get_by_role("listbox").get_by_role("option").filter(has_text="Tide: Team holds 9.00%")
+    expect(found).to_have_count(1)
+    page.keyboard.press("Enter")
+    settled(page, "20260601")
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_contain_text("Tide: Team")
 
 
 def test_holders_are_searched_and_sorted(open_page: Open) -> None:

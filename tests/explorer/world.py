@@ -69,7 +69,7 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
         store.add_transfers(table([row | {"tx_hash": f"0x{n:064x}"} for n, row in enumerate(sent)]), "test")
     for number, instant in enumerate(INSTANTS):
         maps: dict[str, list[dict[str, Any]]] = {}
-        made_maps = {TIDE: _tide(number), CROWD: _crowd(number), HOSTILE: _hostile()}
+        made_maps = {TIDE: _tide(number), CROWD: crowd_map(number), HOSTILE: _hostile()}
         if with_edges:
             made_maps |= {
                 HAIRBALL: _hairball(number),
@@ -130,7 +130,7 @@ def _tide(number: int) -> dict[str, list[dict[str, Any]]]:
     return made
 
 
-def _crowd(number: int, holders: int = 500, links: int = 5_000) -> dict[str, list[dict[str, Any]]]:
+def crowd_map(number: int, holders: int = 500, links: int = 5_000) -> dict[str, list[dict[str, Any]]]:
     """500 holders with 5,000 links between them, some of them others at each instant."""
     chance = random.Random(number)
     listed = [address(1_000 + each + (number * 500 if each % 20 == 0 else 0)) for each in range(holders)]

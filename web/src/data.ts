@@ -11,8 +11,9 @@ export type Token = {
   maps: number;
   instants: number;
   latest: string | null;
-  /** The searched wallet, if it is in the newest list of holders, and its share. */
+  /** The largest holder that matches, if one is in the newest list of holders, with its label and share. */
   wallet: string | null;
+  wallet_label: string | null;
   share: number | null;
   found: number;
 };
@@ -126,7 +127,8 @@ async function unpacked(text: string): Promise<Record<string, unknown>> {
 }
 
 const cached = new Map<string, Promise<unknown>>();
-const MAX_CACHED = 64;
+/** A map of 5,000 links takes three megabytes. */
+const MAX_CACHED = 24;
 
 export async function findTokens(text: string): Promise<Token[]> {
   if (isSaved) return [];
@@ -286,13 +288,16 @@ function errorText(detail: unknown): string | undefined {
 }
 
 function rows<T>(columns: Columns): T[] {
-  const found: Record<string, unknown>[] = [];
-  for (const [name, column] of Object.entries(columns)) {
-    const [values, at] = Array.isArray(column) ? [column, null] : [column.values, column.at];
-    for (let row = 0; row < (at ?? values).length; row++) {
+  const names = Object.keys(columns);
+  const all = Object.values(columns).map((column) => (Array.isArray(column) ? { values: column, at: null } : column));
+  const length = all[0] ? (all[0].at ?? all[0].values).length : 0;
+  return Array.from({ length }, (_, row) => {
+    const made: Record<string, unknown> = {};
+    for (let index = 0; index < names.length; index++) {
+      const { values, at } = all[index] as { values: unknown[]; at: (number | null)[] | null };
       const place = at ? at[row] : row;
-      (found[row] ??= {})[name] = place === null || place === undefined ? null : values[place];
+      made[names[index] as string] = place === null || place === undefined ? null : values[place];
     }
-  }
-  return found as T[];
+    return made as T;
+  });
 }

@@ -15,6 +15,8 @@ export const changes = signal<data.Change[] | null>(null);
 export const differences = signal<data.Difference[]>([]);
 export const trouble = signal<Trouble | null>(null);
 export const playing = signal(false);
+/** The instant of the map that is drawn. */
+export const drawnAt = signal("");
 /** The next text for screen readers. */
 export const spoken = signal("");
 export const instants = computed(() => history.value?.instants ?? []);
@@ -235,7 +237,6 @@ async function openMap(of: data.History, at: string, add: string): Promise<void>
     moving = false;
     shown.value = found;
     say(summary(of, at));
-    for (const next of ahead(of, at)) data.tokenMap(of.chain, of.address, next.at, add).catch(() => undefined);
   } catch (error) {
     if (history.peek() === of && wanted.peek() === at) failed(error);
   }
@@ -267,10 +268,11 @@ function missing(map: data.TokenMap): Trouble {
   };
 }
 
-/** Returns the instants to load early: three ahead, one back. */
-function ahead(of: data.History, at: string): data.Instant[] {
+/** Returns the instants to load and arrange early: the next ones, more of them in a fast play, and the one before. */
+export function ahead(of: data.History, at: string): data.Instant[] {
   const here = of.instants.findIndex((one) => one.at === at);
-  return [1, 2, 3, -1].flatMap((step) => of.instants[here + step] ?? []);
+  const next = playing.peek() ? Math.max(3, Math.ceil(speed.peek() / 2)) : 3;
+  return [...of.instants.slice(here + 1, here + 1 + next), ...of.instants.slice(Math.max(0, here - 1), here)];
 }
 
 function summary(of: data.History, at: string): string {
@@ -287,6 +289,9 @@ function summary(of: data.History, at: string): string {
 export const SPEEDS = [1, 2, 5, 10, 30] as const;
 export const speed = signal<number>(1);
 let timer = 0;
+/** When the next date should be shown. */
+let due = 0;
+const RETRY_MILLISECONDS = 8;
 
 /** Plays the history from here, from the beginning if this is the end; or stops. */
 export function play(): void {
@@ -294,17 +299,27 @@ export function play(): void {
   clearTimeout(timer);
   if (!playing.value) return;
   if (place.value >= instants.value.length - 1) showPlace(0);
-  timer = setTimeout(step, 1_000 / speed.peek());
+  due = performance.now();
+  wait();
+}
+
+/** Waits for the next date. A date that was late does not delay the ones after it. */
+function wait(): void {
+  const period = 1_000 / speed.peek();
+  due = Math.max(due + period, performance.now() - period);
+  timer = setTimeout(step, due - performance.now());
 }
 
 function step(): void {
   if (!playing.peek()) return;
-  if (shown.peek()?.at === wanted.peek()) {
-    if (place.peek() >= instants.peek().length - 1) {
-      playing.value = false;
-      return;
-    }
-    showPlace(place.peek() + 1);
+  if (drawnAt.peek() !== wanted.peek()) {
+    timer = setTimeout(step, RETRY_MILLISECONDS);
+    return;
   }
-  timer = setTimeout(step, 1_000 / speed.peek());
+  if (place.peek() >= instants.peek().length - 1) {
+    playing.value = false;
+    return;
+  }
+  showPlace(place.peek() + 1);
+  wait();
 }

@@ -1,5 +1,6 @@
 -- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
--- The address of a wallet finds the tokens whose newest list of holders it is in, with its share. Without words, those with the most members of clusters on their newest map come first: there is the most to see.
+-- The label of a wallet, or the beginning or end of its address, finds the tokens whose newest list of holders has it.
+-- Without words, those with the most members of clusters on their newest map come first: there is the most to see.
 WITH instants AS (
     SELECT chain, token_address, timestamp, true AS has_map
     FROM maps
@@ -19,13 +20,20 @@ counted AS (
     GROUP BY chain, token_address
 ),
 held AS (
-    SELECT chain, token_address, any_value(address) AS wallet, max(share) AS share
+    SELECT
+        chain,
+        token_address,
+        arg_max(address, coalesce(share, 0)) AS wallet,
+        arg_max(label, coalesce(share, 0)) AS wallet_label,
+        max(share) AS share
     FROM (
-        SELECT chain, token_address, address, share FROM latest_holders
+        SELECT chain, token_address, address, label, share FROM latest_holders
         UNION ALL
-        SELECT chain, token_address, address, share FROM latest_map_nodes WHERE kind = 'top_holder'
+        SELECT chain, token_address, address, label, share FROM latest_map_nodes WHERE kind = 'top_holder'
     )
-    WHERE lower(address) = $whole
+    WHERE
+        length($whole) >= 4
+        AND (starts_with(lower(address), $whole) OR ends_with(lower(address), $whole) OR contains(lower(label), $whole))
     GROUP BY chain, token_address
 ),
 clustered AS (
@@ -42,14 +50,20 @@ SELECT
     coalesce(maps, 0) AS maps,
     coalesce(instants, 0) AS instants,
     latest,
-    wallet,
-    held.share,
+    CASE WHEN NOT is_named THEN wallet END AS wallet,
+    CASE WHEN NOT is_named THEN wallet_label END AS wallet_label,
+    CASE WHEN NOT is_named THEN held.share END AS share,
     count(*) OVER () AS found
-FROM symbols
-FULL JOIN counted USING (chain, token_address)
+FROM (
+    SELECT
+        *,
+        len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0 AS is_named
+    FROM symbols
+    FULL JOIN counted USING (chain, token_address)
+)
 LEFT JOIN clustered USING (chain, token_address)
 LEFT JOIN held USING (chain, token_address)
-WHERE wallet IS NOT NULL OR len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0
+WHERE is_named OR wallet IS NOT NULL
 ORDER BY
     coalesce(lower(symbol), '') = $whole OR lower(token_address) = $whole DESC,
     starts_with(lower(coalesce(symbol, '')), $whole) OR starts_with(lower(coalesce(name, '')), $whole) DESC,

@@ -2,16 +2,18 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { CHANGES, clusterColours, colours, forgetColours, isDark, mixed } from "../colours";
-import { past, type History, type Link, type Node } from "../data";
+import { past, tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
 import { date, exact, name, rough, share } from "../format";
-import { changeOf, evidence, failed, keeps, path, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
+import { ahead, changeOf, drawnAt, evidence, failed, keeps, path, playing, speed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
 import { added, LAYERS, show, view } from "../view";
 import { anchorsOf, arrange, isInLargeCluster, type Anchors, type Bubble, type Drawing, type Line, type Scene } from "./scene";
 import { PLAIN } from "./brush";
 import { Stage } from "./stage";
 
-/** Height of the legend over the map. Its own height depends on the zoom, which depends on this. */
-const LEGEND_PIXELS = 34;
+/** Height of a row of the legend over the map. Its own height depends on the zoom, which depends on this. */
+const LEGEND_PIXELS = 32;
+/** Milliseconds that bubbles move from one date to another. */
+const LONGEST_MOVE = 550;
 
 type Tip = { x: number; y: number; bubble: Bubble | null; line: Line | null };
 const tip = signal<Tip | null>(null);
@@ -39,9 +41,9 @@ export function BubbleMap() {
       tip.value = null;
       zoom.value = Number(made.zoom.toPrecision(2));
     };
-    made.covered = () => {
+    made.covered = ({ more, hidden }) => {
       const legend = document.querySelector<HTMLElement>(".map-legend");
-      return legend && getComputedStyle(legend).position === "absolute" ? LEGEND_PIXELS : 0;
+      return legend && getComputedStyle(legend).position === "absolute" ? LEGEND_PIXELS * (view.peek().all || more.length || hidden ? 2 : 1) : 0;
     };
     stage.value = made;
     const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
@@ -88,6 +90,17 @@ export function BubbleMap() {
   );
 }
 
+/** The last layout of each map. */
+const layouts = new WeakMap<TokenMap, { anchors: Anchors; drawing: Drawing; scene: Promise<Scene> }>();
+
+function arranged(map: TokenMap, anchors: Anchors, drawing: Drawing): Promise<Scene> {
+  const before = layouts.get(map);
+  if (before?.anchors === anchors && before.drawing === drawing) return before.scene;
+  const scene = arrange(map, anchors, drawing);
+  layouts.set(map, { anchors, drawing, scene });
+  return scene;
+}
+
 /** Draws each visible map. A bubble's position depends on the history and the map, not on the maps shown before. */
 function followMap(stage: Stage): () => void {
   let token = "";
@@ -110,7 +123,7 @@ function followMap(stage: Stage): () => void {
       busy.value = true;
     }
     const found = anchors as Promise<Anchors>;
-    void found.then((at) => arrange(map, at, drawing)).then((made) => {
+    void found.then((at) => arranged(map, at, drawing)).then((made) => {
       busy.value = false;
       if (shown.peek() !== map || drawn.peek() !== drawing) {
         if (isFirst) token = "";
@@ -118,8 +131,14 @@ function followMap(stage: Stage): () => void {
       }
       palette.value = clusterColours(made.bubbles);
       scene.value = made;
+      stage.pace = playing.peek() ? Math.min(LONGEST_MOVE, 900 / speed.peek()) : LONGEST_MOVE;
       stage.show(made, isFirst);
+      drawnAt.value = map.at;
     }).catch(failed);
+    for (const next of ahead(of, map.at)) {
+      const early = tokenMap(of.chain, of.address, next.at, added.peek().join());
+      Promise.all([early, found]).then(([later, at]) => arranged(later, at, drawing)).catch(() => undefined);
+    }
   });
 }
 

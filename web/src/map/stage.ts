@@ -10,7 +10,6 @@ import { bounds, type Bubble, type Line, type Scene } from "./scene";
 type Tuple = [number, number, number, number];
 type Drawn = Shape & { from: Tuple; to: Tuple };
 
-const MOVE_MILLISECONDS = 550;
 /** With more lines than this, lines are redrawn only after a movement has ended. */
 const MANY_LINES = 900;
 /** Lines to draw in one frame while they are hidden. */
@@ -22,9 +21,9 @@ export class Stage {
   scene: Scene | null = null;
   onZoom: () => void = () => undefined;
   /** Pixels at the bottom of the map that something covers. */
-  covered: () => number = () => 0;
+  covered: (scene: Scene) => number = () => 0;
   /** Duration of a movement through time. */
-  pace = MOVE_MILLISECONDS;
+  pace = 550;
   private look = PLAIN;
   private drawn = new Map<string, Drawn>();
   private camera: ZoomTransform = zoomIdentity;
@@ -146,7 +145,7 @@ export class Stage {
 
   private fitted(): ZoomTransform {
     const [left, top, right, bottom] = this.box;
-    const height = this.height - this.covered();
+    const height = this.height - (this.scene ? this.covered(this.scene) : 0);
     const scale = Math.min(6, 0.94 * Math.min(this.width / (right - left), height / (bottom - top)));
     return zoomIdentity
       .translate(this.width / 2, height / 2)

@@ -1,4 +1,5 @@
 /** The filter of links, for the map and the tables: number, amount and time of transfers, token, side. */
+import { useState } from "preact/hooks";
 import { isFiltering } from "../state";
 import { NO_FILTER, show, view, type Filter } from "../view";
 
@@ -6,9 +7,10 @@ const KINDS: [Filter["kind"], string][] = [["all", "all tokens"], ["own", "this 
 const SIDES: [Filter["side"], string][] = [["both", "in and out"], ["in", "in"], ["out", "out"]];
 
 export function LinkFilter() {
+  const [open, setOpen] = useState(isFiltering.value);
   const { times, least, since, until, kind, side, node } = view.value;
   return (
-    <details class="filter" open={isFiltering.value}>
+    <details class="filter" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Filter links {isFiltering.value && <span class="quiet">on the map and in the tables</span>}</summary>
       <div class="fields">
         <Field name="Transfers, at least"><input type="number" min={0} value={times || ""} onChange={(event) => show({ times: Math.max(0, event.currentTarget.valueAsNumber || 0) })} /></Field>

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { findTokens, type Token } from "../data";
-import { brief, cut, share } from "../format";
+import { brief, cut, name, share } from "../format";
 import { history, showToken, title } from "../state";
 
 const open = signal(false);
@@ -34,7 +34,7 @@ export function Picker() {
   };
   return (
     <div class="picker" role="search">
-      <label class="sr" for="token">Token, by name, symbol, address or chain, or by the address of a holder</label>
+      <label class="sr" for="token">Token, by name, symbol, address or chain, or by the label or address of a holder</label>
       <input
         ref={box}
         id="token"
@@ -46,7 +46,7 @@ export function Picker() {
         autocomplete="off"
         spellcheck={false}
         maxLength={500}
-        placeholder={of ? `${title.value}, or search another token` : "Search a token"}
+        placeholder={of ? `${title.value}, or search a token or wallet` : "Search a token"}
         onFocus={(event) => look(event.currentTarget.value)}
         onInput={(event) => look(event.currentTarget.value, 90)}
         onKeyDown={pressed}
@@ -95,7 +95,7 @@ function TokenLine({ token }: { token: Token }) {
       </span>
       <span class="token-place">
         <bdi>{cut(token.chain, 20)}</bdi> · <bdi class="code">{brief(token.token_address)}</bdi> · {token.maps ? maps : "no map"}
-        {token.share !== null && <> · this wallet holds {share(token.share)}</>}
+        {token.wallet !== null && <> · <bdi>{name({ address: token.wallet, label: token.wallet_label })}</bdi> holds {share(token.share)}</>}
       </span>
     </>
   );

@@ -56,7 +56,7 @@ function HolderCard({ node }: { node: Node }) {
       {links.length > 0 ? (
         <details open>
           <summary>Links <span class="quiet">{span(links)}</span></summary>
-          <LinkFilter />
+          {view.value.tab !== "links" && <LinkFilter />}
           <Flow links={links} id={node.id} />
           <LinkTable links={links} caption="Links of the selected node" />
         </details>
@@ -108,7 +108,7 @@ function Elsewhere({ address }: { address: string }) {
     void findTokens(address).then(setTokens, () => undefined);
   }, [address]);
   const { chain, token } = view.value;
-  const others = tokens.filter((one) => one.wallet && (one.chain !== chain || one.token_address !== token));
+  const others = tokens.filter((one) => one.wallet === address && (one.chain !== chain || one.token_address !== token));
   if (!others.length) return null;
   return (
     <details>
