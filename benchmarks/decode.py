@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holderlake import decoding
 from holderlake.contract import exact_json
+from holderlake.contract.models import AddressMetadata, GroupedTransfer, Holder, Map
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import from_unix
-from holderlake.decoding import structs
+from holderlake.decoding.answers import address_rows, holder_rows, map_tables, parse, subgraph_rows
 
 NODES: Final = 80
 RELATIONSHIPS: Final = 1_000
@@ -161,7 +161,7 @@ def ways_of(shape: Any, decode: Callable[[bytes], object]) -> dict[str, Any]:
     """Return the ways to read one kind of answer, by name: only JSON, structs, tables, and tables with an odd value."""
     return {
         "plain data, nothing more (msgspec)": msgspec.json.decode,
-        "structs (decoding.parse)": lambda raw: decoding.parse(raw, shape),
+        "structs (parse)": lambda raw: parse(raw, shape),
         "bytes to tables (holderlake.decoding)": decode,
         "an odd value in it (decoding.lenient)": lambda raw: decode(odd(raw)),
     }
@@ -182,32 +182,32 @@ def main() -> None:
         (
             f"map of {NODES} nodes and {RELATIONSHIPS} relationships",
             a_map,
-            structs.Map,
-            lambda raw: decoding.map_tables([raw], "eth", ["native"], AS_OF),
+            Map,
+            lambda raw: map_tables([raw], "eth", ["native"], AS_OF),
         ),
         (
             "500 holders",
             some_holders,
-            list[structs.Node],
-            lambda raw: decoding.holder_rows([raw], "eth", ["native"], AS_OF),
+            list[Holder],
+            lambda raw: holder_rows([raw], "eth", ["native"], AS_OF),
         ),
         (
             "subgraph of 1,000 relationships",
             some_relationships,
-            list[structs.Transfer],
-            lambda raw: decoding.subgraph_rows([raw], "eth", ["friends"], AS_OF),
+            list[GroupedTransfer],
+            lambda raw: subgraph_rows([raw], "eth", ["friends"], AS_OF),
         ),
         (
             "1,000 addresses",
             some_addresses,
-            list[structs.Node],
-            lambda raw: decoding.address_rows([raw], "eth", (), AS_OF),
+            list[AddressMetadata],
+            lambda raw: address_rows([raw], "eth", (), AS_OF),
         ),
     ]
     for title, made, shape, decode in kinds:
         answers = [made(seed) for seed in range(chosen.answers)]
         report(title, answers, ways_of(shape, decode), chosen.rounds)
-    tables = decoding.map_tables([a_map(0)], "eth", ["native"], AS_OF).tables
+    tables = map_tables([a_map(0)], "eth", ["native"], AS_OF).tables
     stamped = usual(
         {"": lambda _: [with_fetched_at(TABLES[name], rows, AS_OF) for name, rows in tables.items()]}, [b""], 200
     )

@@ -78,7 +78,7 @@ def main() -> None:
             "HOLDERLAKE_ALERTS__RULES": json.dumps(rules),
             "HOLDERLAKE_ALERTS__WEBHOOK": receiver.url,
         }
-        arguments = ["import-rpc", anvil.url, "--chain", "test", "--follow"]
+        arguments = ["import", "node", anvil.url, "--chain", "test", "--follow"]
         follower = start_holderlake(*arguments, env=environment(home) | own, stdout=DEVNULL, stderr=DEVNULL)
         wait_for((home / "engine" / "followers" / "test.json").exists)
         with Store(home / "engine") as store:

@@ -16,7 +16,7 @@ from dlt.sources.rest_api import rest_api_source
 from benchmarks.ingest_floor import SCORES, SUPPLY
 from holderlake.contract.tables import TABLES, with_fetched_at
 from holderlake.contract.times import to_unix
-from holderlake.decoding import map_tables
+from holderlake.decoding.answers import map_tables
 
 if TYPE_CHECKING:
     from benchmarks.ingest import Work

@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.reading import EventReader, Width, in_order
-from holderlake.engine.sources.rpc.importing.run import ChainImport, ReadOptions, Selection
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.reading import EventReader, Width, in_order
+from holderlake.engine.sources.rpc.run import ChainImport, ReadOptions, Selection
 from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, MISSING, Anvil, call, find
 

@@ -30,7 +30,7 @@ pygments_dark_style = "monokai"
 _NAVIGATION: Final = {
     "index": {
         "Ask": ["questions", "connect", "iceberg", "explorer", "assistants", "entities", "reports", "alerts"],
-        "Fill": ["backfills", "sources"],
+        "Fill": ["backfills", "sources", "formats"],
         "Run": ["install", "running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
         "Look up": ["tables", "sql", "commands", "settings", "engine", "contract", "glossary"],
         "Change it": ["design", "decisions"],

@@ -210,10 +210,11 @@ def _partition(path: str) -> str:
     return "/".join(path.rpartition("-")[0].split("/")[-3:])
 
 
-def clean_up(folder: Path, address: str | None) -> int:
+def clean_up(folder: Path, address: str | None, dry_run: bool = False) -> int:
     """Drop all snapshots but those of the last complete publication, and the links that only they have.
 
-    Returns the number of links. A reader of an earlier snapshot then fails. Raises the errors of pyiceberg.
+    Returns the number of links; ``dry_run`` only counts them. A reader of an earlier snapshot then fails. Raises the
+    errors of pyiceberg.
     """
     with locked(folder / ".publish.lock"), closing(open_catalog(folder, address)) as catalog:
         used: set[Path] = set()
@@ -223,12 +224,14 @@ def clean_up(folder: Path, address: str | None) -> int:
             old_snapshots = [
                 snapshot.snapshot_id for snapshot in table.snapshots() if snapshot.snapshot_id != _present(table)
             ]
-            if old_snapshots:
+            if old_snapshots and not dry_run:
                 table.maintenance.expire_snapshots().by_ids(old_snapshots).commit()
         unused = [path for path in (folder / _FILES).resolve().rglob("*.parquet") if path not in used]
-        for path in unused if used else ():
+        if not used:
+            return 0
+        for path in () if dry_run else unused:
             path.unlink(missing_ok=True)
-        return len(unused) if used else 0
+        return len(unused)
 
 
 def _present(table: Table) -> int | None:

@@ -119,7 +119,7 @@ class Workspace:
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self._warehouse, self._transfers, self._books)
+        return Warehouse(self._warehouse, self._transfers, self._books, self.settings.sql.as_of_warning)
 
     @cached_property
     def ledger(self) -> CreditLedger:

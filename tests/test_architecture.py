@@ -117,7 +117,7 @@ def _modules(package: str) -> Iterator[str]:
 
 
 def _is_package(module: str) -> bool:
-    return (ROOT / module.replace(".", "/")).is_dir()
+    return (ROOT / module.replace(".", "/") / "__init__.py").exists()
 
 
 def _child(parent: str, module: str) -> str | None:
@@ -128,7 +128,7 @@ def _child(parent: str, module: str) -> str | None:
 @cache
 def _imports(module: str) -> frozenset[str]:
     path = ROOT / module.replace(".", "/")
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    file = path / "__init__.py" if _is_package(module) else path.with_suffix(".py")
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):

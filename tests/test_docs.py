@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from docs.reference.pages import DECISIONS, FOLDER, PAGES
+from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
 from holderlake.engine.sources.files.transfers import FORMATS
 from holderlake.settings import Settings
@@ -15,6 +18,20 @@ from holderlake.settings.sections.alerts import BUILT_IN, AlertRule, AlertSettin
 from holderlake.settings.sections.engine import NodeSettings
 
 ROOT = Path(__file__).parents[1]
+_TEXT_FILES = {
+    ".md",
+    ".py",
+    ".sql",
+    ".template",
+    ".html",
+    ".tsx",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".service",
+    ".sh",
+    ".ipynb",
+}
 
 
 def settings_after(heading: str, page: str) -> set[str]:
@@ -25,6 +42,40 @@ def settings_after(heading: str, page: str) -> set[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_reference_page_agrees_with_the_code(page: str) -> None:
     assert (FOLDER / page).read_text() == PAGES[page](), "run 'python -m docs.reference.pages'"
+
+
+def test_each_command_that_a_text_names_exists() -> None:
+    named = re.compile(
+        r"""(?:['`"\u2018]|bin/|^\s*|(?:run|command|remedy|is): )holderlake ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?""",
+        re.MULTILINE,
+    )
+    tree = typer.main.get_command(app).commands
+    unknown = []
+    for path in _texts():
+        for command, below in named.findall(path.read_text()):
+            commands = getattr(tree.get(command), "commands", None)
+            if command not in tree or (commands and below and below not in commands):
+                unknown.append((str(path.relative_to(ROOT)), command, below))
+    assert unknown == []
+
+
+def _texts() -> Iterator[Path]:
+    """Yield the files that users read, and those of the product, except the changelog of earlier versions."""
+    folders = (
+        "holderlake",
+        "assets",
+        "resources",
+        "pipelines",
+        "docs",
+        "deploy",
+        "benchmarks",
+        "notebooks",
+        "web/src",
+        ".ci",
+    )
+    for folder in folders:
+        yield from (path for path in (ROOT / folder).rglob("*") if path.suffix in _TEXT_FILES or folder == ".ci")
+    yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile"))
 
 
 @pytest.mark.parametrize("page", ["sources.md", "backfills.md", "alerts.md", "reports.md"])

@@ -72,7 +72,7 @@ def _stopped(process: Process) -> tuple[int, str]:
 
 def test_sigterm_ends_a_follower_in_order(tmp_path: Path) -> None:
     with ScriptedNode(MadeUpChain(3).answer) as node:
-        arguments = ["import-rpc", node.url, "--chain", "eth", "--token", TOKEN, "--follow", "--json"]
+        arguments = ["import", "node", node.url, "--chain", "eth", "--token", TOKEN, "--follow", "--json"]
         environment = os.environ | {"HOLDERLAKE_HOME": str(tmp_path)}
         process = start(IGNORED + HOLDERLAKE, *arguments, env=environment, stdout=PIPE, stderr=PIPE)
         assert process.stdout is not None

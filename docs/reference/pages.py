@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -18,13 +19,15 @@ import typer.main
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from docs.reference.page_types import page_types
 from docs.reference.plots import plots
 from docs.reference.tables import ALL_TABLES, overview, table_page
+from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
+from holderlake.engine.sources.files.mapping import PRESETS, Preset
 from holderlake.settings import Settings
 from holderlake.warehouse.schema import Query, queries
-from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse
 
 FOLDER: Final = Path(__file__).parents[1]
@@ -74,11 +77,23 @@ _SQL_HEAD: Final = """\
 | `holders_as_of(t)` | each token's newest partition at or before `t` |
 | `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
 
-**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. **Addresses**
-in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its newest answer
-has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns: `sum(amount)` is
-right for most tokens, `exact_total(amount, amount_exact)` for all. Columns of address details (`is_cex`, `label`, …)
-are null in `holders` if details were not requested; `special_addresses` collects them from all tables.
+**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. A date alone
+names the complete day: as of a date means as of its end; a period begins with its first day and, in `holder_changes`,
+ends with its last. `until` of `flows` is the first day that no longer counts. Macros as of a time answer with the
+newest data at or before it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more
+than `sql.as_of_warning` of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
+
+**Lists have an end.** `holder_lists` says of each list of holders whether it is complete (`is_complete`), how many
+holders the token has then (`holders_total`), and else the most that an address outside of it can have
+(`unlisted_at_most`). `holder_changes`, `holder_overlap` and `holding_periods` are null, or show a bound, where a full
+list does not know. Maps with other request options are other series: `series` in `concentration_history` and
+`map_series`.
+
+**Addresses** in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its
+newest answer has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns:
+`sum(amount)` is right for most tokens, `exact_total(amount, amount_exact)` for all; `ORDER BY exact_number(amount,
+amount_exact)` orders amounts of any size. Columns of address details (`is_cex`, `label`, …) are null in `holders` if
+details were not requested; `special_addresses` collects them from all tables.
 
 **Readers never wait, and never see half a load.** A load writes a copy of the file and renames it: a reader that has
 the old file open continues with it, and the next reader sees everything that was loaded. A killed load changes nothing.
@@ -102,15 +117,15 @@ exact, and whole numbers stay whole.
 
 ## Without the warehouse
 
-`holderlake lake-views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
+`holderlake lake views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
 Parquet files, for any DuckDB: `duckdb -init lake.sql`. It shows the partitions that are committed when it is read; read
 it again to see later ones. While a partition is written, a query may see only a part of it; the warehouse never does.
 
 A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
 read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
-the damaged files on standard error, and leaves their partitions out too. `holderlake rebuild --damaged` repairs them
-at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script in
-each session and each cursor.
+the damaged files on standard error, and leaves their partitions out too. `holderlake home rebuild --damaged` repairs
+them at no cost. While files are damaged, the list of intact files belongs to one session of DuckDB: read the script
+in each session and each cursor.
 
 Other programs open a table's folder: see [connect your tools](connect.md#parquet-files).
 """
@@ -147,16 +162,25 @@ _MOST_SET: Final = (
     "sources.rpc.<name>.endpoints",
 )
 DECISIONS: Final = {
-    "Where data lie": ("home", "lake", "bucket", "state"),
+    "Where data lie": ("home", "lake", "sql", "bucket", "state"),
     "Whom to ask": ("api_key", "api_key_file", "http_transport", "provider"),
     "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
     "When, and for how much": ("schedule", "budget", "healing"),
     "What to keep": ("retention",),
     "What to tell": ("alerts",),
     "Own transfers": ("engine", "sources", "cluster"),
-    "What others see": ("service", "explorer"),
+    "What others see": ("service", "explorer", "sql"),
 }
 """Fields of ``Settings`` by what a user decides with them."""
+
+_FORMATS_HEAD: Final = """\
+# Formats of transfer files
+
+`holderlake import files` recognises these exports by their columns, or reads them with `--format`. Names match in any
+case and with any separators. Each sample is one row of such a file, as JSON; a CSV or Parquet file has the same names
+as columns.
+[Where transfers come from](sources.md#add-a-format) shows how to add a format, and the options for other files.
+"""
 
 
 def tables_page() -> str:
@@ -180,6 +204,33 @@ def commands_page() -> str:
     """Return the page of all commands with their arguments and options."""
     codes = "".join(f"| {code} | {sentence} |\n" for code, sentence in EXIT_CODES.items())
     return _COMMANDS_HEAD + codes + "".join(_commands(typer.main.get_command(app), "holderlake"))
+
+
+def formats_page() -> str:
+    """Return the page of the presets of transfer files, each with its columns and its sample."""
+    return _FORMATS_HEAD + "".join(map(_preset, PRESETS))
+
+
+def _preset(preset: Preset) -> str:
+    rows = [(ours, names, "") for ours, names in preset.columns.items()]
+    rows += [(ours, names, "may be missing") for ours, names in preset.optional.items()]
+    lines = [f"| `{ours}` | {', '.join(f'`{name}`' for name in names)} | {remark} |" for ours, names, remark in rows]
+    lines += [f"| `{ours}` | always `{value}` | |" for ours, value in preset.constants.items()]
+    rules = [
+        f"Only rows whose `{name}` is {' or '.join(map(repr, values))} are read."
+        for name, values in preset.only.items()
+    ]
+    rules += [f"The file has no column `{name}`." for name in preset.lacks]
+    rules += [f"The file also has a column `{name}`." for name in preset.known_by]
+    sample = json.dumps(dict(preset.sample), indent=2, ensure_ascii=False)
+    paragraphs = [
+        f"\n## {preset.title}",
+        f"`--format {preset.format}`",
+        "\n".join(["| our column | columns of the file | |", "|---|---|---|", *lines]),
+        *([" ".join(rules)] if rules else []),
+        f"```json\n{sample}\n```\n",
+    ]
+    return "\n\n".join(paragraphs)
 
 
 def sql_page() -> str:
@@ -212,7 +263,9 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "sql.md": sql_page,
+    "formats.md": formats_page,
     **{f"tables/{name}.md": partial(table_page, table) for name, table in ALL_TABLES.items()},
+    "../web/src/columns.ts": page_types,
 }
 
 
@@ -226,6 +279,8 @@ def _columns(query: Query) -> str:
         return ""
     if query.snapshot_of:
         more = ", and `known_until`" if query.name.startswith("replaced_") else ""
+        if query.kind == "MACRO TABLE":
+            more = ", and `requested`, `days_earlier` and `is_outdated` of [answered_as_of](#answered_as_ofof_family-t)"
         return f"\nColumns: those of [{query.snapshot_of}](tables/{query.snapshot_of}.md){more}.\n"
     rows = (f"| `{one.name}` | {one.type} | {one.meaning} |\n" for one in view_columns()[query.name])
     return "\n| column | type | meaning |\n|---|---|---|\n" + "".join(rows)
@@ -287,7 +342,8 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         for child, below in inner.items():
             yield from _commands(below, f"{name} {child}")
         return
-    yield f"\n## {name}\n\n{' '.join((command.help or '').split())}\n"
+    about, *examples = (" ".join(part.split()) for part in command.help.split("Example: "))
+    yield "\n".join([f"\n## {name}\n", about, "\n```sh", *examples, "```\n"])
     rows = [_parameter(one) for one in command.params if getattr(one, "name", "") != "help"]
     if rows:
         yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(rows)

@@ -1,6 +1,6 @@
 """The ``holderlake`` command: its subcommands, and the message and exit code after an error.
 
-Each command is a function of one of the packages here. It parses options and calls the library.
+Each command is a function of one of the modules here. It parses options and calls the library.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Annotated, Any, Final
 import typer
 
 from holderlake import console
-from holderlake.cli import servers, shared
+from holderlake.cli import (
+    alerts,
+    cluster,
+    delete,
+    fetch,
+    home,
+    imports,
+    keys,
+    lake,
+    servers,
+    shared,
+    store,
+    warehouse,
+)
 from holderlake.cli.exit_codes import EXIT_CODES, ExitCode
-from holderlake.cli.ingest import commands as ingest
-from holderlake.cli.lake import lake, maintenance, upkeep, warehouse
-from holderlake.cli.lake.alerts import alerts
-from holderlake.cli.lake.compare import compare
-from holderlake.cli.lake.export import export
-from holderlake.cli.lake.report import report
-from holderlake.cli.own_data import cluster, keys, store
-from holderlake.cli.own_data.balances import import_balances
-from holderlake.cli.own_data.entities import entities
-from holderlake.cli.own_data.imports import import_files, import_rpc, labels
-from holderlake.cli.own_data.index import index
-from holderlake.cli.own_data.negatives import negative_balances
-from holderlake.cli.own_data.verify import verify
 from holderlake.cli.shared import Json
 from holderlake.extras import advice
 
@@ -41,7 +41,10 @@ _EPILOG = "Exit codes: " + " ".join(f"{code} {sentence}" for code, sentence in E
 def doctor(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print problems only.")] = False, json: Json = False
 ) -> None:
-    """Check settings, provider, key, disk, files and versions, and say how to fix each problem."""
+    """Check settings, provider, key, disk, files and versions, and say how to fix each problem.
+
+    Example: holderlake doctor --quiet
+    """
     from holderlake.doctor.doctor import examine
 
     if not examine(quiet, json):
@@ -49,50 +52,27 @@ def doctor(
 
 
 _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] = {
+    "Start": {"demo": fetch.demo, "doctor": doctor, "ui": servers.ui},
     "Fetch from a provider": {
-        "demo": ingest.demo,
-        "ingest": ingest.ingest,
-        "plan": ingest.plan,
-        "backfill": ingest.backfill,
-        "retry-failures": maintenance.retry_failures,
-        "credits": ingest.credits,
+        "ingest": fetch.ingest,
+        "plan": fetch.plan,
+        "backfill": fetch.backfill,
+        "retry-failures": fetch.retry_failures,
+        "credits": fetch.credits,
     },
     "Query the warehouse": {
         "sql": warehouse.sql,
         "tables": warehouse.tables,
         "explore": servers.explore,
+        "export": warehouse.export,
+        "report": warehouse.report,
+        "compare": warehouse.compare,
         "mcp": servers.mcp,
-        "export": export,
-        "report": report,
-        "compare": compare,
-        "alerts": alerts,
-        "lake-views": warehouse.lake_views,
+        "alerts": alerts.app,
     },
-    "Use your own transfers": {
-        "import": import_files,
-        "import-rpc": import_rpc,
-        "verify": verify,
-        "import-balances": import_balances,
-        "labels": labels,
-        "index": index,
-        "negative-balances": negative_balances,
-        "entities": entities,
-        "store": store.app,
-        "cluster": cluster.app,
-    },
-    "Run the API": {"serve": servers.serve, "keys": keys.app, "usage": keys.usage},
-    "Maintain a home": {
-        "doctor": doctor,
-        "ui": servers.ui,
-        "metrics": servers.metrics,
-        "rebuild": maintenance.rebuild_command,
-        "archive": maintenance.archive,
-        "lake": lake.app,
-        "upgrade": upkeep.upgrade_command,
-        "prune": upkeep.prune_command,
-        "backup": upkeep.backup_command,
-        "restore": upkeep.restore_command,
-    },
+    "Use your own transfers": {"import": imports.app, "store": store.app, "cluster": cluster.app},
+    "Run the API": {"serve": servers.serve, "keys": keys.app},
+    "Maintain a home": {"home": home.app, "lake": lake.app, "delete": delete.app},
 }
 """The commands by task, as ``--help`` shows them."""
 
@@ -109,7 +89,6 @@ def _make_app() -> typer.Typer:
         help=_HELP,
         epilog=_EPILOG,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

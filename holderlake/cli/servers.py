@@ -1,4 +1,4 @@
-"""Commands that run until they are stopped: ``holderlake serve``, ``explore``, ``metrics`` and ``ui``."""
+"""Commands that run until they are stopped: ``holderlake serve``, ``explore``, ``mcp`` and ``ui``."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ import typer
 
 from holderlake import console, extras
 from holderlake.cli import shared
+from holderlake.cli.shared import HOST, PORT, Host, Port
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; default: the settings'.")] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Port to listen on; default: the settings'.")
-    ] = None,
+    host: Annotated[str | None, HOST] = None,
+    port: Annotated[int | None, PORT] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Serve the sample world instead of your own store.")] = False,
-    processes: Annotated[
-        int | None, typer.Option(min=1, max=1_024, help="Worker processes; default: the settings'.")
-    ] = None,
+    processes: Annotated[int | None, typer.Option(min=1, max=1_024, help="Worker processes.")] = None,
     log: Annotated[
         Literal["json", "text", "off"] | None,
-        typer.Option(help="Format of the request log; default: the settings'."),
+        typer.Option(help="Format of the request log."),
     ] = None,
 ) -> None:
-    """Serve the /v0 API over the engine's store. Stop it with Ctrl-C."""
+    """Serve the /v0 API over the engine's store. Stop it with Ctrl-C.
+
+    Host, port, processes and log format are those of the settings, unless options give others.
+
+    Example: holderlake serve
+
+    Example: holderlake serve --sample --port 8080
+    """
     from holderlake.local.serve import serve as run_service
 
     settings = shared.settings().with_service(host=host, port=port, processes=processes, log=log)
@@ -36,13 +40,16 @@ def serve(
 
 
 def explore(
-    host: Annotated[str, typer.Option(help="Address to listen on; only this machine can read the default one.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8015,
+    host: Host = "127.0.0.1",
+    port: Port = 8015,
     opening: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Serve a read-only web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C."""
+    """Serve a read-only web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C.
+
+    By default only this machine can read it. Port 0 takes a free port.
+
+    Example: holderlake explore --open
+    """
     from holderlake.explorer.app import serve as serve_page
 
     workspace = shared.reading()
@@ -51,25 +58,13 @@ def explore(
     serve_page(workspace.warehouse, host, port, opening, partial(console.err.print, soft_wrap=True), links)
 
 
-def metrics(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8016,
-    once: Annotated[bool, typer.Option("--once", help="Print the metrics and end.")] = False,
-    to: Annotated[
-        Path | None, typer.Option(help="Write the metrics to this file and end; for the node exporter.")
-    ] = None,
-) -> None:
-    """Serve Prometheus metrics of lake, ledger and runs. Stop it with Ctrl-C."""
-    from holderlake.cli.metrics import print_metrics, serve_metrics
+def ui(port: Port = 3000) -> None:
+    """Start Dagster's web UI and daemon on this home. Stop them with Ctrl-C.
 
-    if once or to:
-        print_metrics(shared.workspace(), to)
-    else:
-        serve_metrics(shared.workspace(), host, port, partial(console.err.print, soft_wrap=True))
+    Only this machine can read it.
 
-
-def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machine only.")] = 3000) -> None:
-    """Start Dagster's web UI and daemon on this home. Stop them with Ctrl-C."""
+    Example: holderlake ui --port 3001
+    """
     from holderlake.dagster.application import checkout, definitions_module
     from holderlake.dagster.launch import prepare_dagster_home
     from holderlake.signals import run_until_stopped
@@ -87,13 +82,18 @@ def ui(port: Annotated[int, typer.Option(help="Port to listen on, on this machin
 
 def mcp(
     http: Annotated[bool, typer.Option("--http", help="Listen on this machine, instead of standard input.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on, with --http; 0: a free one.")] = 8017,
+    port: Port = 8017,
     allow_spending: Annotated[
         bool,
         typer.Option("--allow-spending", help="Offer a tool that fetches planned data within its credits."),
     ] = False,
 ) -> None:
-    """Serve the warehouse to assistants (Model Context Protocol), read-only. With --http, a token is printed."""
+    """Serve the warehouse to assistants (Model Context Protocol), read-only. With --http, a token is printed.
+
+    With --http, port 0 takes a free port.
+
+    Example: holderlake mcp --http
+    """
     if not extras.is_installed("mcp"):
         raise extras.missing("mcp")
     from holderlake.mcp.server import serve as serve_mcp

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holderlake import console
 from holderlake.contract.chains import chain_typed
 from holderlake.contract.chains.addresses import typed_token
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without --yes, only show what it would do.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
 Tokens = Annotated[
     list[str] | None,
@@ -38,6 +42,18 @@ Instants = Annotated[
         "--instants", help="A file with one instant a line, instead; # starts a comment, - is standard input."
     ),
 ]
+AT = typer.Option("--at", help="As-of instant: ISO date, date-time, unix seconds.")
+SeveralAt = Annotated[
+    list[str] | None,
+    typer.Option("--at", help="As-of instant: ISO date, date-time, unix seconds; may be given again."),
+]
+GROUP_BY = typer.Option("--by", help="Group lines by this.")
+HOST = typer.Option("--host", help="Address to listen on.")
+PORT = typer.Option("--port", min=0, max=65_535, help="Port to listen on.")
+Host = Annotated[str, HOST]
+Port = Annotated[int, PORT]
+TokenChain = Annotated[str, typer.Argument(metavar="CHAIN", help="The token's chain.")]
+TokenAddress = Annotated[str, typer.Argument(metavar="TOKEN", help="The token's address, or native.")]
 
 _open = ExitStack()
 
@@ -68,6 +84,17 @@ def load() -> None:
     workspace = reading()
     if workspace.warehouse.version is not None:
         workspace.warehouse.load(workspace.lake)
+
+
+def check_period(start: datetime, end: datetime) -> None:
+    """Raise ``ValueError`` if the period of ``--from`` and ``--to`` is empty."""
+    if start > end:
+        raise ValueError(f"--from ({start:%Y-%m-%d %H:%M}) is after --to ({end:%Y-%m-%d %H:%M}): exchange them")
+
+
+def say_not_done(done: str) -> None:
+    """Print that a command without ``--yes`` only showed its work. ``done`` is the work, such as "deleted"."""
+    console.err.print(f"Nothing was {done}; add --yes to do it.")
 
 
 def close() -> None:

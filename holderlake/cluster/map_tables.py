@@ -112,11 +112,23 @@ class MapJob:
         texts = graphs.texts.to_pylist()
         magic = [texts[node] for node in graphs.magic[0].tolist()]
         return MapData(
-            self.metadata, keys, self.rules, token, seconds, self.scored, [rows.supply], rows.holder_rows(), rows.kinds,
-            rows.holder_rows(rows.is_free), rows.holder_rows(rows.is_free & rows.is_fresh), top, graphs,
-            rows.activity([*rows.texts[:limit], *magic]), rows.labels(texts),
-            [None],  # the statements keep only holders, so negative balances are not reported
-        )  # fmt: skip
+            lookup=self.metadata,
+            keys=keys,
+            rules=self.rules,
+            token=token,
+            seconds=seconds,
+            scored=self.scored,
+            supplies=[rows.supply],
+            marked=rows.holder_rows(),
+            kinds=rows.kinds,
+            free=rows.holder_rows(rows.is_free),
+            fresh=rows.holder_rows(rows.is_free & rows.is_fresh),
+            top=top,
+            graphs=graphs,
+            node_activity=rows.activity([*rows.texts[:limit], *magic]),
+            labels=rows.labels(texts),
+            negatives=[None],  # the statements keep only holders, so negative balances are not reported
+        )
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,6 @@ COMPARISONS: Final = pa.schema(
     ]
 )
 """Columns of differences, one row for each: those of the table ``comparisons`` without the sources."""
-EQUAL: Final = "equal"
-"""Value of ``what`` in a row about a token and instant without differences. Its ``cause`` is none."""
 _ROWS: Final = """
 SELECT chain, timestamp, token_address, what, subject, a, b, cause
 FROM (
@@ -132,6 +130,7 @@ def write_page(differences: pa.Table, names: tuple[str, str], path: Path, made_a
         )
     page = html_page(
         "holderlake.comparison",
+        "page.html",
         names=names,
         total=differences.num_rows,
         causes=causes,

@@ -162,9 +162,17 @@ class TokenKey(Model):
     @model_validator(mode="before")
     @classmethod
     def _from_older_shape(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.get("address") is not None or not isinstance(value.get("id"), str):
-            return value
-        return {**value, "address": address_of_token_id(value["id"])}
+        return current_token_key(value)
+
+
+def current_token_key(key: Any, chain: str | None = None) -> Any:
+    """Convert the plain key of a token from the older shape, which has an ``id``; any other value is unchanged.
+
+    ``chain`` is the chain of a native token whose key has none.
+    """
+    if not isinstance(key, dict) or key.get("address") is not None or not isinstance(key.get("id"), str):
+        return key
+    return {"chain": chain} | key | {"address": address_of_token_id(key["id"])}
 
 
 class AddressDetails(Model):

@@ -102,8 +102,8 @@ _COLUMN_TYPES: Final[Mapping[str, pa.DataType]] = {
 """Arrow type of the column of a field, by its kind. An amount has two columns."""
 
 
-def _columns_of(model: type[BaseModel]) -> Iterator[pa.Field]:
-    """Yield the columns of the fields of a model. The fields of an object are columns of its parent's row."""
+def columns_of_model(model: type[BaseModel]) -> Iterator[pa.Field]:
+    """Yield the columns of a model of an answer. The fields of an object are columns of its parent's row."""
     for field in fields_of(model):
         if field.kind == "amount":
             yield from _amount(field.column, field.comment)
@@ -111,11 +111,11 @@ def _columns_of(model: type[BaseModel]) -> Iterator[pa.Field]:
             required = field.is_essential or field.kind == "constant"
             yield _field(field.column, _COLUMN_TYPES[field.kind], field.comment, required=required)
         elif field.model is not None and field.kind in ("object", "scores"):
-            yield from _columns_of(field.model)
+            yield from columns_of_model(field.model)
 
 
 _RELATIONSHIP: Final = (
-    *_columns_of(GroupedTransfer),
+    *columns_of_model(GroupedTransfer),
     _text("transfer_chain", "Chain of the token that was sent"),
     _text("transfer_token", "Address of the token that was sent, or native"),
     _text("unknown_data", "JSON of the data of a relationship type that is not known here"),
@@ -138,27 +138,27 @@ _TABLES: Final = (
         "chains",
         "a supported chain",
         (),
-        *_columns_of(Chain),
+        *columns_of_model(Chain),
         token=False,
     ),
     _table(
         "tokens",
         "a token",
         (),
-        *_columns_of(Token),
+        *columns_of_model(Token),
     ),
     _table(
         "holders",
         "a holder of a token",
         ("address",),
-        *_columns_of(Holder),
+        *columns_of_model(Holder),
         _HOLDER_LIMIT,
     ),
     _table(
         "maps",
         "a token's map",
         (),
-        *_columns_of(Map),
+        *columns_of_model(Map),
         _HOLDER_LIMIT,
         _flag("use_magic_nodes", "Whether magic nodes were requested; null where unknown"),
         _flag("use_time_nodes", "Whether time nodes were requested; null where unknown"),
@@ -176,7 +176,7 @@ _TABLES: Final = (
         ("kind", "address", "time_node"),
         _text("kind", "top_holder, magic or time", required=True),
         _TIME_NODE,
-        *_columns_of(HolderNode),
+        *columns_of_model(HolderNode),
     ),
     _table(
         "grouped_transfers",
@@ -190,7 +190,7 @@ _TABLES: Final = (
         "a cluster of a map",
         ("cluster_id",),
         _int("cluster_id", "1 is the largest cluster of the map", required=True),
-        *_columns_of(Cluster),
+        *columns_of_model(Cluster),
     ),
     _table(
         "cluster_members",
@@ -212,7 +212,7 @@ _TABLES: Final = (
         "addresses",
         "an address's metadata",
         ("address",),
-        *_columns_of(AddressMetadata),
+        *columns_of_model(AddressMetadata),
         token=False,
     ),
     _table(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _UNIX_SECONDS = re.compile(r"\d{1,12}")
 _PARTITION = "%Y%m%dT%H%M%SZ"
@@ -54,6 +54,12 @@ def parse_when(text: str) -> datetime:
     if parsed.tzinfo is not None:
         parsed = parsed.astimezone(UTC).replace(tzinfo=None)
     return parsed.replace(microsecond=0)
+
+
+def parse_end(text: str) -> datetime:
+    """Parse the last instant of a period as ``parse_when`` does. A date alone means its last second."""
+    is_date = re.fullmatch(r"\d{4}-?\d\d-?\d\d", text.strip())
+    return parse_when(text) + (timedelta(days=1, seconds=-1) if is_date else timedelta(0))
 
 
 def partition_text(instant: datetime) -> str:

@@ -101,9 +101,19 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that repeats scheduled partitions."""
     complete: set[tuple[str, datetime]] = set()
 
-    def repeat(
-        context: SensorEvaluationContext, workspace: Workspace, schedule: Expected
+    @_repeating(
+        settings,
+        "healing",
+        INGEST,
+        "Fetches scheduled partitions again that failed or were missed; gives up with a notice.",
+    )
+    def healing(
+        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
+        schedule = _past_schedule(workspace, DAILY)
+        if isinstance(schedule, SkipReason):
+            yield schedule
+            return
         if paused := waiting_schedule(workspace):
             yield SkipReason(str(paused))
             return
@@ -121,23 +131,26 @@ def _healing_sensor(settings: Settings) -> SensorDefinition:
         watch(context.instance, workspace.settings.watchlist, {day.chain for day in choice.now})
         yield from _requests(choice.now, choice, attempts, _config)
 
-    return _repeating_sensor(
-        settings,
-        "healing",
-        INGEST,
-        "Fetches scheduled partitions again that failed or were missed; gives up with a notice.",
-        DAILY,
-        repeat,
-    )
+    return healing
 
 
 def _transfers_sensor(settings: Settings) -> SensorDefinition:
     """Return the sensor that repeats days of transfers. It imports one day of a chain at a time."""
     complete: set[tuple[str, datetime]] = set()
 
-    def repeat(
-        context: SensorEvaluationContext, workspace: Workspace, schedule: Expected
+    @_repeating(
+        settings,
+        "healing_transfers",
+        TRANSFERS,
+        "Imports days of transfers again that failed, were missed, or ended before their last blocks.",
+    )
+    def healing_transfers(
+        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
+        schedule = _past_schedule(workspace, TRANSFERS_TICKS)
+        if isinstance(schedule, SkipReason):
+            yield schedule
+            return
         days = {(chain, when) for chain, instants in schedule.instants.items() for when in instants}
         complete.update(day for day in days - complete if is_imported(context.instance, *day))
         missing = [MissingDay(chain, when.date(), (when,), (), 0) for chain, when in sorted(days - complete)]
@@ -148,48 +161,26 @@ def _transfers_sensor(settings: Settings) -> SensorDefinition:
         oldest = {day.chain: day for day in reversed(choice.now) if day.chain not in busy}
         yield from _requests(oldest.values(), choice, attempts, lambda day: {})
 
-    return _repeating_sensor(
-        settings,
-        "healing_transfers",
-        TRANSFERS,
-        "Imports days of transfers again that failed, were missed, or ended before their last blocks.",
-        TRANSFERS_TICKS,
-        repeat,
-    )
+    return healing_transfers
 
 
-def _repeating_sensor(
-    settings: Settings,
-    name: str,
-    job: str,
-    description: str,
-    ticks: str,
-    repeat: Callable[[SensorEvaluationContext, Workspace, Expected], Iterator[RunRequest | SkipReason]],
-) -> SensorDefinition:
-    """Return a sensor that calls ``repeat`` some minutes after each tick of a schedule, whose record is ``ticks``.
-
-    It runs unless the settings switch healing off.
-    """
-
-    @sensor(
+def _repeating(settings: Settings, name: str, job: str, description: str) -> Callable[[Any], SensorDefinition]:
+    """Return the decorator of a sensor that repeats runs. It runs unless the settings switch healing off."""
+    return sensor(
         name=name,
         job_name=job,
         minimum_interval_seconds=300,
         default_status=DefaultSensorStatus.RUNNING if settings.healing.enabled else DefaultSensorStatus.STOPPED,
         description=description,
     )
-    def repeating(
-        context: SensorEvaluationContext, workspace: ResourceParam[Workspace]
-    ) -> Iterator[RunRequest | SkipReason]:
-        schedule = expected(workspace, ticks)
-        if schedule is None:
-            yield SkipReason("the schedule has not run yet")
-        elif workspace.now() < schedule.until + _GRACE:
-            yield SkipReason("the schedule's runs are starting")
-        else:
-            yield from repeat(context, workspace, schedule)
 
-    return repeating
+
+def _past_schedule(workspace: Workspace, ticks: str) -> Expected | SkipReason:
+    """Return the instants of a schedule, or why it is too early to repeat them. ``ticks`` names their record."""
+    schedule = expected(workspace, ticks)
+    if schedule is None:
+        return SkipReason("the schedule has not run yet")
+    return schedule if workspace.now() >= schedule.until + _GRACE else SkipReason("the schedule's runs are starting")
 
 
 def _notices_sensor() -> SensorDefinition:

@@ -59,7 +59,7 @@ run_retries:
 """
 _prepared: set[str] = set()
 """Values of ``DAGSTER_HOME`` that this process set."""
-_MOVES_AWAY: Final = "'holderlake rebuild --damaged' moves that folder away"
+_MOVES_AWAY: Final = "'holderlake home rebuild --damaged' moves that folder away"
 _FAST_EVENT_LOG: Final = "holderlake.dagster.event_log", "FastEventLogStorage"
 
 
@@ -260,7 +260,7 @@ def _run(
 
 
 def _print_failed_checks(checks: Iterable[AssetCheckEvaluation]) -> None:
-    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts`` reports."""
+    """Print the failed checks with their first faults, except alerts, which ``holderlake alerts list`` reports."""
     for check in checks:
         if not check.passed and not check.check_name.startswith(ALERT_PREFIX):
             values: dict[str, Any] = {name: value.value for name, value in check.metadata.items()}

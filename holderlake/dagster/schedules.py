@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, time, timedelta
-from typing import Final
+from typing import Any, Final
 
 from dagster import (
     MAX_RUNTIME_SECONDS_TAG,
@@ -55,9 +55,11 @@ def all_schedules(settings: Settings) -> list[ScheduleDefinition]:
 def _daily_schedule(settings: Settings) -> ScheduleDefinition:
     """Return the schedule of one run per chain at the cron time of the settings (UTC)."""
 
-    def requests(
-        context: ScheduleEvaluationContext, workspace: Workspace, previous: datetime, tick: datetime
+    @_at_cron(settings, "daily", INGEST, "Fetches the partition of every watched chain whose instants have passed.")
+    def daily(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest | SkipReason]:
+        previous, tick = _ticks(settings, context)
         chains = sorted(workspace.settings.watchlist)
         watch(context.instance, workspace.settings.watchlist, chains)
         record_tick(workspace, previous, tick)
@@ -72,13 +74,7 @@ def _daily_schedule(settings: Settings) -> ScheduleDefinition:
                 # a day of several instants may have a run after each of them
                 yield RunRequest(run_key=f"{key} at {partition_text(tick)}", partition_key=key, tags=LIMITS)
 
-    return _schedule(
-        settings,
-        "daily",
-        INGEST,
-        "Fetches the partition of every watched chain whose instants have passed since the last tick.",
-        requests,
-    )
+    return daily
 
 
 def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -> list[datetime]:
@@ -93,9 +89,11 @@ def due_days(tick: datetime, previous: datetime, offsets: Sequence[timedelta]) -
 def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
     """Return the schedule that imports the previous day's transfers, in one run for each chain that has nodes."""
 
-    def requests(
-        context: ScheduleEvaluationContext, workspace: Workspace, previous: datetime, tick: datetime
+    @_at_cron(settings, "daily_transfers", TRANSFERS, "Imports yesterday's transfers of every chain that has nodes.")
+    def daily_transfers(
+        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
     ) -> Iterator[RunRequest]:
+        previous, tick = _ticks(settings, context)
         context.instance.add_dynamic_partitions(CHAIN, settings.node_chains)
         record_transfers_tick(workspace, previous, tick)
         yesterday = tick - timedelta(days=1)
@@ -103,35 +101,21 @@ def _transfers_schedule(settings: Settings) -> ScheduleDefinition:
             key = partition_key(chain, yesterday)
             yield RunRequest(run_key=f"transfers {key}", partition_key=key)
 
-    return _schedule(
-        settings,
-        "daily_transfers",
-        TRANSFERS,
-        "Imports yesterday's transfers of every chain that the settings name nodes for.",
-        requests,
-    )
+    return daily_transfers
 
 
-def _schedule(
-    settings: Settings,
-    name: str,
-    job: str,
-    description: str,
-    requests: Callable[[ScheduleEvaluationContext, Workspace, datetime, datetime], Iterator[RunRequest | SkipReason]],
-) -> ScheduleDefinition:
-    """Return a schedule at the cron time of the settings, with the ``requests`` between a tick and the one before."""
-
-    @schedule(
+def _at_cron(settings: Settings, name: str, job: str, description: str) -> Callable[[Any], ScheduleDefinition]:
+    """Return the decorator of a schedule at the cron time of the settings (UTC)."""
+    return schedule(
         name=name,
         job_name=job,
         cron_schedule=settings.schedule.cron,
         execution_timezone="UTC",
         description=description,
     )
-    def ticking(
-        context: ScheduleEvaluationContext, workspace: ResourceParam[Workspace]
-    ) -> Iterator[RunRequest | SkipReason]:
-        tick = context.scheduled_execution_time.replace(tzinfo=None)
-        yield from requests(context, workspace, previous_tick(settings.schedule.cron, tick), tick)
 
-    return ticking
+
+def _ticks(settings: Settings, context: ScheduleEvaluationContext) -> tuple[datetime, datetime]:
+    """Return the tick before the present one, and the present one (naive UTC)."""
+    tick = context.scheduled_execution_time.replace(tzinfo=None)
+    return previous_tick(settings.schedule.cron, tick), tick

@@ -22,10 +22,19 @@ from pydantic import BaseModel
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.contract.fields import AnswerField, fields_of
-from holderlake.contract.models import GROUPED_TRANSFER, GroupedTransfer, GroupedTransferData, Scores, score_name
+from holderlake.contract.models import (
+    GROUPED_TRANSFER,
+    GroupedTransfer,
+    GroupedTransferData,
+    Map,
+    Scores,
+    TokenKey,
+    current_map_shape,
+    current_token_key,
+    score_name,
+)
 from holderlake.contract.times import from_unix
 from holderlake.decoding.columns import FIRST_SECOND, LAST_SECOND, LONGEST_AMOUNT, instant_of, is_amount
-from holderlake.decoding.older_shapes import current
 from holderlake.decoding.structs import NULL, RAW_KINDS, UnknownTransfer, empty, stored_fields, struct_of
 
 UNREADABLE_ROW: Final = "unreadable_row"
@@ -85,7 +94,8 @@ def _read(raw: bytes, shape: Any, chain: str | None) -> tuple[Any, list[Unreadab
             first_note = reading.notes[0]
             raise MalformedAnswer(f"none of {len(plain):,} rows can be read; {first_note.path}: {first_note.reason}")
     else:
-        plain = current(_expected(dict, plain, "$"), shape, chain)
+        plain = _expected(dict, plain, "$")
+        plain = _current_map(plain) if shape is Map else plain
         if not any(isinstance(plain.get(field.name), dict | list) for field in fields_of(shape)):
             raise MalformedAnswer(f"$: expected a {shape.__name__.lower()}, not {_described(plain)}")
         answer = reading.struct(shape, plain, "$")
@@ -110,6 +120,23 @@ def _number(text: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation:  # an exponent of more than 18 digits
         return Decimal("NaN")
+
+
+def is_older_map(raw: bytes) -> bool:
+    """Return whether an answer's bytes are a map of the older shape, which never had all figures of today's maps."""
+    return b'"decentralization_score"' in raw and b'"metrics"' not in raw
+
+
+def _current_map(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a parsed map in the current shape; unchanged if it has that shape, or is an answer of another endpoint."""
+    metadata = plain.get("metadata")
+    if "metrics" in plain or not isinstance(metadata, dict):
+        return plain
+    if not {"decentralization_score", "relationships", "clusters", "nodes"} & plain.keys():
+        return plain
+    if not isinstance(metadata.get("identified_supply"), dict):
+        plain = plain | {"metadata": {name: item for name, item in metadata.items() if name != "identified_supply"}}
+    return current_map_shape(plain)
 
 
 def _expected(kind: type[list[Any] | dict[str, Any]], plain: Any, path: str) -> Any:
@@ -161,7 +188,7 @@ class _Reading:
             raise _NoRow(path, f"expected an object, not {_described(item)}")
         if model is GroupedTransfer and item.get("rel_type") not in (None, GROUPED_TRANSFER):
             return self._unknown_transfer(item, path)
-        return self.struct(model, current(item, model, self._chain), path)
+        return self.struct(model, item, path)
 
     def _unknown_transfer(self, item: Mapping[str, Any], path: str) -> UnknownTransfer:
         ends = {name: item.get(name) for name in ("from_address", "to_address")}
@@ -200,6 +227,7 @@ class _Reading:
         if value is not None and not isinstance(value, dict):
             self.note(UNREADABLE_VALUE, path, f"expected an object, not {_described(value)}")
             value = None
+        value = current_token_key(value) if model is TokenKey else value
         return self.struct(model, value or {}, path) if is_essential or value is not None else None
 
     def value(self, kind: str, value: Any, path: str, is_essential: bool = False) -> Any:
@@ -207,6 +235,7 @@ class _Reading:
         try:
             if kind == "scores":
                 return self._scores(value, path)
+            value = current_token_key(value, self._chain) if kind == "link token" else value
             result = (_identity if kind == "text" and is_essential else _READERS[kind])(value)
         except _Unfit as error:
             if is_essential and kind != "link token":

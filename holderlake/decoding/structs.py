@@ -8,6 +8,7 @@ field that is not essential may be absent or null; then it is null in the table.
 from __future__ import annotations
 
 from functools import cache
+from types import GenericAlias
 from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
@@ -51,7 +52,7 @@ def stored_fields(model: type[BaseModel]) -> tuple[AnswerField, ...]:
 
 
 @cache
-def struct_of(model: type[BaseModel]) -> type[Struct]:
+def struct_of(model: type[BaseModel]) -> type[msgspec.Struct]:
     """Return the struct with the stored fields of a model. A field that had another name has a member for each name."""
     members = [
         (name, *_member(field))
@@ -63,7 +64,8 @@ def struct_of(model: type[BaseModel]) -> type[Struct]:
 
 def shape_of(answer: Any) -> Any:
     """Return the type of a decoded answer, from a model or a list of models."""
-    return list[shape_of(get_args(answer)[0])] if get_origin(answer) is list else struct_of(answer)  # type: ignore[misc]
+    is_list = get_origin(answer) is list
+    return GenericAlias(list, (struct_of(*get_args(answer)),)) if is_list else struct_of(answer)
 
 
 @cache
@@ -78,7 +80,7 @@ def _member(field: AnswerField) -> tuple[Any, ...]:
     if field.kind == "constant":
         return Literal[field.default], field.default
     if field.kind == "list":
-        return list[_element(field)] | None, None
+        return GenericAlias(list, (_element(field),)) | None, None
     bare = _element(field) if field.kind == "object" else _TYPES[field.kind]
     if field.is_essential:
         return (bare,)

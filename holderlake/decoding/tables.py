@@ -1,6 +1,6 @@
 """Arrow tables from decoded structs: holders, addresses, tokens, chains, relationships and the five tables of maps.
 
-The public functions in ``decoding/__init__``, such as ``map_tables``, decode JSON into structs and call the functions
+The functions of ``answers``, such as ``map_tables``, decode JSON into structs and call the functions
 here.
 
 A map without nodes, relationships or clusters has no rows in the tables of these parts. Time nodes are numbered from 1

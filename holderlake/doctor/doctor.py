@@ -123,7 +123,7 @@ def _formats(workspace: Workspace) -> Finding:
         return Finding("formats", False, str(error))
     if steps:
         parts = ", ".join(step.part for step in steps)
-        return Finding("formats", True, f"of an earlier version: {parts}", "'holderlake upgrade' updates them now")
+        return Finding("formats", True, f"of an earlier version: {parts}", "'holderlake home upgrade' updates them now")
     return Finding("formats", True, "all parts of the home have the formats of this version")
 
 
@@ -265,7 +265,7 @@ def _store(settings: Settings) -> Finding:
     advice = "'holderlake store verify' compares the files with their checksums"
     if result.quarantined:
         quarantined = counted(result.quarantined, "file", "is")
-        advice += f"; {quarantined} in {root / QUARANTINE}, which 'holderlake store clean' empties"
+        advice += f"; {quarantined} in {root / QUARANTINE}, which 'holderlake delete quarantine' empties"
     return Finding("store", True, f"{counted(result.files, 'file')}, {result.bytes / 1e6:,.1f} MB in {root}", advice)
 
 
@@ -281,21 +281,23 @@ def _negative_balances(settings: Settings) -> Finding:
         return Finding("negative balances", False, str(error))
     tokens = len(counts)
     text = f"{counted(sum(counts.values()), 'address')} of {counted(tokens, 'token')} below zero" if tokens else "none"
-    advice = "'holderlake negative-balances' lists them; import the transfers that are missing" if tokens else ""
+    advice = "'holderlake store negative-balances' lists them; import the transfers that are missing" if tokens else ""
     return Finding("negative balances", True, text, advice)
 
 
 def _inexact_balances(settings: Settings) -> Finding:
     """Count the tokens whose balances differ from those of their contracts, by their last comparison with a node."""
-    from holderlake.engine.sources.rpc.importing.verified import read_verified
+    from holderlake.engine.sources.rpc.verified import read_verified
 
     checked = read_verified(settings.engine_store)["balances"].to_pylist()
     if not checked:
-        return Finding("balances", True, "no token was compared with its contract", "'holderlake verify' compares them")
+        return Finding(
+            "balances", True, "no token was compared with its contract", "'holderlake import verify' compares them"
+        )
     count = checked.count("different")
     advice = (
         "their contracts change balances without transfers, as rebasing tokens and tokens with a fee do: the balances "
-        "here are not exact; 'holderlake verify' names the causes"
+        "here are not exact; 'holderlake import verify' names the causes"
     )
     text = f"{counted(len(checked), 'token')} compared, {count:,} with other balances than the contract"
     return Finding("balances", True, text, advice if count else "")
@@ -331,7 +333,7 @@ def _alerts(settings: Settings) -> Finding:
             "alerts",
             False,
             f"{text}; {len(late)} could not be delivered: {late[-1].error}",
-            "test it with 'holderlake alerts --test-webhook'; waiting alerts are sent when it answers again",
+            "test it with 'holderlake alerts test-webhook'; waiting alerts are sent when it answers again",
         )
     return Finding("alerts", True, text)
 

@@ -30,8 +30,8 @@ from holderlake.workspace import Workspace
 _EVERY_BYTE: Final = 2 << 30
 """Bytes (2 GiB) up to which the checks read a lake or an archive completely, which takes some seconds."""
 _FINDINGS_SHOWN: Final = 10
-_REPAIR: Final = "'holderlake rebuild --damaged' repairs it from the archive, at no cost"
-_AWAY: Final = "'holderlake rebuild --damaged' moves it away"
+_REPAIR: Final = "'holderlake home rebuild --damaged' repairs it from the archive, at no cost"
+_AWAY: Final = "'holderlake home rebuild --damaged' moves it away"
 _HISTORY: Final = f"{_AWAY} with the folder dagster, which has the history of runs, and no data"
 _DATABASES: Final = {
     "ledger.sqlite": f"{_AWAY}, and restores the spent credits from the archive",
@@ -62,7 +62,7 @@ def _lake(lake: Lake) -> Iterator[Finding]:
     yield from _findings("lake", problems, _REPAIR)
     if not problems:
         how = "every file matches its manifest" if every_byte else "the sizes of all files match their manifests"
-        advice = "" if every_byte else "'holderlake rebuild --damaged --dry-run' reads every byte"
+        advice = "" if every_byte else "'holderlake home rebuild --damaged --dry-run' reads every byte"
         yield Finding("lake", True, f"{counted(len(manifests), 'partition')} in {lake.store.name}, {how}", advice)
 
 
@@ -76,7 +76,7 @@ def _archive(archive: AnswerArchive) -> Iterator[Finding]:
         return
     problems = list(archive.damage(every_byte=stored_bytes <= _EVERY_BYTE and archive.is_local))
     yield from _findings(
-        "archive", problems, "'holderlake rebuild --damaged' moves it away and keeps its other answers"
+        "archive", problems, "'holderlake home rebuild --damaged' moves it away and keeps its other answers"
     )
     yield from _findings("archive", _lost_answers(archive), "ingest fetches them again where the lake lacks their rows")
     records = [str(path) for path in provenance.records(archive) if provenance.read(path) is None]

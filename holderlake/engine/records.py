@@ -91,16 +91,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Rules:
-    """The thresholds by which addresses are classified (contract, "Classification and computation").
-
-    - A supernode has at least ``supernode_degree`` distinct counterparties. A hypernode has more than
-      ``hypernode_transfers`` transfers.
-    - A magic node is linked to at least ``magic_links`` shown holders. A map has at most ``magic_limit`` magic nodes.
-    - A time node is an exchange in a window of ``time_window`` seconds. At least ``time_links`` shown holders and at
-      most ``time_wallets`` addresses use the exchange in that window. A map has at most ``time_limit`` time nodes.
-      Contracts in ``time_allowed`` count as exchanges.
-    - A wallet is fresh for ``fresh_wallet_seconds`` after its first transfer.
-    """
+    """The thresholds by which addresses are classified. ``contract.extra_models.MapRules`` describes each of them."""
 
     supernode_degree: int = 10_000
     hypernode_transfers: int = 200_000

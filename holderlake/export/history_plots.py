@@ -82,7 +82,7 @@ def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
     width = 0.6 * (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
     axes.xaxis_date()
     axes.bar(at, frame["entered"], width=width, color=_HUES[2], label="entered")
-    axes.bar(at, -frame["left_it"], width=width, color=_HUES[3], label="left", hatch="//", alpha=0.85)
+    axes.bar(at, -frame["left"], width=width, color=_HUES[3], label="left", hatch="//", alpha=0.85)
     axes.axhline(0, color=look.ink, linewidth=0.8)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")

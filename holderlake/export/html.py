@@ -25,13 +25,13 @@ _NOTHING: Final = "\u2013"
 _EXACT: Final = Context(prec=120)
 
 
-def html_page(package: str, **values: Any) -> str:
-    """Return the HTML of the template ``page.html`` of a package, with the style and its content security policy."""
+def html_page(package: str, template: str, **values: Any) -> str:
+    """Return the HTML of a package's template (``page.html``), with the style and its content security policy."""
     style = files("holderlake.export").joinpath("style.css").read_text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
         _environment(package)
-        .get_template("page.html")
+        .get_template(template)
         .render(
             style=Markup(style),  # noqa: S704 - our own file, without foreign text
             policy=_POLICY.format(digest),

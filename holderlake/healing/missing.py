@@ -12,7 +12,7 @@ from holderlake.archive.provenance import INVALID_ADDRESS, UNREADABLE
 from holderlake.backfill.coverage import Coverage, Gap
 from holderlake.backfill.pricing import price
 from holderlake.backfill.scope import left_out_by_settings, within_plan
-from holderlake.decoding import PARTIAL
+from holderlake.decoding.answers import PARTIAL
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.lake.lake import FAILURES

@@ -17,11 +17,12 @@ from typing import Final, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.contract.tables import INSTANT_TYPE, TABLES, with_fetched_at
-from holderlake.decoding import Decoded, MalformedAnswer
+from holderlake.decoding.answers import Decoded
 from holderlake.provider import errors
+from holderlake.provider.client import Response
 from holderlake.provider.concurrency import Slots
-from holderlake.provider.fetcher import Response
 from holderlake.storage.batches import hand_out
 
 Argument = TypeVar("Argument")

@@ -22,11 +22,13 @@ from holderlake.contract.models import ADDRESS_RULE, is_address
 from holderlake.contract.requests import Request
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import partition_text, utc_now
-from holderlake.decoding import UNREADABLE_ROW, Decoded
+from holderlake.decoding.answers import Decoded
+from holderlake.decoding.lenient import UNREADABLE_ROW
 from holderlake.ingest.decode_queue import PendingDecode
 from holderlake.ingest.options import Options, with_options
 from holderlake.ingest.stream import IngestContext, Missing, Partition, PartitionResult, Stream
 from holderlake.lake.lake import SUBJECT_COLUMNS, Manifest
+from holderlake.provider.client import Response
 from holderlake.provider.errors import (
     Forbidden,
     InvalidKey,
@@ -40,7 +42,6 @@ from holderlake.provider.errors import (
     TransientError,
     plain,
 )
-from holderlake.provider.fetcher import Response
 from holderlake.settings import Settings
 from holderlake.units import counted
 
@@ -258,7 +259,7 @@ async def _fetch(
     except (NoAnswer, TransientError, InvalidRequest):
         batch.calls += 1
         raise
-    batch.credits += fetched.cost
+    batch.credits += fetched.cost or 0
     batch.calls += not fetched.from_archive
     return fetched
 

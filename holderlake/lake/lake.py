@@ -165,7 +165,9 @@ class Lake:
                 break
             manifest = newer  # written between reading the manifest and reading the file
         location = self.store.location(manifest, table)
-        raise LakeError(f"{location} does not match its manifest; 'holderlake rebuild --damaged' repairs it at no cost")
+        raise LakeError(
+            f"{location} does not match its manifest; 'holderlake home rebuild --damaged' repairs it at no cost"
+        )
 
     def intact_rows(self, manifest: Manifest, tables: Collection[str] | None = None) -> dict[str, pa.Table] | None:
         """Return a partition's rows by table, of all tables or some; None if a file does not match the manifest."""
@@ -184,7 +186,9 @@ class Lake:
         for name, data in files.items():
             if data is None:
                 location = self.store.location(manifest, name)
-                raise DamagedFile(f"{location} does not match its manifest; 'holderlake rebuild --damaged' repairs it")
+                raise DamagedFile(
+                    f"{location} does not match its manifest; 'holderlake home rebuild --damaged' repairs it"
+                )
         return {name: data for name, data in files.items() if data is not None}
 
     def content_fault(self, manifest: Manifest, table: str) -> str | None:
@@ -336,7 +340,7 @@ class Lake:
         for copied_to in self.store.set_aside(place)[:1] if latest.may_exist else ():
             _log.warning(
                 "the partition %s of %s is damaged and is written again; its old files are now in %s. This run writes "
-                "only the rows that it fetches; 'holderlake rebuild --partition %s' restores the others at no cost",
+                "only the rows that it fetches; 'holderlake home rebuild --partition %s' restores the others, for free",
                 "/".join(place),
                 self.store.name,
                 copied_to,

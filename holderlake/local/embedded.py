@@ -210,8 +210,8 @@ def _store(local: _Local) -> Store:
     """
     if not local.root.exists():
         raise SettingsError(
-            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import' or "
-            "'holderlake import-rpc'"
+            f"provider.local is 'store', but {local.root} is missing; create it with 'holderlake import files' or "
+            "'holderlake import node'"
         )
     store = open_store(local.root, local.rules, local.memory_limit, local.index)
     atexit.register(store.close)

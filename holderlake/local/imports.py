@@ -1,9 +1,7 @@
-"""``holderlake import`` and ``holderlake labels``: import files into the engine's store, and print a report."""
+"""``holderlake import files`` and ``import labels``: read files into the engine's store, and print a report."""
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,13 +16,14 @@ from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
 from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
-from holderlake.engine.sources.rows.problems import Rejected
+from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.local.negative_balances import of_tokens, passing_of_tokens, print_passing, print_some
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
+from holderlake.storage.atomic_files import whole_file
 from holderlake.units import counted
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
@@ -32,8 +31,8 @@ _OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "
 """Columns of the report that are shown only if a file has a value for them."""
 
 _NO_INDEX = (
-    "No token is indexed, so only a token's own transfers connect its holders. 'holderlake index CHAIN TOKEN' makes "
-    "the transfers of a token, such as USDC or native, count on all maps."
+    "No token is indexed, so only a token's own transfers connect its holders. 'holderlake store index CHAIN TOKEN' "
+    "makes the transfers of a token, such as USDC or native, count on all maps."
 )
 
 
@@ -223,16 +222,11 @@ def _raise_failed(errors: list[BadSource], files: int) -> None:
 
 def _write_rejected(path: Path, rejected: Sequence[Rejected]) -> None:
     """Write the invalid rows of all files so far to ``path`` as JSON lines. The file is replaced atomically."""
-    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with building.open("w", encoding="utf-8") as file:
+        with whole_file(path) as building, building.open("w", encoding="utf-8") as file:
             for rejection in rejected:
                 file.writelines(rejection.lines())
-            file.flush()
-            os.fsync(file.fileno())
-        building.replace(path)
     except OSError as error:
-        building.unlink(missing_ok=True)
         raise BadSource(
             f"--rejected {path} cannot be written ({error.strerror}); name another file. The transfer file "
             "was not imported"

@@ -1,4 +1,4 @@
-"""``holderlake index``: list and change the indexed tokens of the user's own store, whose transfers count on all
+"""``holderlake store index``: list and change the indexed tokens of the user's own store, whose transfers count on all
 maps."""
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``holderlake negative-balances``: print the addresses below zero in the user's own store. Imports print a warning."""
+"""``holderlake store negative-balances``: print the addresses below zero in the user's own store.
+
+Imports print a warning about them.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +42,10 @@ def report_negative_balances(
 ) -> None:
     """Print the addresses with negative balances of all tokens, or of the token ``token`` on ``chain``.
 
-    Raises ``ValueError`` if only one of ``chain`` and ``token`` is given.
+    Raises ``ValueError`` if ``chain`` is given without ``token``.
     """
-    if (chain is None) != (token is None):
-        given_option, missing = ("--chain", "--token") if token is None else ("--token", "--chain")
-        raise ValueError(f"{given_option} needs {missing}; add it, or leave both out for all tokens")
+    if chain and not token:
+        raise ValueError(f"no token of chain {chain} is given; add its address, or leave out the chain for all tokens")
     with open_own_store(settings) as store:
         balances = (
             negative_balances(store, chain, typed_token(chain, token), as_of)
@@ -96,5 +98,7 @@ def print_some(rows: Sequence[dict[str, Any]]) -> None:
     console.rows("Addresses below zero", _COLUMNS, (list(row.values()) for row in rows[:_ROWS_SHOWN]))
     if len(rows) > _ROWS_SHOWN:
         rows_left = len(rows) - _ROWS_SHOWN
-        console.out.print(f"and {rows_left:,} more; 'holderlake negative-balances' lists them all", soft_wrap=True)
+        console.out.print(
+            f"and {rows_left:,} more; 'holderlake store negative-balances' lists them all", soft_wrap=True
+        )
     console.err.print(_MEANING, soft_wrap=True)

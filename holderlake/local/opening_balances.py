@@ -1,4 +1,4 @@
-"""``holderlake import-balances``: import opening balances from files into the user's own store, or remove them."""
+"""``holderlake import balances``: import opening balances from files into the user's own store, or delete them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import pyarrow as pa
 from holderlake import console
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
+from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.sources.balance_lists import BalanceOptions, read_balances
 from holderlake.engine.sources.files.mapping import read_block_times
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
+from holderlake.units import counted
 
 
 def import_balances(
@@ -50,15 +52,19 @@ def import_balances(
             console.err.print(notice, soft_wrap=True, markup=False)
 
 
-def remove_balances(settings: Settings, chain: str, token: str, as_json: bool) -> None:
-    """Remove the opening balances of a token, and print their number.
+def delete_opening_balances(settings: Settings, chain: str, token: str, yes: bool, as_json: bool) -> None:
+    """Delete the opening balances of a token if ``yes`` is true, else only count them, and print their number.
 
     Raises ``ValueError`` for an address that is invalid on the chain.
     """
     address = typed_token(chain, token)
     with open_own_store(settings) as store:
-        removed = store.remove_opening_balances(chain, address)
+        if yes:
+            count = store.remove_opening_balances(chain, address)
+        else:
+            parts = store.view().manifest.parts_of((chain, address))
+            count = sum(part.transfers for part in parts if part.kind == OPENING)
     if as_json:
-        console.as_json({"chain": chain, "token_address": address, "removed": removed})
+        console.as_json({"chain": chain, "token_address": address, "balances": count, "deleted": yes})
     else:
-        console.out.print(f"Removed {removed:,} opening balances.")
+        console.out.print(f"{'Deleted ' if yes else ''}{counted(count, 'opening balance')} of {address} on {chain}.")

@@ -1,4 +1,4 @@
-"""``holderlake store``: verify, rebuild and clean the user's own store, and print a report."""
+"""``holderlake store``: verify and rebuild the user's own store, delete its quarantine, and print a report."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
         raise SomeFailed(f"damaged transfers were moved to quarantine; import these tokens again: {token_texts}")
 
 
-def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
+def delete_quarantine(settings: Settings, yes: bool, as_json: bool) -> None:
     """Delete the quarantined files of the user's own store if ``yes`` is true, else only count them."""
     root = _existing(settings)
     files, size = describe_quarantine(root)
@@ -69,14 +69,16 @@ def clean_store(settings: Settings, yes: bool, as_json: bool) -> None:
         console.as_json({"files": files, "bytes": size, "deleted": yes})
         return
     quarantine_text = f"{counted(files, 'file')} ({size / 1e6:,.1f} MB) in {root / QUARANTINE}"
-    text = f"Deleted {quarantine_text}." if yes else f"{quarantine_text}; add --yes to delete them."
+    text = f"Deleted {quarantine_text}." if yes else f"{quarantine_text}."
     console.out.print(text, markup=False, soft_wrap=True)
 
 
 def _existing(settings: Settings) -> Path:
     root = settings.engine_store
     if not (root / "transfers").is_dir() and not (root / CATALOG).exists():
-        raise SettingsError(f"{root} has no store; create it with 'holderlake import' or 'holderlake import-rpc'")
+        raise SettingsError(
+            f"{root} has no store; create it with 'holderlake import files' or 'holderlake import node'"
+        )
     return root
 
 
@@ -88,5 +90,5 @@ def _summary(root: Path, result: Verified) -> str:
     if result.unlisted:
         parts.append(f"{len(result.unlisted)} not listed in the catalogue")
     if result.quarantined:
-        parts.append(f"{result.quarantined} in quarantine ('holderlake store clean')")
+        parts.append(f"{result.quarantined} in quarantine ('holderlake delete quarantine')")
     return ", ".join(parts) + "."

@@ -6,10 +6,8 @@ A partition cannot be rebuilt from the archive after its answers are removed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any
 from urllib.parse import unquote
 
 from holderlake import console
@@ -61,13 +59,11 @@ def shares(archive: AnswerArchive) -> list[Share]:
     return [Share(*kind, answers[kind], stored_bytes[kind], superseded[kind]) for kind in sorted(answers)]
 
 
-def prunable(
-    workspace: Workspace, age: timedelta, keep_failed: bool = False, only_superseded: bool = False
-) -> Prunable:
+def prunable(workspace: Workspace, age: timedelta, only_superseded: bool = False) -> Prunable:
     """Return the answers older than ``age`` whose rows are in the lake.
 
-    Answers are kept if a row of the table ``failures`` refers to them, or if no commit used them. With ``keep_failed``,
-    all answers of partitions with failures are kept. With ``only_superseded``, only replaced answers are returned.
+    Answers are kept if a row of the table ``failures`` refers to them, or if no commit used them. With
+    ``only_superseded``, only replaced answers are returned.
     """
     oldest = utc_now() - age
     used: dict[str, list[Commit]] = {}
@@ -75,11 +71,11 @@ def prunable(
         for digest in {call.digest for group in commit.groups for call in group.asked if call.digest}:
             used.setdefault(digest, []).append(commit)
     lake = {(manifest.family, manifest.chain, manifest.timestamp): manifest for manifest in workspace.lake.manifests()}
-    failing = {place for place, manifest in lake.items() if manifest.failures}
     hashes = {
         value
-        for place in failing
-        for value in workspace.lake.rows(lake[place], FAILURES)["answer_hash"].to_pylist()
+        for manifest in lake.values()
+        if manifest.failures
+        for value in workspace.lake.rows(manifest, FAILURES)["answer_hash"].to_pylist()
         if value
     }
     answers = [
@@ -89,7 +85,7 @@ def prunable(
         and (answer.superseded or not only_superseded)
         and answer.sha256 not in hashes
         and answer.digest in used
-        and all(_safe(commit, lake, failing if keep_failed else ()) for commit in used[answer.digest])
+        and all((commit.family, commit.chain, commit.timestamp) in lake for commit in used[answer.digest])
     ]
     names = {
         f"{commit.family} {commit.chain} {commit.timestamp}" for answer in answers for commit in used[answer.digest]
@@ -117,32 +113,6 @@ def archive_report(archive: AnswerArchive, as_json: bool) -> None:
         f"{counted(size.answers, 'answer')}, {size.stored_bytes:,} bytes; {counted(size.damaged, 'damaged one')} "
         "moved out."
     )
-
-
-def prune_report(removable: Prunable, removed: bool, as_json: bool) -> None:
-    """Print the number of removed or removable answers, and that their partitions can't be rebuilt afterwards."""
-    plain: dict[str, Any] = {
-        "answers": len(removable.answers),
-        "stored_bytes": removable.stored_bytes,
-        "removed": removed,
-        "partitions_that_cannot_be_rebuilt": removable.partitions,
-    }
-    if as_json:
-        console.as_json(plain)
-        return
-    did, can = ("Removed", "can't") if removed else ("Would remove", "could not")
-    console.out.print(
-        f"{did} {counted(len(removable.answers), 'answer')}, {removable.stored_bytes:,} bytes. Their rows "
-        f"stay in the lake, but "
-        f"{counted(len(removable.partitions), 'partition')} {can} be rebuilt from the archive any more: "
-        f"'holderlake rebuild' "
-        "copies them from the lake while it exists, and fetching them again would cost credits."
-    )
-
-
-def _safe(commit: Commit, lake: dict[tuple[str, str, str], Any], failing: Iterable[tuple[str, str, str]]) -> bool:
-    place = (commit.family, commit.chain, commit.timestamp)
-    return place in lake and place not in failing
 
 
 def _endpoint(answer: StoredAnswer) -> str:

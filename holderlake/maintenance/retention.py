@@ -90,10 +90,11 @@ def _answers(workspace: Workspace, kind: str, description: str, removable: Pruna
     suffix = f" and {unshown:,} more" if unshown > 0 else ""
     if kind == "archive":
         loss = (
-            "'holderlake rebuild' could only copy these partitions from the lake, and to fetch one again costs credits"
+            "'holderlake home rebuild' could only copy these partitions from the lake, "
+            "and to fetch one again costs credits"
         )
     else:
-        loss = "'holderlake rebuild' without the lake would lose these partitions' rows of the table revisions"
+        loss = "'holderlake home rebuild' without the lake would lose these partitions' rows of the table revisions"
     yield Expired(
         kind,
         description,

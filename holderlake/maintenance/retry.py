@@ -17,7 +17,7 @@ from holderlake import console
 from holderlake.archive import provenance
 from holderlake.archive.provenance import UNREADABLE, Commit
 from holderlake.contract.prices import credits_text
-from holderlake.decoding import PARTIAL
+from holderlake.decoding.answers import PARTIAL
 from holderlake.ingest.partition import ANSWERS_AT_ONCE, FINAL_FAILURES
 from holderlake.ingest.run import cancelling, check_free_space, ingest_partition
 from holderlake.ingest.stream import IngestContext, Stream, partition_of
@@ -132,7 +132,7 @@ def report_retried(report: Retried, as_json: bool) -> None:
     columns = ("family", "chain", "as of", "subject", "code", "reason")
     for title, listed_failures in (
         ("Failed again", report.failed),
-        ("Not retried, because the paid answer is unreadable (--refresh pays for a new one)", report.left),
+        ("Not retried, because the paid answer is unreadable (--pay-again pays for a new one)", report.left),
     ):
         if listed_failures:
             console.rows(title, columns, ((*failure.name, failure.code, failure.reason) for failure in listed_failures))

@@ -138,6 +138,6 @@ def plan_report(steps: Sequence[Step], home: Path, as_json: bool, done: bool) ->
         console.out.print(
             f"It takes about {sum(step.seconds for step in steps):,} s, and needs {most_disk(steps) / 1e6:,.1f} MB of "
             f"the {free / 1e6:,.1f} MB that are free. Stop the service, schedules and runs of this home first, and "
-            "make a copy: 'holderlake backup FOLDER'.",
+            "make a copy: 'holderlake home backup FOLDER'.",
             soft_wrap=True,
         )

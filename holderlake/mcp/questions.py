@@ -7,6 +7,7 @@ from typing import Final, Literal
 from holderlake.warehouse.schema import quoted
 
 Problem = Literal["error", "warning", "info"]
+_LONG_AGO: Final = "1970-01-01"
 _FAR_FUTURE: Final = "9999-01-01"
 
 
@@ -29,14 +30,15 @@ GROUP BY ALL ORDER BY maps DESC, chain, token_address"""
 def holders_as_of(token: str, at: str, chain: str | None, top: int) -> str:
     """Return SQL for the largest holders of a token as of an instant."""
     return f"""
-SELECT chain, timestamp, rank, address, label, amount, amount_exact, share, is_cex, is_dex, is_contract, fetched_at
+SELECT chain, timestamp, rank, address, label, amount, amount_exact, share, is_cex, is_dex, is_contract, fetched_at,
+    requested, days_earlier, is_outdated
 FROM holders_as_of({quoted(at)})
 WHERE {token_condition(token, chain)} AND rank <= {top}
 ORDER BY chain, rank"""
 
 
 def changes_between(token: str, start: str, end: str, chain: str | None) -> str:
-    """Return SQL for holders that entered, left, bought or sold between two instants, largest change first."""
+    """Return SQL for holders that entered, left, grew or shrank between two instants, largest change first."""
     return f"""
 SELECT *
 FROM holder_changes({quoted(start)}, {quoted(end)})
@@ -48,7 +50,8 @@ def clusters_as_of(token: str, at: str, chain: str | None) -> str:
     """Return SQL for the clusters of a token's map, with their members, as of an instant."""
     return f"""
 SELECT chain, timestamp, cluster_id, clusters.share AS cluster_share, holder_count, members.address, members.kind,
-    nodes.rank, nodes.share, nodes.label, clusters.fetched_at
+    nodes.rank, nodes.share, nodes.label, clusters.fetched_at,
+    clusters.requested, clusters.days_earlier, clusters.is_outdated
 FROM clusters_as_of({quoted(at)}) AS clusters
 JOIN cluster_members_as_of({quoted(at)}) AS members USING (chain, timestamp, token_address, cluster_id)
 LEFT JOIN map_nodes_as_of({quoted(at)}) AS nodes
@@ -88,8 +91,9 @@ def concentration_history(token: str, since: str | None, until: str | None, chai
 SELECT *
 FROM concentration_history
 WHERE {token_condition(token, chain)}
-    AND timestamp BETWEEN instant({quoted(since or "1970-01-01")}) AND instant({quoted(until or _FAR_FUTURE)})
-ORDER BY chain, timestamp"""
+    AND timestamp BETWEEN start_of_period({quoted(since or _LONG_AGO)})
+        AND end_of_period({quoted(since or _LONG_AGO)}, {quoted(until or _FAR_FUTURE)})
+ORDER BY chain, series, timestamp"""
 
 
 def address_history(address: str) -> str:

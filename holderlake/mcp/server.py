@@ -133,7 +133,7 @@ def _add_queries(server: MCPServer[Any], sandbox: Sandbox) -> None:
     async def changes_between(
         token: Token, before: Instant, after: Instant, chain: Chain = None, rows: Rows = 50
     ) -> Answer:
-        """Holders that entered, left, bought or sold between two instants; the largest change of share first."""
+        """Holders that entered, left, grew or shrank between two instants; the largest change of share first."""
         return await ask(questions.changes_between(token, before, after, chain), rows, token, [before, after])
 
     async def clusters_as_of(token: Token, at: Instant, chain: Chain = None, rows: Rows = 200) -> Answer:

@@ -13,6 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
@@ -24,6 +25,7 @@ import stamina
 from pydantic import SecretStr
 
 from holderlake.contract import exact_json
+from holderlake.contract.errors import ATTEMPTS
 from holderlake.contract.prices import CREDIT, parse_credits
 from holderlake.contract.requests import Request
 from holderlake.contract.times import utc_now
@@ -64,24 +66,34 @@ log_retries()
 
 
 @dataclass(frozen=True)
-class RawAnswer:
-    """A 2xx answer before it is decoded.
+class Response:
+    """An undecoded 2xx answer, from the provider or from the archive.
 
-    ``cost_billed`` and ``credits_remaining`` are hundredths of a credit, None if no header names them.
-    ``dt_update`` is the header with the date of the data, or None.
+    ``cost`` is what it cost now, in hundredths of a credit; None if no header names it. ``digest`` is its name in the
+    archive and ``sha256`` the hash of ``raw``; both are empty until it is archived. The property ``answer`` decodes it;
+    to make tables, decode the ``raw`` bytes with ``holderlake.decoding``.
     """
 
+    request: Request
     raw: bytes = field(repr=False)
-    status: int
     fetched_at: datetime
     """Naive UTC."""
-    cost_billed: int | None
-    credits_remaining: int | None
-    dt_update: str | None
+    cost: int | None
+    reader: ProviderClient = field(repr=False, compare=False)
+    digest: str = ""
+    sha256: str = ""
+    from_archive: bool = False
+    credits_remaining: int | None = None
+    """Hundredths of a credit; None if no header names them."""
     disbelieved: str | None = None
     """The headers with implausible credits, as text; they count as missing. None if there are none."""
     garbage: Garbage | None = None
     """The reason why the body cannot be an answer of the API, although its headers name a charge; else None."""
+
+    @cached_property
+    def answer(self) -> Any:
+        """The decoded answer, of the type ``request.answer``. Raises ``MalformedAnswer``."""
+        return self.reader.read(self.request, self.raw, self.digest or None)
 
 
 @dataclass(frozen=True)
@@ -112,7 +124,7 @@ class ProviderClient:
         *,
         rate_per_minute: int = 10_000,
         timeout: float = 90.0,
-        attempts: int = 5,
+        attempts: int = ATTEMPTS,
         concurrency: int = 256,
         first_wait: float = 0.5,
         options: CallOptions | None = None,
@@ -126,8 +138,8 @@ class ProviderClient:
         self._options = options or CallOptions()
         self._resume_at = 0.0
         self._answered_at = float("-inf")
-        self.publishes_rules = False
-        """True after an answer that names the provider's rules, which only Holderlake's service does."""
+        self.publishes_rules: bool | None = None
+        """Whether an answer named the provider's rules, which only Holderlake's service does. None before an answer."""
         self._under_way: set[asyncio.Task[Any]] = set()
         self.limit = AdaptiveLimit(concurrency)
         self._slots = Slots(lambda: self.limit.value)
@@ -165,10 +177,9 @@ class ProviderClient:
 
     async def ask(self, request: Request) -> Any:
         """Send a request and return its answer, decoded as the type ``request.answer``. Raises ``ProviderError``."""
-        answer = await self.send(request)
-        return self.read(request, answer.raw)
+        return (await self.send(request)).answer
 
-    async def send(self, request: Request) -> RawAnswer:
+    async def send(self, request: Request) -> Response:
         """Send a request, with retries, and return its answer undecoded. Raises ``ProviderError``."""
         return await self.retried(lambda: self.exchange(request))
 
@@ -228,27 +239,27 @@ class ProviderClient:
         if not task.cancelled():
             task.exception()  # otherwise asyncio reports an unread exception after a cancellation
 
-    async def exchange(self, request: Request) -> RawAnswer:
+    async def exchange(self, request: Request) -> Response:
         """Send a request once, without waiting or retrying, and return its 2xx answer. Raises ``ProviderError``."""
         response = await self._send(request)
         if not 200 <= response.status < 300:
             headers = {name: self.redacted(value) for name, value in response.headers.items()}
             raise error_of(response.status, self.redacted_bytes(response.content), headers, request.endpoint)
         self._answered_at = asyncio.get_running_loop().time()
-        self.publishes_rules |= "x-rules" in response.headers
+        self.publishes_rules = self.publishes_rules or "x-rules" in response.headers
         cost, remaining, disbelieved = self._credits(request, response.headers)
         garbage = no_answer_in(response.content)
         if garbage is not None and not cost:
             raise self._no_answer(garbage, response, cost, remaining)
-        return RawAnswer(
+        return Response(
+            request,
             response.content,
-            response.status,
             utc_now(),
             cost,
-            remaining,
-            response.headers.get("x-dt-update"),
-            disbelieved,
-            garbage,
+            self,
+            credits_remaining=remaining,
+            disbelieved=disbelieved,
+            garbage=garbage,
         )
 
     def _credits(self, request: Request, headers: Mapping[str, str]) -> tuple[int | None, int | None, str | None]:

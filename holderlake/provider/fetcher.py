@@ -14,9 +14,8 @@ import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Final, TypeAlias, cast
 
 from holderlake.archive.archive import AnswerArchive, ArchivedAnswer, NewAnswer, as_of_text
@@ -26,7 +25,7 @@ from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import Request
 from holderlake.provider.backoff import LONGEST_WAIT
 from holderlake.provider.broken_answers import BrokenStreak
-from holderlake.provider.client import ProviderClient, RawAnswer
+from holderlake.provider.client import ProviderClient, Response
 from holderlake.provider.concurrency import Slots
 from holderlake.provider.errors import (
     AnswerNotKept,
@@ -67,29 +66,6 @@ _SECONDS: Final = 10.0
 """Seconds to wait for the rules at most."""
 _CHARACTERS: Final = 100_000
 """Most characters of rules that are kept, because each row of ``maps`` has a copy."""
-
-
-@dataclass(frozen=True)
-class Response:
-    """An undecoded answer. ``fetched_at`` is naive UTC; ``cost`` is what this fetch paid, in hundredths of a credit.
-
-    ``digest`` is its name in the archive, ``sha256`` the hash of ``raw``. The property ``answer`` decodes it; to make
-    tables, decode the ``raw`` bytes with ``holderlake.decoding``.
-    """
-
-    request: Request
-    raw: bytes = field(repr=False)
-    fetched_at: datetime
-    cost: int
-    from_archive: bool
-    digest: str
-    sha256: str
-    reader: ProviderClient = field(repr=False, compare=False)
-
-    @cached_property
-    def answer(self) -> Any:
-        """The decoded answer, of the type ``request.answer``. Raises ``MalformedAnswer``."""
-        return self.reader.read(self.request, self.raw, self.digest)
 
 
 @dataclass
@@ -219,20 +195,18 @@ class Provider:
                 del self._flights[name]
 
     def _archived(self, fetch: _Fetch) -> Response | None:
-        archived_answer = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
-        return self._response(fetch, archived_answer) if archived_answer else None
-
-    def _response(self, fetch: _Fetch, archived_answer: ArchivedAnswer, cost: int | None = None) -> Response:
-        is_old = cost is None
+        archived = None if fetch.refresh else self._archive.get(fetch.key, fetch.since)
+        if archived is None:
+            return None
         return Response(
             fetch.request,
-            archived_answer.raw,
-            archived_answer.fetched_at,
-            cost or 0,
-            is_old,
-            fetch.key,
-            archived_answer.sha256,
+            archived.raw,
+            archived.fetched_at,
+            0,
             self._client,
+            fetch.key,
+            archived.sha256,
+            from_archive=True,
         )
 
     async def _with_retries(self, fetch: _Fetch) -> Response | ProviderError:
@@ -291,14 +265,14 @@ class Provider:
             await self._close_failed(request, error, entry)
             raise
         self._note_answer(request, answer)
-        cost = request.cost if answer.cost_billed is None else answer.cost_billed
+        cost = request.cost if answer.cost is None else answer.cost
         problem = IMPLAUSIBLE if answer.disbelieved else None
         new_answer = NewAnswer(fetch.key, request, answer.raw, answer.fetched_at, self.provider_id, fetch.as_of)
         archived_answer = await self._writes.submit(
             _Paid(new_answer, Settle(entry, cost, answer.credits_remaining, problem))
         )
         self.counters.credits += cost
-        return self._response(fetch, cast(ArchivedAnswer, archived_answer), cost)
+        return replace(answer, cost=cost, digest=fetch.key, sha256=cast(ArchivedAnswer, archived_answer).sha256)
 
     async def _close_failed(self, request: Request, error: ProviderError, entry: int) -> None:
         """Release the ledger entry of a failed call. If the call may have been charged, settle or mark it instead."""
@@ -349,7 +323,7 @@ class Provider:
                 _log.error("%s", failure)
             return failures
 
-    def _note_answer(self, request: Request, answer: RawAnswer) -> None:
+    def _note_answer(self, request: Request, answer: Response) -> None:
         if answer.garbage is None:
             self._streak.intact()
         else:
@@ -448,9 +422,10 @@ def rules_text(rules: Mapping[str, Any]) -> str:
 async def fetch_rules(client: ProviderClient) -> str | None:
     """Return the provider's rules as JSON, or None if it publishes none that can be read.
 
-    A provider whose answers do not name its rules gets no request, because the path is not in the contract.
+    A provider whose answers do not name its rules gets no request, because the path is not in the contract. Without an
+    answer it is asked: another host may have fetched all answers of a partition.
     """
-    if not client.publishes_rules:
+    if client.publishes_rules is False:
         return None
     try:
         answer = await asyncio.wait_for(client.exchange(RulesRequest()), _SECONDS)

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from holderlake.settings.fields import Folder, TypedTokens
 from holderlake.settings.sections.alerts import AlertSettings
 from holderlake.settings.sections.engine import ClusterSettings, EngineSettings, NodeSettings, SourceSettings
-from holderlake.settings.sections.lake import BucketSettings, LakeSettings, StateSettings
+from holderlake.settings.sections.lake import BucketSettings, LakeSettings, SqlSettings, StateSettings
 from holderlake.settings.sections.provider import (
     AddressSet,
     AddressSettings,
@@ -63,6 +63,7 @@ class Settings(BaseSettings):
     engine: EngineSettings = EngineSettings()
     cluster: ClusterSettings = ClusterSettings()
     lake: LakeSettings = LakeSettings()
+    sql: SqlSettings = SqlSettings()
     bucket: BucketSettings = BucketSettings()
     sources: SourceSettings = SourceSettings()
     service: ServiceSettings = ServiceSettings()

@@ -21,7 +21,7 @@ def format_fault(path: Path | str, number: int, known: int) -> str | None:
     """Return why this version can't use ``path``, which has the format ``number``; None if it has the ``known`` one."""
     if number == known:
         return None
-    remedy = "install the newer version" if number > known else "run 'holderlake upgrade'"
+    remedy = "install the newer version" if number > known else "run 'holderlake home upgrade'"
     return f"{path} has format {number}, and this version of Holderlake reads format {known}: {remedy}"
 
 

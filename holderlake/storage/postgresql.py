@@ -100,6 +100,8 @@ class Postgres:
     """Name of the schema, which is created; None for the one that the connection has by default."""
     lease_seconds: float = 60.0
     """Time after which other hosts take over the claims of a host that does not respond."""
+    bridged_seconds: float = 30.0
+    """Time for which a lost connection is opened again before a transaction fails; at least one attempt is made."""
     setting: str = "state.url (HOLDERLAKE_STATE__URL)"
     """The setting that has the URL, for texts of errors."""
 
@@ -152,7 +154,7 @@ class PostgresDatabase:
     """The tables of one schema, for many threads. Opening it creates them by the statements of ``schema``.
 
     ``version`` is their format; tables of a later format are refused and stay unchanged. ``busy_seconds`` limits the
-    wait for other writers, and the time for which a lost connection is opened again.
+    wait for other writers.
     Requires PostgreSQL 14 or later. Every method raises ``DatabaseError``, whose text never contains the password.
     """
 
@@ -162,7 +164,6 @@ class PostgresDatabase:
         self, place: Postgres, schema: Sequence[str], version: int | None = None, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         self.place: Final = place
-        self._busy_seconds = busy_seconds
         # two sessions, so that readers do not wait for this process's writer
         self._writer, self._reader = _Session(place, busy_seconds), _Session(place, busy_seconds)
         self._create(schema, version)
@@ -196,7 +197,7 @@ class PostgresDatabase:
         return self._run(work, self._writer if write else self._reader, _BEGIN if write else _SNAPSHOT)
 
     def _run(self, work: Callable[[Connection], T], session: _Session, begin: str) -> T:
-        give_up_at = time.monotonic() + self._busy_seconds
+        give_up_at = time.monotonic() + self.place.bridged_seconds
         pause = 0.05
         has_failed = False
         while True:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from holderlake.storage.formats import format_fault
 from holderlake.warehouse import schema
 
-REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake rebuild --damaged' does so now"
-DERIVED_REMEDY: Final = "'holderlake rebuild --damaged' moves it away and makes it again where it can"
+REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake home rebuild --damaged' does so now"
+DERIVED_REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again where it can"
 _CORRUPT: Final = "Corrupt database file"
 _REFUSED: Final = re.compile("disabled (by|through) configuration")
 _UNREADABLE: Final = re.compile(r"\.parquet\b|[Pp]arquet (file|reader|page)|ZSTD|Snappy|decompress|magic bytes")

@@ -14,8 +14,8 @@ from holderlake.storage.parquet import parquet_fault
 from holderlake.warehouse.comparisons import folder_of
 from holderlake.warehouse.connections import transfers_folder
 
-REMEDY: Final = "'holderlake rebuild --damaged' moves it away and makes it again"
-OF_COMPARISON: Final = "'holderlake rebuild --damaged' moves it away; 'holderlake compare --keep' makes it again"
+REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again"
+OF_COMPARISON: Final = "'holderlake home rebuild --damaged' moves it away; 'holderlake compare --keep' makes it again"
 OF_STORE: Final = "'holderlake store verify' names the store's own file and how to repair it"
 
 

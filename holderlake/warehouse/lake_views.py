@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,7 @@ _HEAD: Final = """\
 -- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (1.5 or later):
 --     duckdb -init lake.sql        or        connection.execute(open("lake.sql").read())
 -- It shows the partitions that are committed when it is read; read it again to see later ones. It leaves out
--- partitions with damaged files; 'holderlake rebuild --damaged' repairs them at no cost.
+-- partitions with damaged files; 'holderlake home rebuild --damaged' repairs them at no cost.
 """
 
 _MANIFESTS: Final = """
@@ -173,13 +174,21 @@ WHERE false;
 """
 
 
-def script(lake: Lake, damaged: Iterable[Damage] = (), own_folder: Path | None = None) -> str:
+def script(
+    lake: Lake,
+    damaged: Iterable[Damage] = (),
+    own_folder: Path | None = None,
+    as_of_warning: timedelta = timedelta(days=1),
+) -> str:
     """Return the SQL script, with absolute paths. ``own_folder`` is the folder of the user's own transfers, if any.
+
+    Answers older than requested by ``as_of_warning`` are outdated.
 
     DuckDB finds missing, truncated and unreadable files itself, each time it reads the script. ``damaged`` are files
     whose damage only a comparison of every byte finds. Their partitions are left out until they are written again.
     """
-    return "".join(_statements(lake.root.resolve(), list(damaged), own_folder))
+    statements = _statements(lake.root.resolve(), list(damaged), own_folder)
+    return "".join(statements) + schema.as_of_warning(as_of_warning)
 
 
 def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
@@ -257,6 +258,15 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
         [tables_sha(), views_sha(), str(FORMAT)],
     )
     connection.execute("COMMIT")
+
+
+def as_of_warning(age: timedelta) -> str:
+    """Return SQL that sets the age beyond which answers as of an instant are outdated."""
+    comment = next(query.comment for query in queries() if query.name == "as_of_warning")
+    return (
+        f"CREATE OR REPLACE MACRO as_of_warning() AS to_seconds({age.total_seconds():.0f});\n"
+        f"COMMENT ON MACRO as_of_warning IS {quoted(comment)};\n"
+    )
 
 
 def view_statements(tables_are: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -43,6 +44,7 @@ from holderlake.warehouse.connections import (
     transfers_folder,
 )
 from holderlake.warehouse.loader import Loading, Partition, pending_of
+from holderlake.warehouse.query_notes import age_notes, case_notes
 from holderlake.warehouse.spending import Books
 from holderlake.warehouse.transfers import ReadTransfers
 
@@ -109,15 +111,20 @@ class Warehouse:
     """The warehouse: the DuckDB file at ``path``, which need not exist before the first load.
 
     ``transfers`` returns the transfers of the user's own store, for the view of that name. ``books`` returns the
-    credit ledger, for the table ``spending``.
+    credit ledger, for the table ``spending``. Answers older than requested by ``as_of_warning`` are outdated.
     """
 
     def __init__(
-        self, path: Path, transfers: ReadTransfers = lambda: None, books: Callable[[], Books | None] = lambda: None
+        self,
+        path: Path,
+        transfers: ReadTransfers = lambda: None,
+        books: Callable[[], Books | None] = lambda: None,
+        as_of_warning: timedelta = timedelta(days=1),
     ) -> None:
         self.path = path
         self._read_transfers = transfers
         self._books = books
+        self._as_of_warning = as_of_warning
         self.is_postponed = False
         """True while ``load`` does nothing. The command later calls ``load`` once for all partitions."""
         self.postponed_days: set[tuple[str, str]] = set()
@@ -155,6 +162,12 @@ class Warehouse:
         """Return the rows of a query. It cannot write, and reads no files. Raises ``WarehouseError``."""
         with self.connect() as connection:
             return run_query(connection, sql, parameters)
+
+    def notes(self, sql: str) -> list[str]:
+        """Return notes about a query that was answered: old answers, and addresses that match no row."""
+        of_ages = age_notes(sql)
+        ages = self.query(of_ages)["note"].to_pylist() if of_ages else []
+        return [*case_notes(sql), *ages]
 
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
         """Return the rows of a query. It cannot write, and reads files only if ``files`` is True.
@@ -207,7 +220,7 @@ class Warehouse:
             raise WarehouseError(_unwritable(self.path, error)) from error
         for damage in dict.fromkeys(loading.damaged):
             _log.warning(
-                "%s; its partition is not loaded. 'holderlake rebuild --damaged' repairs it at no cost", damage
+                "%s; its partition is not loaded. 'holderlake home rebuild --damaged' repairs it at no cost", damage
             )
         rows = {name: loading.rows[name] for name in TABLES if loading.rows[name]}
         seconds = time.monotonic() - start
@@ -279,6 +292,7 @@ class Warehouse:
             "transfers": transfers_path,
             "spending": spending.version(books) if books else None,
             "comparisons": comparisons.version(compared),
+            "as_of_warning": str(self._as_of_warning),
         }
         if (
             pending
@@ -292,6 +306,7 @@ class Warehouse:
             with self._next_version(migrate) as connection, self._links() as links:
                 if outdated:
                     schema.install(connection)
+                connection.execute(schema.as_of_warning(self._as_of_warning))
                 connection.execute(transfers.views(Path(transfers_path) if transfers_path else None))
                 if books:
                     spending.refresh(connection, books)

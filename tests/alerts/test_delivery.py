@@ -255,10 +255,10 @@ def test_a_rule_is_a_warning_check_of_its_asset(make_workspace: MakeWorkspace, i
 # The command
 
 
-def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str, of: str = "alerts") -> Any:
+def command(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
     monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
     monkeypatch.setenv("HOLDERLAKE_WATCHLIST", json.dumps({"eth": [TOKEN]}))
-    return CliRunner().invoke(app, [of, *arguments])
+    return CliRunner().invoke(app, list(arguments))
 
 
 def test_the_command_lists_alerts_and_sends_nothing(
@@ -267,7 +267,9 @@ def test_the_command_lists_alerts_and_sends_nothing(
     workspace = home()
     load(workspace, DAYS[0], "0x1")
     load(workspace, DAYS[1], "0x1", "0x2")
-    answer = command(tmp_path, monkeypatch, "--json", "--from", "2026-11-01", "--rule", "new_top_holder")
+    answer = command(
+        tmp_path, monkeypatch, "alerts", "list", "--json", "--from", "2026-11-01", "--rule", "new_top_holder"
+    )
     (alert,) = json.loads(answer.stdout)
     assert (alert["subject"], alert["evidence"]["rank"], alert["deliveries"]) == ("0x2", 2, [])
     assert not workspace.settings.alerts_book.exists()
@@ -278,11 +280,11 @@ def test_the_command_tests_the_webhook(tmp_path: Path, monkeypatch: pytest.Monke
     named.write_text(receiver.url + "\n")
     monkeypatch.setenv("HOLDERLAKE_ALERTS__WEBHOOK_FILE", str(named))
     monkeypatch.setenv("HOLDERLAKE_ALERTS__SECRET", "sixteen letters and more")
-    answer = command(tmp_path, monkeypatch, "--test-webhook", "--json")
+    answer = command(tmp_path, monkeypatch, "alerts", "test-webhook", "--json")
     assert json.loads(answer.stdout)["signed"]
     assert receiver.posts[0].content["type"] == "holderlake.test"
     receiver.statuses = [302]
-    refused = command(tmp_path, monkeypatch, "--test-webhook")
+    refused = command(tmp_path, monkeypatch, "alerts", "test-webhook")
     assert "redirect" in str(refused.exception)
     assert "s3cret" not in f"{answer.output}{refused.output}{refused.exception}"
 
@@ -291,7 +293,7 @@ def test_the_doctor_reports_alerts_that_wait_for_the_webhook(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
 ) -> None:
     def finding() -> dict[str, Any]:
-        findings = json.loads(command(tmp_path, monkeypatch, "--json", of="doctor").stdout)
+        findings = json.loads(command(tmp_path, monkeypatch, "doctor", "--json").stdout)
         (alerts,) = (one for one in findings if one["what"] == "alerts")
         return dict(alerts)
 

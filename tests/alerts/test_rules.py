@@ -11,8 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from holderlake.alerts.rules import Alert, Span, evaluate, rule_sql, tokens_of
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Gap, Verified
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Gap, Verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
@@ -194,7 +194,7 @@ def test_an_address_that_enters_the_first_ranks_is_told(lake: Lake) -> None:
     write_holders(lake, CHAIN, DAYS[1], {TOKEN: {"0x3": 12, "0x1": 9, "0x4": 8, "0x2": 7}})
     alerts = found(lake, AlertRule(rule="new_top_holder", top=2))
     assert [(alert.subject, alert.measured, alert.evidence["rank_before"]) for alert in alerts] == [("0x3", 1, 3)]
-    assert alerts[0].evidence["amount_before"] == "7.000000000000000000"
+    assert alerts[0].evidence["amount_before"] == "7"
 
 
 def test_the_first_list_of_a_token_has_nobody_new(lake: Lake) -> None:

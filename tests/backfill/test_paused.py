@@ -12,7 +12,7 @@ import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason, build_sensor_context
 
 from holderlake.backfill.paused import Selection, pause, paused_backfills
-from holderlake.cli.ingest.backfill import resume_paused, run_backfill
+from holderlake.cli.backfill import resume_paused, run_backfill
 from holderlake.contract.prices import credits_text
 from holderlake.contract.requests import MapOptions, MapRequest
 from holderlake.contract.times import utc_now

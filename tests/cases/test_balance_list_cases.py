@@ -45,7 +45,7 @@ class Imported:
 
 
 def imported(home: Path, path: Path, *options: str) -> Imported:
-    arguments = ("import-balances", str(path), "--block", "21000000", "--at", "2024-10-19", *options, "--json")
+    arguments = ("import", "balances", str(path), "--block", "21000000", "--at", "2024-10-19", *options, "--json")
     ended = holderlake(*arguments, env={"HOLDERLAKE_HOME": str(home)})
     notices = json.loads(ended.stdout)["notices"] if ended.returncode == 0 else []
     chain, token = (options[options.index(name) + 1] for name in ("--chain", "--token"))
@@ -335,6 +335,55 @@ def test_programs_and_web_pages_are_named_as_such(text: str, tmp_path: Path) -> 
 def test_lists_of_apis_are_read(document: object, tmp_path: Path) -> None:
     result = imported(tmp_path, written(tmp_path, json.dumps(document), "list.json"), *ETH)
     assert result.balances == {A: "5", B: "7"}, result.output
+
+
+ROUNDED = {
+    "15 digits": ["8937679.04534211", "17947000.5153752", "3.87581399755303", "8000", "0.5"],
+    "2 decimals": [f"{number}.{number:02}" for number in range(1, 12)],
+}
+
+
+@pytest.mark.parametrize("precision", ROUNDED)
+def test_rounded_balances_are_noticed(precision: str, tmp_path: Path) -> None:
+    rows = [f"0x{place + 1:040x},{text}" for place, text in enumerate(ROUNDED[precision])]
+    path = written(tmp_path, "\n".join(["HolderAddress,Balance", *rows]))
+    result = imported(tmp_path, path, *ETH, "--set", "decimals=18")
+    assert f"the balances in column Balance are rounded to {precision}" in " ".join(result.notices), result.output
+
+
+@pytest.mark.parametrize(
+    ("decimals", "texts"),
+    [
+        ("18", ["186877209.667021338987810827", "60003326.841326389689188986", "1.5", "2.25", "7590000"]),
+        ("8", ["8937679.04534211", "1794700.51537520", "3875813.99755303", "8000", "0.5"]),
+        ("2", [f"{number}.{number:02}" for number in range(1, 12)]),
+    ],
+)
+def test_exact_balances_are_not_called_rounded(decimals: str, texts: list[str], tmp_path: Path) -> None:
+    rows = [f"0x{place + 1:040x},{text}" for place, text in enumerate(texts)]
+    path = written(tmp_path, "\n".join(["HolderAddress,Balance", *rows]))
+    result = imported(tmp_path, path, *ETH, "--set", f"decimals={decimals}")
+    assert (result.code, result.notices) == (0, []), result.output
+
+
+def test_the_accounts_of_an_owner_name_their_tokens(tmp_path: Path) -> None:
+    info = {"mint": SPL, "owner": S1, "tokenAmount": {"amount": "7", "decimals": 6}}
+    rows = [{"account": {"data": {"parsed": {"info": info}}, "owner": S4}, "pubkey": S2}]
+    path = written(tmp_path, json.dumps(rows), "accounts.json")
+    arguments = (
+        "import",
+        "balances",
+        str(path),
+        "--block",
+        "21000000",
+        "--at",
+        "2024-10-19",
+        "--chain",
+        "solana",
+        "--json",
+    )
+    ended = holderlake(*arguments, env={"HOLDERLAKE_HOME": str(tmp_path)})
+    assert json.loads(ended.stdout)["tokens"] == [f"solana/{SPL}"]
 
 
 def test_the_path_to_the_rows_can_be_set(tmp_path: Path) -> None:

@@ -39,14 +39,14 @@ def modes(case: str, file: str = "modes.txt") -> list[str]:
 def run(
     home: Path, mode: str, command: str, *options: str, log: Path | None = None, faults: Sequence[str] = ()
 ) -> tuple[int, str]:
-    """Run a command of nodes with the made-up node in this mode. Return its exit code and its output.
+    """Run ``import node`` or ``import verify`` with the made-up node in this mode. Return its exit code and its output.
 
     ``faults`` are further options of the node.
     """
     arguments = (*faults, *(() if log is None else ("--log", str(log))))
     with made_up_node(mode, *arguments) as url:
         chosen = ("--chain", "eth", "--token", TOKEN, *options, url)
-        ended = holderlake(command, *chosen, env={"HOLDERLAKE_HOME": str(home)})
+        ended = holderlake("import", command, *chosen, env={"HOLDERLAKE_HOME": str(home)})
     return ended.returncode, ended.stdout + ended.stderr
 
 
@@ -65,7 +65,7 @@ def ranges(log: Path) -> list[int]:
 @pytest.mark.parametrize("mode", [*modes("40-rpc-drpc-freetier"), *modes("41-rpc-limit-words")])
 def test_limits_of_nodes_in_any_words_are_met(mode: str, tmp_path: Path) -> None:
     limit = int(mode.split(":")[3 if mode.startswith("http") else 2])
-    code, output = run(tmp_path, mode, "import-rpc", log=tmp_path / "calls.txt")
+    code, output = run(tmp_path, mode, "node", log=tmp_path / "calls.txt")
     assert (code, balances(tmp_path)) == (0, ALL), output
     sizes = ranges(tmp_path / "calls.txt")
     answered = [size for size in sizes if size <= limit]
@@ -95,19 +95,19 @@ WORDS = [
 
 @pytest.mark.parametrize("mode", WORDS)
 def test_other_words_for_a_limit_halve_the_range(mode: str, tmp_path: Path) -> None:
-    code, output = run(tmp_path, mode, "import-rpc", "--to-block", "9000")
+    code, output = run(tmp_path, mode, "node", "--to-block", "9000")
     assert (code, balances(tmp_path)) == (0, minted(9_000)), output
 
 
 def test_an_answer_that_is_cut_off_halves_the_range(tmp_path: Path) -> None:
-    code, output = run(tmp_path, "cut:700", "import-rpc", "--to-block", "1000")
+    code, output = run(tmp_path, "cut:700", "node", "--to-block", "1000")
     assert (code, balances(tmp_path)) == (0, minted(1_000)), output
 
 
 def test_a_learned_range_is_used_by_the_next_import(tmp_path: Path) -> None:
     mode, log = "err:-32005:3000:limit exceeded", tmp_path / "calls.txt"
     with made_up_node(mode, "--log", str(log)) as url:
-        arguments = ("import-rpc", "--chain", "eth", "--token", TOKEN, url)
+        arguments = ("import", "node", "--chain", "eth", "--token", TOKEN, url)
         env = {"HOLDERLAKE_HOME": str(tmp_path)}
         holderlake(*arguments, "--to-block", "20000", env=env)
         learned = ranges(log)
@@ -119,7 +119,7 @@ def test_a_learned_range_is_used_by_the_next_import(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", modes("41-rpc-limit-words", "modes_that_fail.txt"))
 def test_a_single_block_that_fails_ends_the_import(mode: str, tmp_path: Path) -> None:
-    code, output = run(tmp_path, mode, "import-rpc", log=tmp_path / "calls.txt")
+    code, output = run(tmp_path, mode, "node", log=tmp_path / "calls.txt")
     assert code == 1
     is_size = "limit exceeded" in mode
     assert ("does not serve eth_getLogs" in output) == is_size
@@ -128,7 +128,7 @@ def test_a_single_block_that_fails_ends_the_import(mode: str, tmp_path: Path) ->
 
 
 def test_an_event_that_a_node_omits_is_found_by_receipts(tmp_path: Path) -> None:
-    assert run(tmp_path, modes("42-rpc-omitted-log")[0], "import-rpc")[0] == 0
+    assert run(tmp_path, modes("42-rpc-omitted-log")[0], "node")[0] == 0
     code, output = run(tmp_path, "omit:20000", "verify")
     assert code == 3
     assert "From block 20,000 on: the node's eth_getLogs omits 1 events" in " ".join(output.split())
@@ -141,7 +141,7 @@ def test_an_event_that_a_node_omits_is_found_by_receipts(tmp_path: Path) -> None
 )
 def test_receipts_of_transactions_show_an_omitted_event(lacks: list[str], tmp_path: Path) -> None:
     faults = [part for method in lacks for part in ("--lacks", method)]
-    run(tmp_path, "omit:20000", "import-rpc")
+    run(tmp_path, "omit:20000", "node")
     code, output = run(tmp_path, "omit:20000", "verify", faults=faults)
     assert code == 3
     assert ("omits 1 events" in output) == (len(lacks) == 1)
@@ -149,14 +149,14 @@ def test_receipts_of_transactions_show_an_omitted_event(lacks: list[str], tmp_pa
 
 def test_an_omitted_deposit_of_a_wrapped_coin_is_found(tmp_path: Path) -> None:
     (mode,) = modes("43-rpc-weth9")
-    run(tmp_path, mode, "import-rpc", faults=["--omit", "20050"])
+    run(tmp_path, mode, "node", faults=["--omit", "20050"])
     code, output = run(tmp_path, mode, "verify", faults=["--omit", "20050"])
     assert code == 3
     assert "From block 20,050 on: the node's eth_getLogs omits 1 events" in " ".join(output.split())
 
 
 def test_a_node_without_state_is_named_as_the_reason(tmp_path: Path) -> None:
-    run(tmp_path, "ok", "import-rpc")
+    run(tmp_path, "ok", "node")
     code, output = run(tmp_path, "ok", "verify", faults=["--lacks", "state"])
     assert "the node keeps no state at block 29,988; use an archive node" in " ".join(output.split())
     assert "--against" in output
@@ -164,7 +164,7 @@ def test_a_node_without_state_is_named_as_the_reason(tmp_path: Path) -> None:
 
 
 def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> None:
-    run(tmp_path, "omit:20000", "import-rpc")
+    run(tmp_path, "omit:20000", "node")
     with made_up_node("ok") as other:
         code, output = run(tmp_path, "omit:20000", "verify", "--against", other)
     assert code == 3
@@ -174,14 +174,14 @@ def test_the_events_of_a_second_node_show_an_omitted_event(tmp_path: Path) -> No
 def test_a_check_needs_no_options_after_an_import(tmp_path: Path) -> None:
     env = {"HOLDERLAKE_HOME": str(tmp_path)}
     with made_up_node("ok") as url:
-        assert holderlake("import-rpc", url, "--token", TOKEN, env=env).returncode == 0
-        ended = holderlake("verify", url, env=env)
+        assert holderlake("import", "node", url, "--token", TOKEN, env=env).returncode == 0
+        ended = holderlake("import", "verify", url, env=env)
     assert (ended.returncode, "599 events" in ended.stdout) == (0, True)
     assert "Compared 10 balances" in ended.stdout
 
 
 def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
-    run(tmp_path, "rebase", "import-rpc")
+    run(tmp_path, "rebase", "node")
     code, output = run(tmp_path, "rebase", "verify")
     assert code == 3
     assert "rebasing" in output
@@ -191,14 +191,14 @@ def test_a_constant_ratio_is_called_rebasing(tmp_path: Path) -> None:
 
 
 def test_values_that_are_numbers_of_items_are_noticed(tmp_path: Path) -> None:
-    code, output = run(tmp_path, "items", "import-rpc", "--to-block", "1000")
+    code, output = run(tmp_path, "items", "node", "--to-block", "1000")
     assert code == 0
     assert f"value of token {TOKEN} on eth looks like numbers of items" in " ".join(output.split())
 
 
 def test_deposits_and_withdrawals_of_a_wrapped_coin_mint_and_burn(tmp_path: Path) -> None:
     (mode,) = modes("43-rpc-weth9")
-    code, output = run(tmp_path, mode, "import-rpc", "--json")
+    code, output = run(tmp_path, mode, "node", "--json")
     assert (code, json.loads(output)["rows"]) == (0, 898)
     assert balances(tmp_path) == {f"0x{1:040x}": 270_100, f"0x{2:040x}": 14_950}
     assert run(tmp_path, mode, "verify")[0] == 0
@@ -222,14 +222,14 @@ def stored_token(home: Path) -> tuple[str, str, int]:
 )
 def test_odd_metadata_of_contracts_is_read(kind: str, described: tuple[str, str, int], tmp_path: Path) -> None:
     assert f"meta:{kind}" in modes("44-rpc-metadata")
-    run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    run(tmp_path, f"meta:{kind}", "node", "--to-block", "100")
     found = stored_token(tmp_path)
     assert (found[0], found[2]) == (described[0], described[2])
 
 
 @pytest.mark.parametrize("kind", ["huge", "empty"])
 def test_assumed_decimals_are_read_again_at_the_next_import(kind: str, tmp_path: Path) -> None:
-    said = run(tmp_path, f"meta:{kind}", "import-rpc", "--to-block", "100")
+    said = run(tmp_path, f"meta:{kind}", "node", "--to-block", "100")
     assert "No source gave the decimals of 1 token" in said[1]
-    run(tmp_path, "meta:nulls", "import-rpc", "--to-block", "200")
+    run(tmp_path, "meta:nulls", "node", "--to-block", "200")
     assert stored_token(tmp_path)[2] == 8

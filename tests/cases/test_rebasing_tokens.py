@@ -25,7 +25,7 @@ def time_of(block: int) -> int:
 def read(home: Path, *options: str, faults: tuple[str, ...] = ()) -> tuple[int, str]:
     """Import from the node whose balances are twice what the events say; return exit code and output."""
     with made_up_node("rebase", "--head", "600", *faults) as url:
-        command = ("import-rpc", "--chain", "eth", "--token", TOKEN, *options, url)
+        command = ("import", "node", "--chain", "eth", "--token", TOKEN, *options, url)
         ended = holderlake(*command, env={"HOLDERLAKE_HOME": str(home)})
     return ended.returncode, ended.stdout + ended.stderr
 
@@ -76,7 +76,7 @@ def test_new_transfers_before_an_instant_remove_its_balances(tmp_path: Path) -> 
         "chain,token_address,from_address,to_address,value,block_number,block_time,tx_hash,log_index\n"
         f"eth,{TOKEN},{ZERO_ADDRESS},0x{99:040x},7,310,{time_of(310)},0x{99:064x},0\n"
     )
-    ended = holderlake("import", str(late), env={"HOLDERLAKE_HOME": str(tmp_path)})
+    ended = holderlake("import", "files", str(late), env={"HOLDERLAKE_HOME": str(tmp_path)})
     assert "--balances-at had read from block 310 on were removed" in " ".join(ended.stderr.split())
     assert balances(tmp_path, time_of(200)) == twice(200)
     assert balances(tmp_path, time_of(400))[f"0x{99:040x}"] == 7
@@ -87,7 +87,7 @@ def test_new_transfers_before_an_instant_remove_its_balances(tmp_path: Path) -> 
 def test_check_passes_where_balances_were_read(tmp_path: Path) -> None:
     read(tmp_path, *at(580), "--to-block", "580")
     with made_up_node("rebase", "--head", "600") as url:
-        ended = holderlake("verify", url, "--json", env={"HOLDERLAKE_HOME": str(tmp_path)})
+        ended = holderlake("import", "verify", url, "--json", env={"HOLDERLAKE_HOME": str(tmp_path)})
     assert (ended.returncode, json.loads(ended.stdout)["equal"]) == (0, [TOKEN])
 
 

@@ -130,7 +130,7 @@ def stored(store: Store, key: tuple[str, str]) -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize("case", CASES_OF_TRANSFERS, ids=lambda case: f"{case.folder[:2]}-{'+'.join(case.files)}")
 def test_a_case_of_transfers_has_the_right_balances(case: Case, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, printed = run_in(case.folder, monkeypatch, "import", *case.files, *case.options.split())
+    code, printed = run_in(case.folder, monkeypatch, "import", "files", *case.files, *case.options.split())
     assert code == 0, printed
     for words in case.prints:
         assert words in printed
@@ -149,14 +149,14 @@ def test_a_case_of_transfers_has_the_right_balances(case: Case, home: Path, monk
 def test_pages_in_two_commands_count_a_transfer_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = "23-etherscan-pages-split-a-block"
     for page in ("page2.csv", "page1.csv"):
-        run_in(folder, monkeypatch, "import", page, "--chain", "eth", *UNITS.split())
+        run_in(folder, monkeypatch, "import", "files", page, "--chain", "eth", *UNITS.split())
     with Store(home / "engine") as store:
         assert stored(store, ("eth", EVM)) == figures(EXPECTED[folder])
 
 
 @pytest.mark.parametrize("file", ["excel_days.csv", "serials_only.csv"])
 def test_days_of_a_spreadsheet_are_refused(file: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, printed = run_in("27-dates-of-spreadsheets", monkeypatch, "import", file, "--chain", "eth")
+    code, printed = run_in("27-dates-of-spreadsheets", monkeypatch, "import", "files", file, "--chain", "eth")
     assert code == 1
     assert "a day number of a spreadsheet (2023-03-1" in printed
 
@@ -166,7 +166,7 @@ def test_times_in_many_spellings_are_read_or_rejected(
 ) -> None:
     expected = EXPECTED["27-dates-of-spreadsheets"]
     rejected = tmp_path / "rejected.jsonl"
-    arguments = ("import", "transfers.csv", "pandas_floats.csv", "--chain", "eth", "--rejected", str(rejected))
+    arguments = ("import", "files", "transfers.csv", "pandas_floats.csv", "--chain", "eth", "--rejected", str(rejected))
     assert run_in("27-dates-of-spreadsheets", monkeypatch, *arguments)[0] == 3
     refused = {json.loads(line)["rejected_row"] for line in rejected.read_text().splitlines()}
     assert refused >= set(expected["transfers.csv"]["rejected_rows"])
@@ -182,7 +182,7 @@ def test_times_in_many_spellings_are_read_or_rejected(
 @pytest.mark.parametrize("file", list(EXPECTED["31-token-list-odd-values"]))
 def test_a_token_list_leaves_out_only_odd_tokens(file: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = EXPECTED["31-token-list-odd-values"][file]
-    code, printed = run_in("31-token-list-odd-values", monkeypatch, "import", file)
+    code, printed = run_in("31-token-list-odd-values", monkeypatch, "import", "files", file)
     assert code == (3 if expected["left_out_rows"] else 0)
     for row in expected["left_out_rows"]:
         assert f"row {row}: " in printed
@@ -195,7 +195,7 @@ def test_a_token_list_leaves_out_only_odd_tokens(file: str, home: Path, monkeypa
 @pytest.mark.parametrize("file", ["erc721_only.json", "page.json"])
 def test_a_page_of_blockscout_needs_no_map(file: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = EXPECTED["37-blockscout-page-nft"][file]
-    code, printed = run_in("37-blockscout-page-nft", monkeypatch, "import", file, "--chain", "eth", "--json")
+    code, printed = run_in("37-blockscout-page-nft", monkeypatch, "import", "files", file, "--chain", "eth", "--json")
     lines = json.loads(printed[printed.index("[") : printed.rindex("]") + 1])
     assert (code, lines[0]["passed over"]) == (0, len(expected["passed_over"]))
     with Store(home / "engine") as store:

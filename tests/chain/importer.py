@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, ReadOptions, Selection
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.run import ChainImport, NodeReport, ReadOptions, Selection
 from holderlake.engine.store.store import Store
 from tests.processes import PATIENCE
 

@@ -19,7 +19,7 @@ from tests.engine.world import COIN, Row, a_token, cex, contract, histories, set
 
 pytest.importorskip("sqlglot", reason="'make extras' installs what the cluster needs")
 
-from holderlake.cli.own_data.cluster_jobs import raw_files
+from holderlake.cli.cluster_jobs import raw_files
 from holderlake.cluster.answers import BulkRequest, answers, build
 from holderlake.cluster.duckdb_engine import DuckDbEngine
 

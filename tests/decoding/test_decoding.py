@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.json import encode
 
-from holderlake import decoding
-from holderlake.contract.tables import TABLES, exact_amount
-from holderlake.decoding import MISSING_CONTENT, lenient
+from holderlake.contract.tables import MISSING_CONTENT, TABLES, exact_amount
+from holderlake.decoding import lenient
+from holderlake.decoding.answers import address_rows, chain_rows, holder_rows, map_tables, subgraph_rows, token_rows
 from tests.contract.answers import (
     ALICE,
     BOB,
@@ -47,7 +47,7 @@ def no_lenient_mode(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tables_of(plain: Any) -> dict[str, pa.Table]:
-    decoded = decoding.map_tables([encode(plain)], "eth", [TOKEN.upper()], AS_OF)
+    decoded = map_tables([encode(plain)], "eth", [TOKEN.upper()], AS_OF)
     assert {one.code for one in decoded.unreadable} <= {MISSING_CONTENT}
     return decoded.tables
 
@@ -63,18 +63,18 @@ def transfers_of(*relationships: Any) -> Rows:
 
 
 def holders_of(*holders: Any) -> Rows:
-    decoded = decoding.holder_rows([encode(holders)], "eth", [TOKEN], AS_OF)
+    decoded = holder_rows([encode(holders)], "eth", [TOKEN], AS_OF)
     assert not decoded.unreadable
     return list(decoded.tables["holders"].to_pylist())
 
 
 def tokens_of(*tokens: Any) -> Rows:
     wanted = [token["token_key"]["address"] for token in tokens]
-    return list(decoding.token_rows([encode(tokens)], "eth", wanted, AS_OF).tables["tokens"].to_pylist())
+    return list(token_rows([encode(tokens)], "eth", wanted, AS_OF).tables["tokens"].to_pylist())
 
 
 def subgraph_of(*answers: Any) -> Rows:
-    decoded = decoding.subgraph_rows([*map(encode, answers)], "eth", ["friends"], AS_OF)
+    decoded = subgraph_rows([*map(encode, answers)], "eth", ["friends"], AS_OF)
     assert not decoded.unreadable
     return list(decoded.tables["subgraph_transfers"].to_pylist())
 
@@ -193,7 +193,7 @@ def test_holders_are_in_order_of_rank_and_hold_their_details() -> None:
 @pytest.mark.usefixtures("no_lenient_mode")
 def test_address_metadata_keeps_the_order_of_the_answer() -> None:
     answer = [{"address": address, "address_details": details()} for address in (BOB, ALICE)]
-    rows = decoding.address_rows([encode(answer)], "eth", (), AS_OF).tables["addresses"]
+    rows = address_rows([encode(answer)], "eth", (), AS_OF).tables["addresses"]
     assert rows["address"].to_pylist() == [BOB, ALICE]
 
 
@@ -211,10 +211,10 @@ def test_a_token_without_statistics_has_nulls_for_them() -> None:
 @pytest.mark.usefixtures("no_lenient_mode")
 def test_only_the_wanted_tokens_and_the_wanted_chain_are_rows() -> None:
     other = a_token(BOB) | {"token_key": {"chain": "base", "address": TOKEN}}
-    rows = decoding.token_rows([encode([a_token(), a_token(BOB), other])], "eth", [TOKEN], AS_OF).tables["tokens"]
+    rows = token_rows([encode([a_token(), a_token(BOB), other])], "eth", [TOKEN], AS_OF).tables["tokens"]
     assert rows["token_address"].to_pylist() == [TOKEN]
     chains = [{"id": "eth", "name": "Ethereum", "dexscreener_id": "ethereum"}, {"id": "new", "name": "New"}]
-    (row,) = decoding.chain_rows([encode(chains)], "new", (), AS_OF).tables["chains"].to_pylist()
+    (row,) = chain_rows([encode(chains)], "new", (), AS_OF).tables["chains"].to_pylist()
     assert (row["chain"], row["name"], row["dexscreener_id"]) == ("new", "New", None)
 
 
@@ -239,8 +239,8 @@ def test_maps_decoded_together_have_the_rows_of_each_alone(kinds: list[str]) -> 
     bare = token_map(nodes=None, relationships=None, clusters=[])
     raws = [encode({"full": token_map(), "bare": bare, "older": older_map(), "odd": odd}[kind]) for kind in kinds]
     tokens = TOKENS[: len(raws)]
-    together = decoding.map_tables(raws, "eth", tokens, AS_OF)
-    alone = [decoding.map_tables([raw], "eth", [token], AS_OF) for raw, token in zip(raws, tokens, strict=True)]
+    together = map_tables(raws, "eth", tokens, AS_OF)
+    alone = [map_tables([raw], "eth", [token], AS_OF) for raw, token in zip(raws, tokens, strict=True)]
     assert of_each(together.tables, tokens) == [
         of_each(one.tables, [token])[0] for one, token in zip(alone, tokens, strict=True)
     ]
@@ -366,7 +366,7 @@ def test_dates_reach_from_year_1_to_year_9999(seconds: int) -> None:
 
 def test_an_unknown_relationship_type_keeps_its_data_as_exact_json() -> None:
     raw = b'[{"from_address": "0xa", "to_address": "0xb", "rel_type": "LOAN", "data": {"n": 0.10000000000000000001}}]'
-    (row,) = decoding.subgraph_rows([raw], "eth", ["friends"], AS_OF).tables["subgraph_transfers"].to_pylist()
+    (row,) = subgraph_rows([raw], "eth", ["friends"], AS_OF).tables["subgraph_transfers"].to_pylist()
     assert (row["rel_type"], row["unknown_data"]) == ("LOAN", '{"n":0.10000000000000000001}')
     assert (row["total_value"], row["transfer_token"], row["first_date"]) == (None, None, None)
 

@@ -15,22 +15,31 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.json import encode
 
-from holderlake import decoding
-from holderlake.contract.tables import TABLES
-from holderlake.decoding import MISSING_CONTENT, UNREADABLE_ROW, UNREADABLE_VALUE, Decoded, MalformedAnswer
+from holderlake.contract.exact_json import MalformedAnswer
+from holderlake.contract.tables import MISSING_CONTENT, TABLES
+from holderlake.decoding.answers import (
+    Decoded,
+    address_rows,
+    chain_rows,
+    holder_rows,
+    map_tables,
+    subgraph_rows,
+    token_rows,
+)
+from holderlake.decoding.lenient import UNREADABLE_ROW, UNREADABLE_VALUE
 from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, older_map, scores, token_map, transfer
 from tests.examples import some
 
 AS_OF = datetime(2026, 11, 20)
 
 DECODERS = {
-    "map": lambda raw: decoding.map_tables([raw], "eth", [TOKEN], AS_OF),
-    "older map": lambda raw: decoding.map_tables([raw], "eth", [TOKEN], AS_OF),
-    "holders": lambda raw: decoding.holder_rows([raw], "eth", [TOKEN], AS_OF),
-    "subgraph": lambda raw: decoding.subgraph_rows([raw], "eth", ["friends"], AS_OF),
-    "addresses": lambda raw: decoding.address_rows([raw], "eth", (), AS_OF),
-    "tokens": lambda raw: decoding.token_rows([raw], "eth", [TOKEN], AS_OF),
-    "chains": lambda raw: decoding.chain_rows([raw], "eth", (), AS_OF),
+    "map": lambda raw: map_tables([raw], "eth", [TOKEN], AS_OF),
+    "older map": lambda raw: map_tables([raw], "eth", [TOKEN], AS_OF),
+    "holders": lambda raw: holder_rows([raw], "eth", [TOKEN], AS_OF),
+    "subgraph": lambda raw: subgraph_rows([raw], "eth", ["friends"], AS_OF),
+    "addresses": lambda raw: address_rows([raw], "eth", (), AS_OF),
+    "tokens": lambda raw: token_rows([raw], "eth", [TOKEN], AS_OF),
+    "chains": lambda raw: chain_rows([raw], "eth", (), AS_OF),
 }
 BASES: dict[str, Any] = {
     "map": token_map(),
@@ -390,7 +399,7 @@ def test_one_bad_item_of_a_thousand_costs_only_itself() -> None:
     keys = [f"0x{number:040x}" for number in range(1_000)]
     answer = [BASES["tokens"][0] | {"token_key": {"chain": "eth", "address": key}} for key in keys]
     answer[417] = answer[417] | {"token_key": {"chain": None, "address": keys[417]}}
-    decoded = decoding.token_rows([encode(answer)], "eth", keys, AS_OF)
+    decoded = token_rows([encode(answer)], "eth", keys, AS_OF)
     assert decoded.tables["tokens"]["token_address"].to_pylist() == keys[:417] + keys[418:]
     (one,) = decoded.unreadable
     assert (one.code, one.path, one.subject) == (UNREADABLE_ROW, "$[417].token_key.chain", keys[417])
@@ -430,7 +439,7 @@ def test_only_a_document_that_cannot_be_parsed_is_rejected(kind: str, raw: bytes
 
 def test_the_answer_that_cannot_be_parsed_is_named_among_several() -> None:
     with pytest.raises(MalformedAnswer) as found:
-        decoding.subgraph_rows([b"[]", b"[]", b"<html>"], "eth", ["friends"], AS_OF)
+        subgraph_rows([b"[]", b"[]", b"<html>"], "eth", ["friends"], AS_OF)
     assert found.value.answer == 2
 
 

@@ -9,8 +9,8 @@ import pytest
 from msgspec import Raw
 from msgspec.json import encode
 
-from holderlake import decoding
 from holderlake.contract.tables import TABLES, with_fetched_at
+from holderlake.decoding.answers import holder_rows, map_tables
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
 from tests.contract.answers import ALICE, BOB, CAROL, TOKEN, details, holder, scores, token_map, transfer
@@ -102,7 +102,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[A
     lake, warehouse = Lake(folder / "lake"), Warehouse(folder / "warehouse.duckdb")
     days = {name: AS_OF - timedelta(days=number) for number, name in enumerate(CASES)}
     for name, plain in CASES.items():
-        decode = decoding.holder_rows if family_of(plain) == "holders" else decoding.map_tables
+        decode = holder_rows if family_of(plain) == "holders" else map_tables
         tables = decode([encode(plain)], "eth", [TOKEN], days[name]).tables
         stamped = {table: with_fetched_at(TABLES[table], rows, FETCHED_AT) for table, rows in tables.items()}
         write(lake, family_of(plain), "eth", days[name], stamped, {TOKEN})

@@ -437,11 +437,8 @@ def _overlap(files: Files) -> list[Row]:
         holders_of_a, holders_of_b = (files.lists[token][max(files.lists[token])].keys() for token in (a, b))
         both = holders_of_a & holders_of_b
         wallets = [one for one in both if not {(a[0], one), (b[0], one)} & files.marked["special"].keys()]
-        overlap = len(both) / len(holders_of_a | holders_of_b)
-        rows.append(
-            {"a": files.symbols[a], "b": files.symbols[b], "common_wallets": len(wallets), "overlap": round(overlap, 4)}
-        )
-    return sorted(rows, key=lambda row: (-row["common_wallets"], -row["overlap"], row["a"], row["b"]))[:3]
+        rows.append({"a": files.symbols[a], "b": files.symbols[b], "wallets_at_least": len(wallets)})
+    return sorted(rows, key=lambda row: (-row["wallets_at_least"], row["a"], row["b"]))[:3]
 
 
 def _cost(files: Files) -> list[Row]:

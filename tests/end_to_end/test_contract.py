@@ -29,8 +29,8 @@ from holderlake.contract.requests import (
 )
 from holderlake.contract.times import to_unix
 from holderlake.provider import errors
-from holderlake.provider.client import ProviderClient
-from holderlake.provider.fetcher import Provider, Response
+from holderlake.provider.client import ProviderClient, Response
+from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
 from tests.processes import wait_until
 

@@ -1,4 +1,4 @@
-"""``holderlake import-rpc --follow`` keeps a store at the head of a real chain, reorganisations included."""
+"""``holderlake import node --follow`` keeps a store at the head of a real chain, reorganisations included."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from holderlake.contract.times import from_unix
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.importing.undone import read_undone
+from holderlake.engine.sources.rpc.undone import read_undone
 from holderlake.engine.store.store import Store
 from holderlake.local.nodes.followers import followers
 from tests.chain.anvil import Anvil, call
@@ -30,7 +30,7 @@ def test_the_store_follows_new_blocks_and_reorganisations(anvil: Anvil, tmp_path
     trade = Trade(coin, rng, people=people)
     anvil.mine([call("Coin", coin, "mint", people[0], 10**6)])
     trade.owned[people[0]] = 10**6
-    arguments = ["import-rpc", anvil.url, "--chain", "test", "--token", coin, "--follow", "--json"]
+    arguments = ["import", "node", anvil.url, "--chain", "test", "--token", coin, "--follow", "--json"]
     process = start_holderlake(*arguments, env=environment(tmp_path), stdout=PIPE, stderr=PIPE)
     assert process.stdout is not None
     reports: list[dict[str, Any]] = [json.loads(process.stdout.readline())]
@@ -61,7 +61,7 @@ def test_the_store_follows_new_blocks_and_reorganisations(anvil: Anvil, tmp_path
 def test_a_node_that_fails_is_asked_again(anvil: Anvil, tmp_path: Path) -> None:
     coin = anvil.deploy("Coin")
     with way_to(anvil.url) as honest, ScriptedNode(honest) as node:
-        arguments = ["import-rpc", node.url, "--chain", "test", "--token", coin, "--follow", "--json"]
+        arguments = ["import", "node", node.url, "--chain", "test", "--token", coin, "--follow", "--json"]
         process = start_holderlake(*arguments, env=environment(tmp_path), stdout=PIPE, stderr=PIPE)
         assert process.stdout is not None
         process.stdout.readline()
@@ -85,7 +85,7 @@ def test_alerts_and_undone_rows_follow_the_head(anvil: Anvil, tmp_path: Path) ->
     anvil.mine([call("Coin", coin, "mint", first, 10**6)])
     rules = {"newcomers": {"rule": "new_top_holder", "top": 5}}
     chosen = {"WATCHLIST": json.dumps({"test": [coin]}), "ALERTS__RULES": json.dumps(rules)}
-    arguments = ["import-rpc", anvil.url, "--chain", "test", "--follow", "--json"]
+    arguments = ["import", "node", anvil.url, "--chain", "test", "--follow", "--json"]
     with Receiver() as receiver:
         own = {f"HOLDERLAKE_{name}": value for name, value in (chosen | {"ALERTS__WEBHOOK": receiver.url}).items()}
         process = start_holderlake(*arguments, env=environment(tmp_path) | own, stdout=PIPE, stderr=PIPE)
@@ -121,7 +121,7 @@ def test_a_follower_evaluates_what_happened_while_it_was_stopped(anvil: Anvil, t
     own = {"HOLDERLAKE_WATCHLIST": json.dumps({"test": [coin]}), "HOLDERLAKE_ALERTS__RULES": json.dumps(rules)}
 
     def start(*options: str) -> Popen[str]:
-        arguments = ["import-rpc", anvil.url, "--chain", "test", "--json", *options]
+        arguments = ["import", "node", anvil.url, "--chain", "test", "--json", *options]
         return start_holderlake(*arguments, env=environment(tmp_path) | own, stdout=PIPE, stderr=PIPE)
 
     def only_import() -> dict[str, Any]:
@@ -159,7 +159,7 @@ def test_a_follower_evaluates_what_happened_while_it_was_stopped(anvil: Anvil, t
 def test_a_chain_has_one_follower(anvil: Anvil, tmp_path: Path) -> None:
     coin = anvil.deploy("Coin")
     anvil.mine([call("Coin", coin, "mint", f"0x{5:040x}", 9)])
-    arguments = ["import-rpc", anvil.url, "--chain", "test", "--token", coin, "--follow", "--json"]
+    arguments = ["import", "node", anvil.url, "--chain", "test", "--token", coin, "--follow", "--json"]
     first = start_holderlake(*arguments, env=environment(tmp_path), stdout=PIPE, stderr=PIPE)
     assert first.stdout is not None
     first.stdout.readline()

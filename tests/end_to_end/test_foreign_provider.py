@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from holderlake.cli.exit_codes import ExitCode
 from holderlake.contract.tables import exact_amount
 from holderlake.contract.times import from_unix
-from holderlake.decoding import PARTIAL
+from holderlake.decoding.answers import PARTIAL
 from holderlake.ingest.stream import Stream
 from holderlake.ingest.streams.addresses import ADDRESSES
 from holderlake.ingest.streams.chains import CHAINS

@@ -23,7 +23,7 @@ import pytest
 from pydantic import SecretStr
 
 from holderlake.cli.exit_codes import ExitCode
-from holderlake.cli.ingest.outcome import Outcome
+from holderlake.cli.outcome import Outcome
 from holderlake.contract.times import from_unix, to_unix
 from holderlake.dagster.runs import RunOptions, ingest_run
 from holderlake.errors import RunFailed, SomeFailed

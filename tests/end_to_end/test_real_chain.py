@@ -77,7 +77,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def arguments(url: str, coin: str) -> list[str]:
-    return ["import-rpc", url, "--chain", "test", "--token", coin, "--confirmations", "0", "--json"]
+    return ["import", "node", url, "--chain", "test", "--token", coin, "--confirmations", "0", "--json"]
 
 
 def imported(home: Path, url: str, coin: str) -> dict[str, Any]:

@@ -26,12 +26,12 @@ from holderlake.contract.times import from_unix, to_unix
 from holderlake.engine.queries.items import holders_of_item
 from holderlake.engine.queries.negative_balances import all_negative_balances
 from holderlake.engine.records import Label, Rules
-from holderlake.engine.sources.files.transfers import detect_format, read_transfers
 from holderlake.engine.sources.labels import LabelFile, read_labels
 from holderlake.engine.sources.token_lists import read_tokens
 from holderlake.engine.store.store import Store
 from tests.commands import holderlake
 from tests.engine.oracle import Oracle
+from tests.engine.sources.reading import read_transfers
 from tests.engine.test_maps import assert_equal_to_brute_force
 from tests.engine.world import UINT256, a_token, cex, dex, world
 from tests.processes import PATIENCE, start_holderlake, wait_until
@@ -77,11 +77,11 @@ def histories(shared_data: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
 def server(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A served store of everything in the real data."""
     home = Home(tmp_path_factory.mktemp("server"))
-    imported = home.run("import", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
+    imported = home.run("import", "files", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
     assert sum(line["added"] for line in imported) == 60_726
-    again = home.run("import", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
+    again = home.run("import", "files", *map(str, sorted((shared_data / "transfers").glob("*.parquet"))))
     assert sum(line["added"] for line in again) == 0
-    home.run("labels", *map(str, sorted((shared_data / "labels").iterdir())))
+    home.run("import", "labels", *map(str, sorted((shared_data / "labels").iterdir())))
     key, other_key = (home.run("keys", "create", name, "--credits", "1000000")["key"] for name in ("ingest", "other"))
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
@@ -234,7 +234,7 @@ def _in_order(shared_data: Path, name: str) -> list[dict[str, Any]]:
 def test_a_real_history_is_read_completely(shared_data: Path, name: str) -> None:
     path = shared_data / "transfers" / f"{name}.parquet"
     table, stored = read_transfers(path), pq.read_table(path)
-    assert (detect_format(path), table.num_rows) == ("holderlake", ROWS[name])
+    assert table.num_rows == ROWS[name]
     for column in ("value", "token_id", "block_time"):
         assert table[column].to_pylist() == stored[column].to_pylist()
 

@@ -20,7 +20,7 @@ from holderlake.contract.requests import (
 )
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import to_unix
-from holderlake.decoding import address_rows, holder_rows, map_tables, subgraph_rows
+from holderlake.decoding.answers import address_rows, holder_rows, map_tables, subgraph_rows
 from holderlake.engine.errors import EngineError
 from holderlake.engine.maps.maps import map_as_of
 from holderlake.engine.maps.relationships import subgraph

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog import catalog
-from holderlake.engine.queries.addresses import AddressFacts, address_facts, addresses_table
+from holderlake.engine.queries.addresses import addresses_table
 from holderlake.engine.records import Label, Rules
 from holderlake.engine.store.store import Store
+from tests.engine.facts import AddressFacts, address_facts
 from tests.engine.oracle import Facts, Oracle
-from tests.engine.world import COIN, END, NAMES, Row, cex, contract, dex, histories, settled, transfer, world
+from tests.engine.world import COIN, END, NAMES, Row, cex, contract, dex, draw, histories, settled, transfer, world
 
 Build = Callable[..., Store]
 OTHER = ("bsc", "other")
@@ -70,26 +71,30 @@ def test_facts_are_as_of_their_second(build: Build, at: int, degree: int) -> Non
 @pytest.mark.parametrize(("relations", "expected"), [(2, False), (3, True), (4, True)])
 def test_a_supernode_has_the_threshold_of_counterparties_or_more(build: Build, relations: int, expected: bool) -> None:
     store = build(*(transfer(f"a -> b{number}") for number in range(relations)), rules=Rules(supernode_degree=3))
-    assert fact(store).is_supernode(store.rules) is expected
+    assert addresses_table(store, ["a"], from_unix(END))["is_supernode"].to_pylist() == [expected]
 
 
 @pytest.mark.parametrize(("transfers", "shown"), [(3, True), (4, False)])
 def test_a_hypernode_has_more_transfers_than_the_threshold(build: Build, transfers: int, shown: bool) -> None:
-    sent = [transfer("a -> b", token=(COIN, OTHER)[number % 2]) for number in range(transfers)]
-    store = build(*sent, rules=Rules(hypernode_transfers=3))
-    assert fact(store).is_shown(store.rules) is shown
+    sent = [transfer("a -> b", token=(COIN, OTHER)[number % 2]) for number in range(transfers - 1)]
+    store = build(transfer("mint -> a", 100), *sent, rules=Rules(hypernode_transfers=3))
+    assert shows(store, "a") is shown
 
 
 @pytest.mark.parametrize("label", [cex, dex, contract])
 def test_exchanges_and_contracts_are_not_shown(build: Build, label: Callable[[str], Label]) -> None:
-    store = build(transfer("mint -> a"), labels=[label("a")])
-    assert not fact(store).is_shown(store.rules)
+    assert not shows(build(transfer("mint -> a"), labels=[label("a")]), "a")
 
 
 def test_a_supernode_is_shown(build: Build) -> None:
     store = build(transfer("mint -> a"), rules=Rules(supernode_degree=1))
-    assert fact(store).is_supernode(store.rules)
-    assert fact(store).is_shown(store.rules)
+    assert shows(store, "a")
+
+
+def shows(store: Store, address: str) -> bool:
+    """Return whether the map shows a top holder."""
+    (row,) = [row for row in draw(store)["map_nodes"] if row["address"] == address]
+    return bool(row["is_shown_on_map"])
 
 
 def test_the_table_keeps_the_requested_order(build: Build) -> None:

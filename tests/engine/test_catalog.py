@@ -47,7 +47,9 @@ def test_tables_that_cannot_all_be_made_leave_an_empty_catalogue(
         assert [token.address for token in store.search("coin", 9)] == ["coin"]
 
 
-@pytest.mark.parametrize(("number", "remedy"), [(3, "install the newer version"), (-1, "run 'holderlake upgrade'")])
+@pytest.mark.parametrize(
+    ("number", "remedy"), [(3, "install the newer version"), (-1, "run 'holderlake home upgrade'")]
+)
 def test_a_store_of_another_format_is_refused_and_not_changed(tmp_path: Path, number: int, remedy: str) -> None:
     Store(tmp_path).close()
     (tmp_path / "catalog-copy.sqlite").unlink()  # else the catalogue differs from it

@@ -20,9 +20,9 @@ from holderlake.engine.files import arrays
 from holderlake.engine.maps.batch import map_batches
 from holderlake.engine.maps.maps import maps_of
 from holderlake.engine.numeric.bigint import Array
-from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
+from tests.engine.facts import address_facts
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.world import COIN, END, Row, held, table, transfer
@@ -47,7 +47,7 @@ def in_batches(rows: list[Row]) -> pa.RecordBatchReader:
 
 def answers(store: Store, at: int) -> list[Any]:
     names = ["a", "b", "pool", "drop7", "drop8"]
-    return [held(store, at), address_facts(store, names, from_unix(at), "eth")]
+    return [held(store, at), address_facts(store, names, from_unix(at))]
 
 
 @pytest.mark.parametrize(("seed", "memory"), [(1, 40_000), (0, 8_000)])

@@ -10,10 +10,10 @@ import pytest
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCES
 from holderlake.engine.errors import BadSource, NoHolders
-from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.negative_balances import negative_balances
 from holderlake.engine.store.store import Store
+from tests.engine.facts import address_facts
 from tests.engine.world import COIN, END, UINT256, Key, draw, held, holders, links, nodes, table, transfer
 
 Build = Callable[..., Store]

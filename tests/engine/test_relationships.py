@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.contract.times import from_unix
-from holderlake.engine.maps.relationships import links_among, subgraph
+from holderlake.engine.maps.relationships import subgraph
 from holderlake.engine.records import Rules
 from holderlake.engine.store.store import Store
 from tests.engine.world import (
@@ -112,13 +112,13 @@ def test_links_equal_plain_grouping(history: list[Row], at: int) -> None:
         if row["block_time"] <= at and row["value"] != "0" and ends[0] != ends[1] and {*ends} <= {"a", "b", "c"}:
             expected.setdefault(ends, []).append(row)
     with world(*history) as store:
-        found = links_among(store, ["a", "b", "c"], [COIN], from_unix(at))
-    assert [(link.from_address, link.to_address) for link in found] == sorted(expected)
-    for link in found:
-        rows = expected[link.from_address, link.to_address]
-        times = [row["block_time"] for row in rows]
-        assert link.total_value == sum(int(row["value"]) for row in rows)
-        assert (link.total_transfers, link.first_time, link.last_time) == (len(rows), min(times), max(times))
+        found = related(store, "a", "b", "c", at=at)
+    assert [(row["from_address"], row["to_address"]) for row in found] == sorted(expected)
+    for row in found:
+        rows = expected[row["from_address"], row["to_address"]]
+        times = [from_unix(each["block_time"]) for each in rows]
+        assert exactly(row, "total_value") == sum(int(each["value"]) for each in rows)
+        assert (row["total_transfers"], row["first_date"], row["last_date"]) == (len(rows), min(times), max(times))
 
 
 # ---------------------------------------------------------------------- tokens that count

@@ -28,12 +28,12 @@ from holderlake.contract.times import from_unix
 from holderlake.engine.errors import NoHolders
 from holderlake.engine.maps.batch import holder_batches, map_batches
 from holderlake.engine.maps.maps import MAP_TABLES, map_as_of
-from holderlake.engine.queries.addresses import address_facts
 from holderlake.engine.queries.balances import balances_as_of
 from holderlake.engine.queries.holders import HolderPosition, holders_as_of, holders_page
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.store.store import Store
 from tests import flawed_histories
+from tests.engine.facts import address_facts
 from tests.engine.oracle import Oracle
 from tests.engine.random_worlds import TOKENS, random_oracle
 from tests.engine.test_maps import assert_equal_to_brute_force
@@ -140,7 +140,7 @@ def test_any_split_and_order_of_imports_gives_the_same_answers(history: list[Row
 
 def answers(store: Store, at: int) -> list[Any]:
     names = ["a", "b", "c", "d", "e", "f"]
-    found: list[Any] = [held(store, at), address_facts(store, names, from_unix(at), "eth")]
+    found: list[Any] = [held(store, at), address_facts(store, names, from_unix(at))]
     try:
         found.append(draw(store, at))
     except NoHolders:

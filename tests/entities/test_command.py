@@ -1,4 +1,4 @@
-"""``holderlake entities`` over the user's own store, and the tables that the next load makes of it."""
+"""``holderlake store entities`` over the user's own store, and the tables that the next load makes of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_entities_of_the_own_store_are_tables_after_the_next_load(home: Path
     warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
     warehouse.load(Lake(home / "lake"))
     assert warehouse.query("FROM entities").num_rows == 0
-    ended = CliRunner().invoke(app, ["entities", "--json"])
+    ended = CliRunner().invoke(app, ["store", "entities", "--json"])
     assert ended.exit_code == 0, ended.output
     report = json.loads(ended.stdout)
     assert (report["entities"], report["joined"], report["links"]["disperse"]) == (1, 3, 1)
@@ -63,7 +63,7 @@ def test_the_entities_of_the_own_store_are_tables_after_the_next_load(home: Path
 
 def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: Path) -> None:
     path = write(home, ROWS)
-    ended = CliRunner().invoke(app, ["entities", path, "--out", "found", "--preset", "one-kind"])
+    ended = CliRunner().invoke(app, ["store", "entities", path, "--out", "found", "--preset", "one-kind"])
     assert ended.exit_code == 0, ended.output
     assert "Entities: 1, with 4 wallets (preset one-kind)" in ended.stdout
     assert sorted(file.name for file in (home / "found").iterdir()) == [
@@ -76,6 +76,6 @@ def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: P
 
 def test_a_file_that_is_no_table_is_named(home: Path) -> None:
     (home / "notes.txt").write_text("notes")
-    ended = CliRunner().invoke(app, ["entities", "notes.txt"])
+    ended = CliRunner().invoke(app, ["store", "entities", "notes.txt"])
     assert ended.exit_code
     assert "notes.txt can't be read as transfers" in str(ended.exception)

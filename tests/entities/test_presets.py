@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.worlds import make_world
-from holderlake.cli.own_data.entities import entities as command
+from holderlake.cli.store import find_wallets as command
 from holderlake.contract.times import from_unix
 from holderlake.engine.errors import BadSource
 from holderlake.entities.clusters import entities_among, search_at

@@ -82,9 +82,11 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
         tables = {name: rows(name, "eth", instant, listed) for name, listed in maps.items()}
         failed = failures("eth", instant, ("maps", MAPLESS))
         write(lake, "maps", "eth", instant, tables, set(made_maps), failed)
-        listed = [
+        nodes = [row for row in maps["map_nodes"] if row["token_address"] == TIDE and row["kind"] == "top_holder"]
+        listed = [{name: row[name] for name in row.keys() - {"kind", "is_shown_on_map"}} for row in nodes]
+        listed.append(
             {"token_address": TIDE, "address": MAGIC, "rank": 36, "share": 0.004} | amount_columns("amount", Decimal(4))
-        ]
+        )
         write(lake, "holders", "eth", instant, {"holders": rows("holders", "eth", instant, listed)}, {TIDE})
     named = {TIDE: ("Tide Pool", "TIDE"), CROWD: ("Crowd", "CRWD"), HOSTILE: (SCRIPT + LONG, RIGHT_TO_LEFT)}
     named[MAPLESS] = ("Mapless", "NONE")

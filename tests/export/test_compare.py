@@ -226,7 +226,7 @@ def test_files_of_others_are_replaced_only_by_force(home: Path, tmp_path: Path) 
     assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
     assert file.read_text() != "mine"
     ended = CliRunner().invoke(app, [*command[:3], "--out", str(tmp_path / "none" / "d.csv")])
-    assert "there is no folder" in str(ended.exception)
+    assert "does not exist: create it" in str(ended.exception)
 
 
 def test_a_file_that_is_no_warehouse_is_named(home: Path, tmp_path: Path) -> None:

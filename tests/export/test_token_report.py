@@ -24,12 +24,12 @@ from holderlake.cli.main import app
 from holderlake.dagster.partitions import partition_key
 from holderlake.dagster.warehouse import warehouse_asset
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.rpc.importing.verified import VERIFIED
+from holderlake.engine.sources.rpc.verified import VERIFIED
 from holderlake.engine.store.store import Store
 from holderlake.explorer.answers import history
 from holderlake.explorer.published import Published
 from holderlake.export.history_plots import DARK, LIGHT, PLOTS, followed, plot
-from holderlake.export.token_report.page import write_report
+from holderlake.export.token_report import write_report
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.settings import Settings

@@ -317,8 +317,10 @@ def test_the_command_publishes_and_the_doctor_compares(
     write_holders(lake, "eth", DAYS[0], {TOKEN: {"0xc": 5}})
     assert not finding()["fine"]
     assert "lake publish" in finding()["advice"]
-    assert command("lake", "publish", "--clean")[0] == 0
+    assert command("lake", "publish")[0] == 0
     assert finding()["fine"]
+    reports = [json.loads(command("delete", "snapshots", "--json", *more)[1]) for more in ((), ("--yes",), ())]
+    assert [(report["links"], report["deleted"]) for report in reports] == [(1, False), (1, True), (0, False)]
 
 
 def test_a_password_in_the_settings_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,22 +124,35 @@ def test_a_stopped_refresh_resumes_without_paying_twice(
     assert _limits(rich, "maps") == [250, 250]
 
 
-def test_views_through_time_compare_the_newest_options_only(make_workspace: MakeWorkspace) -> None:
+def test_views_through_time_compare_equal_options_only(make_workspace: MakeWorkspace) -> None:
     for stream in (HOLDERS, MAPS):
         fill(_workspace(make_workspace, 80), stream, CHAIN, MAY)
         workspace = _workspace(make_workspace, 250)
         fill(workspace, stream, CHAIN, JUNE, JULY)
     assert _limits(workspace, "maps") == [80, 250, 250]
     ask = workspace.warehouse.query
-    history = ask("SELECT timestamp, score_change FROM concentration_history ORDER BY timestamp").to_pylist()
-    assert [row["timestamp"] for row in history] == [JUNE, JULY]
-    assert history[0]["score_change"] is None
-    lines = ask("SELECT min(timestamp) AS first, min(previous_timestamp) AS earlier FROM cluster_lineage").to_pylist()
-    assert lines == [{"first": JUNE, "earlier": JUNE}]
-    assert ask("FROM holder_changes('2026-05-01', '2026-06-01')").num_rows == 0
-    (changed,) = ask("SELECT DISTINCT from_timestamp FROM holder_changes('2026-06-01', '2026-07-01')").to_pylist()
-    assert changed["from_timestamp"] == JUNE
-    assert ask("SELECT count(*) AS n FROM holder_partitions")["n"][0].as_py() == 2
+    history = ask(
+        "SELECT timestamp, series, series_maps, score_change FROM concentration_history ORDER BY 1"
+    ).to_pylist()
+    assert [(row["timestamp"], row["series"], row["series_maps"]) for row in history] == [
+        (MAY, "80 holders", 1),
+        (JUNE, "250 holders", 2),
+        (JULY, "250 holders", 2),
+    ]
+    assert [row["score_change"] is None for row in history] == [True, True, False]
+    lines = ask("SELECT DISTINCT timestamp, previous_timestamp AS earlier FROM cluster_lineage ORDER BY 1").to_pylist()
+    assert [(row["timestamp"], row["earlier"]) for row in lines] == [(MAY, None), (JUNE, None), (JULY, JUNE)]
+
+
+def test_lists_of_different_limits_are_compared_as_far_as_the_shorter_goes(make_workspace: MakeWorkspace) -> None:
+    fill(_workspace(make_workspace, 80), HOLDERS, CHAIN, MAY)
+    workspace = _workspace(make_workspace, 250)
+    fill(workspace, HOLDERS, CHAIN, JUNE)
+    workspace.warehouse.load(workspace.lake)
+    changes = workspace.warehouse.query("FROM holder_changes('2026-05-01', '2026-06-01')").to_pylist()
+    assert changes
+    for row in changes:
+        assert row["depth"] is None or min(row["rank_before"] or 251, row["rank_after"] or 251) <= row["depth"] <= 250
 
 
 def test_a_longer_list_raises_no_alert_about_new_holders(make_workspace: MakeWorkspace) -> None:

@@ -392,7 +392,7 @@ def test_a_damaged_partition_is_reported_and_written_again(lake: Lake, damage: s
         path.unlink()
     else:
         path.write_bytes(whole[:-9] if damage == "cut short" else whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
-    with pytest.raises(LakeError, match="does not match its manifest; 'holderlake rebuild --damaged' repairs it"):
+    with pytest.raises(LakeError, match="does not match its manifest; 'holderlake home rebuild --damaged' repairs it"):
         lake.read("holders")
     if damage != "one bit":
         assert lake.manifest("holders", "eth", DAY) is None

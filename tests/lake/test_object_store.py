@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from holderlake.cli.lake.object_storage import chosen_side
+from holderlake.cli.lake import chosen_side
 from holderlake.lake.lake import Lake, LakeError
 from holderlake.storage import objects
 from holderlake.storage.objects import ObjectsError
@@ -217,7 +217,7 @@ def test_a_damaged_file_is_reported_and_the_rest_is_pushed(bucket: Lake, lake: L
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     pushed = push(lake, bucket)
     assert pushed.partitions == 2
-    assert pushed.refused == [f"{path} does not match its manifest; 'holderlake rebuild --damaged' repairs it"]
+    assert pushed.refused == [f"{path} does not match its manifest; 'holderlake home rebuild --damaged' repairs it"]
 
 
 @pytest.mark.parametrize("names", FOREIGN_NAMES.values(), ids=FOREIGN_NAMES)

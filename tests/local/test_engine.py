@@ -310,7 +310,7 @@ def test_a_killed_backfill_of_an_own_store_resumes(own: Path, make_direct: MakeW
 
 def test_a_store_that_is_not_there_is_named_with_the_way_out(own: Path) -> None:
     shutil.rmtree(own / "engine")
-    with pytest.raises(SettingsError, match=r"own/engine is missing; create it with 'holderlake import'"):
+    with pytest.raises(SettingsError, match=r"own/engine is missing; create it with 'holderlake import files'"):
         make_workspace_of(load_settings()).check()
 
 

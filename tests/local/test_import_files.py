@@ -1,4 +1,4 @@
-"""``holderlake import`` and ``labels``: imported, rejected and refused files, and exit codes."""
+"""``holderlake import files`` and ``labels``: imported, rejected and refused files, and exit codes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from holderlake.cli.main import app, exit_code
 from holderlake.contract.times import utc_now
 from holderlake.engine.queries.holders import holders_as_of
-from holderlake.engine.sources.rpc.client.messages import Log
-from holderlake.engine.sources.rpc.decoding.events import is_partly_indexed, moves_of
+from holderlake.engine.sources.rpc.events import is_partly_indexed, moves_of
+from holderlake.engine.sources.rpc.messages import Log
 from holderlake.engine.store.store import Store
 from tests.engine.sources.foreign import (
     ANN,
@@ -74,7 +74,7 @@ def histories(tmp_path: Path) -> list[Any]:
 
 
 def test_the_help_shows_the_tables_of_a_map_file(run: Run) -> None:
-    said = run("import", "--help").stdout
+    said = run("import", "files", "--help").stdout
     assert "[columns]" in said
     assert "[constants]" in said
 
@@ -82,7 +82,7 @@ def test_the_help_shows_the_tables_of_a_map_file(run: Run) -> None:
 def test_one_bad_row_refuses_its_file_with_counts(run: Run, tmp_path: Path) -> None:
     bad = {**ETL[1], "to_address": "OKEx"}
     Path("some.csv").write_bytes(as_csv([ETL[0], bad, {**bad, "log_index": 9}]))
-    ended = run("import", "some.csv", "--chain", "eth")
+    ended = run("import", "files", "some.csv", "--chain", "eth")
     assert ended.code == 1
     assert "some.csv, row 2, column to_address: 'OKEx' is not an address of chain eth" in ended.stderr
     assert "2 of 3 rows cannot be read, so the file was not imported; --rejected FILE" in ended.stderr
@@ -92,7 +92,7 @@ def test_one_bad_row_refuses_its_file_with_counts(run: Run, tmp_path: Path) -> N
 def test_imported_transfers_are_in_the_warehouse_at_once(run: Run) -> None:
     for count, row in enumerate(ETL, 1):
         Path("some.csv").write_bytes(as_csv([row]))
-        run("import", "some.csv", "--chain", "eth")
+        run("import", "files", "some.csv", "--chain", "eth")
         (found,) = run("sql", "SELECT count(*) AS transfers, max(tx_hash) AS last FROM transfers", "--json").lines
         assert found["transfers"] == count
     assert found["last"] == max(HASHES)
@@ -112,7 +112,7 @@ TRANSFER_WITH_ONE_ADDRESS = [
 def test_an_import_names_events_with_one_indexed_address(topics: list[str], data: str, run: Run) -> None:
     odd = {**RPC_LOGS[0], "topics": [SIGNATURE, *topics], "data": data, "logIndex": "0xfe"}
     Path("logs.json").write_bytes(as_json([*RPC_LOGS, odd]))
-    ended = run("import", "logs.json", "--chain", "eth", "--json")
+    ended = run("import", "files", "logs.json", "--chain", "eth", "--json")
     assert (ended.code, ended.lines[0]["rows"], ended.lines[0]["passed over"]) == (0, len(RPC_LOGS), 1)
     assert any("have only one of their addresses indexed" in notice for notice in ended.lines[0]["notices"])
 
@@ -133,18 +133,18 @@ def test_large_amounts_to_addresses_of_burning_are_transfers(receiver: int) -> N
 
 def test_an_import_names_tokens_whose_decimals_are_assumed(run: Run) -> None:
     Path("some.csv").write_bytes(as_csv(ETL))
-    ended = run("import", "some.csv", "--chain", "eth", "--json")
+    ended = run("import", "files", "some.csv", "--chain", "eth", "--json")
     assert ended.lines[0]["assumed decimals"] == [f"eth/{TOKEN}"]
     assert "No source gave the decimals of 1 token, so 18 are assumed" in ended.stderr
     listed = [{"chainId": 1, "address": TOKEN, "name": "A", "symbol": "A", "decimals": 6}]
     Path("list.json").write_text(json.dumps({"tokens": listed}))
-    assert "assumed" not in run("import", "list.json", "some.csv", "--chain", "eth").stderr
+    assert "assumed" not in run("import", "files", "list.json", "some.csv", "--chain", "eth").stderr
 
 
 def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
     bad = {**ETL[1], "to_address": "vitalik.eth", "value": "12345678901234567890"}
     Path("some.csv").write_bytes(as_csv([ETL[0], bad, ETL[1]]))
-    ended = run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl", "--json")
+    ended = run("import", "files", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl", "--json")
     assert ended.code == 3
     assert "invalid rows: 1; rejected.jsonl has them with their reasons" in ended.stderr
     (line,) = ended.lines
@@ -157,9 +157,9 @@ def test_rejected_rows_go_to_a_file_and_the_others_import(run: Run) -> None:
 
 def test_corrected_rejected_rows_import_from_their_file(run: Run) -> None:
     Path("some.csv").write_bytes(as_csv([ETL[0], {**ETL[1], "to_address": "bob"}]))
-    run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
+    run("import", "files", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
     Path("rejected.jsonl").write_text(Path("rejected.jsonl").read_text().replace('"bob"', f'"{BOB}"', 1))
-    ended = run("import", "rejected.jsonl", "--chain", "eth", "--json")
+    ended = run("import", "files", "rejected.jsonl", "--chain", "eth", "--json")
     assert (ended.code, ended.lines[0]["added"]) == (0, 1)
 
 
@@ -168,16 +168,16 @@ def test_corrected_files_add_only_their_rejected_rows(run: Run) -> None:
     options = [word for pair in CLICKHOUSE_MAP[:-1] for word in ("--map", pair)]
     rows = [{**row, "block_num": 7, "trx": "0x" + "c1" * 32, "ordinal": None} for row in CLICKHOUSE]
     Path("some.csv").write_bytes(as_csv([{**rows[0], "sender": "unknown"}, rows[1]]))
-    run("import", "some.csv", "--chain", "eth", *options, "--rejected", "rejected.jsonl")
+    run("import", "files", "some.csv", "--chain", "eth", *options, "--rejected", "rejected.jsonl")
     Path("some.csv").write_bytes(as_csv(rows))
-    (line,) = run("import", "some.csv", "--chain", "eth", *options, "--json").lines
+    (line,) = run("import", "files", "some.csv", "--chain", "eth", *options, "--json").lines
     assert (line["added"], line["duplicates"], line["conflicts"]) == (1, 1, 0)
 
 
 def test_an_existing_file_of_rejected_rows_is_kept(run: Run) -> None:
     Path("some.csv").write_bytes(as_csv(ETL))
     Path("rejected.jsonl").write_text("mine")
-    ended = run("import", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
+    ended = run("import", "files", "some.csv", "--chain", "eth", "--rejected", "rejected.jsonl")
     assert (ended.code, Path("rejected.jsonl").read_text()) == (2, "mine")
     assert "exists already" in ended.stderr
 
@@ -185,7 +185,7 @@ def test_an_existing_file_of_rejected_rows_is_kept(run: Run) -> None:
 def test_a_bad_file_does_not_keep_others_from_importing(run: Run) -> None:
     Path("good.csv").write_bytes(as_csv(ETL))
     Path("empty.csv").touch()
-    ended = run("import", "empty.csv", "good.csv", "--chain", "eth", "--json")
+    ended = run("import", "files", "empty.csv", "good.csv", "--chain", "eth", "--json")
     assert ended.code == 3
     assert "1 of 2 files not imported, for example empty.csv: the file is empty" in ended.stderr
     assert [line.get("added") for line in ended.lines] == [None, 2]
@@ -194,16 +194,16 @@ def test_a_bad_file_does_not_keep_others_from_importing(run: Run) -> None:
 def test_an_import_of_nothing_but_bad_files_fails(run: Run) -> None:
     Path("empty.csv").touch()
     Path("folder").mkdir()
-    ended = run("import", "empty.csv", "folder", "no-*.csv", "--chain", "eth")
+    ended = run("import", "files", "empty.csv", "folder", "no-*.csv", "--chain", "eth")
     assert ended.code == 1
     assert "none of the 3 files could be imported" in ended.stderr
-    assert "this is a folder; name its files, for example folder/*.parquet" in run("import", "folder").stderr
-    assert "no file matches this pattern" in run("import", "no-*.csv").stderr
+    assert "this is a folder; name its files, for example folder/*.parquet" in run("import", "files", "folder").stderr
+    assert "no file matches this pattern" in run("import", "files", "no-*.csv").stderr
 
 
 def test_logs_in_a_json_file_are_no_token_list(run: Run) -> None:
     Path("logs.json").write_bytes(as_json({"jsonrpc": "2.0", "id": 1, "result": [*RPC_LOGS, APPROVAL]}))
-    ended = run("import", "logs.json", "--chain", "eth", "--json")
+    ended = run("import", "files", "logs.json", "--chain", "eth", "--json")
     (line,) = ended.lines
     assert (ended.code, line["added"], line["passed over"], line["negative balances"]) == (0, 2, 1, 0)
 
@@ -211,13 +211,13 @@ def test_logs_in_a_json_file_are_no_token_list(run: Run) -> None:
 def test_a_token_list_is_still_one(run: Run) -> None:
     tokens = [{"chainId": 1, "address": CHECKSUMMED_TOKEN, "name": "Tea", "symbol": "TEA", "decimals": 2}]
     Path("list.json").write_bytes(as_json({"name": "mine", "tokens": tokens}))
-    assert run("import", "list.json", "--json").lines == [{"file": "list.json", "tokens": 1}]
+    assert run("import", "files", "list.json", "--json").lines == [{"file": "list.json", "tokens": 1}]
 
 
 def test_a_token_list_with_an_impossible_address_is_refused(run: Run) -> None:
     tokens = [{"chainId": 1, "address": "0x123", "name": "Tea", "symbol": "TEA", "decimals": 2}]
     Path("list.json").write_bytes(as_json({"tokens": tokens}))
-    ended = run("import", "list.json")
+    ended = run("import", "files", "list.json")
     assert ended.code == 1
     assert "list.json, row 1, column address: '0x123' is not an address of chain eth" in ended.stderr
 
@@ -228,7 +228,7 @@ def test_blocks_and_a_map_go_together(run: Run) -> None:
     blocks = [{"number": row["block_number"], "timestamp": 1_700_000_000} for row in TIMELESS]
     Path("blocks.csv").write_bytes(as_csv(blocks))
     names = ["--map", "block_number=height", "--map", "tx_hash=transaction_hash"]
-    ended = run("import", "rows.csv", "--chain", "eth", *names, "--blocks", "blocks.csv", "--json")
+    ended = run("import", "files", "rows.csv", "--chain", "eth", *names, "--blocks", "blocks.csv", "--json")
     assert (ended.code, ended.lines[0]["added"]) == (0, 2)
 
 
@@ -236,10 +236,10 @@ def test_a_wrong_checksum_is_imported_and_reported(run: Run) -> None:
     Path("rows.csv").write_bytes(
         as_csv([{**row, "token_address": CHECKSUMMED_TOKEN.replace("5aA", "5aa")} for row in ETL])
     )
-    ended = run("import", "rows.csv", "--chain", "eth", "--json")
+    ended = run("import", "files", "rows.csv", "--chain", "eth", "--json")
     assert (ended.code, ended.lines[0]["wrong checksums"]) == (0, 1)
     assert "wrong checksum (EIP-55) were imported in lower case" in ended.stderr
-    (line,) = run("import", "rows.csv", "--chain", "eth", "--json").lines
+    (line,) = run("import", "files", "rows.csv", "--chain", "eth", "--json").lines
     assert (line["added"], line["duplicates"]) == (0, 2)
 
 
@@ -247,13 +247,13 @@ def test_spellings_of_one_address_are_one_holder_of_the_store(run: Run, tmp_path
     spellings = [ANN, ANN.upper(), ANN[2:], rf"\x{ANN[2:]}", "0x" + "0" * 24 + ANN[2:]]
     rows = [{**ETL[0], "to_address": text, "log_index": number} for number, text in enumerate(spellings)]
     Path("rows.csv").write_bytes(as_csv(rows))
-    assert run("import", "rows.csv", "--chain", "eth").code == 0
+    assert run("import", "files", "rows.csv", "--chain", "eth").code == 0
     with Store(tmp_path / "home" / "engine") as store:
         (found,) = store.histories()
         assert (found.chain, found.token_address) == ("eth", TOKEN)
         holders = holders_as_of(store, "eth", TOKEN, utc_now(), 10)
         assert [row["address"] for row in holders.to_pylist()] == [ANN]
-    answer = run("import", "rows.csv", "--chain", "eth", "--json").lines[0]
+    answer = run("import", "files", "rows.csv", "--chain", "eth", "--json").lines[0]
     assert (answer["negative balances"], answer["duplicates"]) == (0, len(spellings))
 
 
@@ -263,7 +263,7 @@ def test_spellings_of_one_address_are_one_holder_of_the_store(run: Run, tmp_path
 )
 def test_a_chain_that_is_called_otherwise_is_refused(chain: str, words: str, run: Run) -> None:
     Path("rows.csv").write_bytes(as_csv(ETL))
-    ended = run("import", "rows.csv", "--chain", chain)
+    ended = run("import", "files", "rows.csv", "--chain", chain)
     assert ended.code == 2
     assert words in ended.stderr
 
@@ -271,7 +271,7 @@ def test_a_chain_that_is_called_otherwise_is_refused(chain: str, words: str, run
 def test_labels_import_apart_from_a_bad_file(run: Run) -> None:
     Path("mine.csv").write_text(f"address,name,chain\n{ANN[2:]},Ann,eth\n")
     Path("bad.csv").write_text("address,name,chain\nvitalik.eth,V,eth\n")
-    ended = run("labels", "mine.csv", "bad.csv", "--json")
+    ended = run("import", "labels", "mine.csv", "bad.csv", "--json")
     assert ended.code == 3
     assert "bad.csv, line 2, column address: 'vitalik.eth' is not an address of chain eth" in ended.stderr
     assert ended.lines[0]["labels"] == 1
@@ -279,16 +279,16 @@ def test_labels_import_apart_from_a_bad_file(run: Run) -> None:
 
 def test_an_import_without_a_transfer_fails(run: Run) -> None:
     Path("none.csv").write_bytes(as_csv(ETL).splitlines()[0] + b"\n")
-    ended = run("import", "none.csv", "--chain", "eth")
+    ended = run("import", "files", "none.csv", "--chain", "eth")
     assert (ended.code, "none.csv: there is no transfer to import" in ended.stderr) == (1, True)
     Path("logs.json").write_bytes(as_json([APPROVAL]))
-    ended = run("import", "logs.json", "--chain", "eth")
+    ended = run("import", "files", "logs.json", "--chain", "eth")
     assert (ended.code, "1 row is no transfer" in ended.stderr) == (1, True)
 
 
 def test_exports_of_unnamed_evm_chains_have_evm_addresses(run: Run) -> None:
     rows = [{**row, "to_address": row["to_address"][2:], "transaction_hash": HASHES[0][2:]} for row in ETL]
     Path("linea.csv").write_bytes(as_csv(rows))
-    assert run("import", "linea.csv", "--chain", "linea", "--json").lines[0]["negative balances"] == 0
+    assert run("import", "files", "linea.csv", "--chain", "linea", "--json").lines[0]["negative balances"] == 0
     Path("bad.csv").write_bytes(as_csv([{**ETL[0], "to_address": "0x12"}]))
-    assert "'0x12' is not an address of chain linea" in run("import", "bad.csv", "--chain", "linea").stderr
+    assert "'0x12' is not an address of chain linea" in run("import", "files", "bad.csv", "--chain", "linea").stderr

@@ -1,4 +1,4 @@
-"""``holderlake index``, and the tokens that imports and settings mark."""
+"""``holderlake store index``, and the tokens that imports and settings mark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def listed(run: Run, *arguments: str) -> list[tuple[str, str, int]]:
-    lines = json.loads(run("index", *arguments, "--json").stdout)
+    lines = json.loads(run("store", "index", *arguments, "--json").stdout)
     return [(line["address"], line["source"], line["transfers"]) for line in lines]
 
 
@@ -52,36 +52,36 @@ def tied(home: Path) -> bool:
 
 
 def test_an_import_of_a_file_marks_no_token(run: Run, tmp_path: Path) -> None:
-    run("import", "transfers.csv")
+    run("import", "files", "transfers.csv")
     assert listed(run) == []
     assert not tied(tmp_path)
 
 
 def test_an_import_of_several_tokens_names_the_command_until_one_is_marked(run: Run) -> None:
-    assert "holderlake index CHAIN TOKEN" in run("import", "transfers.csv").stderr
-    run("index", "eth", USDC)
-    assert "holderlake index" not in run("import", "transfers.csv").stderr
+    assert "holderlake store index CHAIN TOKEN" in run("import", "files", "transfers.csv").stderr
+    run("store", "index", "eth", USDC)
+    assert "holderlake store index" not in run("import", "files", "transfers.csv").stderr
 
 
 def test_the_command_marks_a_token_and_takes_the_mark_back(run: Run, tmp_path: Path) -> None:
-    run("import", "transfers.csv")
+    run("import", "files", "transfers.csv")
     assert listed(run, "eth", USDC.upper().replace("0X", "0x")) == [(USDC, "command", 1)]
     assert tied(tmp_path)
-    run("index", "eth", USDC, "--remove")
+    run("store", "index", "eth", USDC, "--remove")
     assert (listed(run), tied(tmp_path)) == ([], False)
 
 
 def test_the_command_says_that_the_lake_keeps_its_maps(run: Run) -> None:
-    assert "--refresh" in run("index", "eth", "native").stderr
+    assert "--refresh" in run("store", "index", "eth", "native").stderr
 
 
 def test_a_mistyped_address_is_refused(run: Run) -> None:
     with pytest.raises(ValueError, match="0x12"):
-        CliRunner().invoke(app, ["index", "eth", "0x12"], catch_exceptions=False)
+        CliRunner().invoke(app, ["store", "index", "eth", "0x12"], catch_exceptions=False)
 
 
 def test_tokens_to_remove_have_to_be_named(run: Run) -> None:
-    run("index", "eth", "--remove", code=2)
+    run("store", "index", "eth", "--remove", code=2)
 
 
 def test_a_token_list_marks_tokens(run: Run, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_token_list_marks_tokens(run: Run, tmp_path: Path) -> None:
     other = {"chainId": 1, "address": SPAM, "name": "Spam", "symbol": "SPAM", "decimals": 6}
     for marked in ({"is_indexed": True}, {"extensions": {"is_indexed": True}}):
         (tmp_path / "list.json").write_text(json.dumps({"tokens": [token | marked, other]}))
-        run("import", "transfers.csv", "list.json")
+        run("import", "files", "transfers.csv", "list.json")
         assert listed(run) == [(USDC, "token list", 1)]
         assert tied(tmp_path)
 
@@ -98,15 +98,15 @@ def test_a_token_that_an_import_names_is_marked(run: Run, tmp_path: Path) -> Non
     lines = (tmp_path / "transfers.csv").read_text().splitlines()
     rows = [line.split(",") for line in (lines[0], lines[3])]
     (tmp_path / "dollar.csv").write_text("\n".join(",".join([row[0], *row[2:]]) for row in rows) + "\n")
-    run("import", "dollar.csv", "--set", f"token_address={USDC}")
+    run("import", "files", "dollar.csv", "--set", f"token_address={USDC}")
     assert listed(run) == [(USDC, "import", 1)]
 
 
 def test_settings_mark_tokens(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "holderlake.toml").write_text(f'[engine.indexed]\neth = ["native", "{USDC}"]\n')
-    run("import", "transfers.csv")
+    run("import", "files", "transfers.csv")
     assert listed(run) == [(USDC, "settings", 1), ("native", "settings", 0)]
-    refused = CliRunner().invoke(app, ["index", "eth", USDC, "--remove"])
+    refused = CliRunner().invoke(app, ["store", "index", "eth", USDC, "--remove"])
     assert "[engine.indexed]" in str(refused.exception)
     (tmp_path / "holderlake.toml").write_text("")
     assert listed(run) == []

@@ -44,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def imported(run: Run, tmp_path: Path) -> list[dict[str, Any]]:
     """The report of an import of three histories with balances below zero, and one without."""
     paths = [str(write(name, tmp_path)) for name in TOKENS]
-    return json.loads(run("import", *paths, "--json").stdout)
+    return json.loads(run("import", "files", *paths, "--json").stdout)
 
 
 def test_the_report_of_an_import_names_each_address(imported: list[dict[str, Any]]) -> None:
@@ -60,17 +60,17 @@ def test_the_report_of_an_import_names_each_address(imported: list[dict[str, Any
 
 
 def test_the_command_lists_the_addresses_of_the_store(run: Run, imported: list[dict[str, Any]]) -> None:
-    rows = json.loads(run("negative-balances", "--json").stdout)
+    rows = json.loads(run("store", "negative-balances", "--json").stdout)
     assert Counter(row["token_address"] for row in rows if "balance" in row) == COUNTS
-    (gap,) = json.loads(run("negative-balances", "--chain", "eth", "--token", GAP, "--json").stdout)
+    (gap,) = json.loads(run("store", "negative-balances", "eth", GAP, "--json").stdout)
     assert gap in rows
-    before = run("negative-balances", "--chain", "eth", "--token", GAP, "--at", "2021-01-01", "--json")
+    before = run("store", "negative-balances", "eth", GAP, "--at", "2021-01-01", "--json")
     assert json.loads(before.stdout) == []
 
 
 def test_people_see_the_lowest_addresses_and_where_the_others_are(run: Run, tmp_path: Path) -> None:
-    ended = run("import", str(write("lossy_coin", tmp_path)))
-    assert "and 7 more; 'holderlake negative-balances' lists them all" in ended.stdout
+    ended = run("import", "files", str(write("lossy_coin", tmp_path)))
+    assert "and 7 more; 'holderlake store negative-balances' lists them all" in ended.stdout
     assert "a history lacks transfers" in ended.stderr
 
 
@@ -78,7 +78,7 @@ def test_the_doctor_counts_them(run: Run, imported: list[dict[str, Any]]) -> Non
     findings = json.loads(run("doctor", "--json").stdout)
     (line,) = (one for one in findings if one["what"] == "negative balances")
     assert (line["fine"], line["found"]) == (True, f"{sum(COUNTS.values())} addresses of 3 tokens below zero")
-    assert "holderlake negative-balances" in line["advice"]
+    assert "holderlake store negative-balances" in line["advice"]
 
 
 def test_data_quality_has_a_row_for_each_address(run: Run, imported: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""``holderlake import-balances``: lists of balances at a block, and histories on top of them."""
+"""``holderlake import balances``: lists of balances at a block, and histories on top of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def held(home: Path, chain: str = "eth", token: str = TOKEN) -> dict[str, int]:
 
 def test_a_list_gives_holders_from_its_time_on(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "list.csv", [{"address": A, "balance": UINT256}, {"address": B, "balance": "0x10"}])
-    report = run("import-balances", path, *OPTIONS)
+    report = run("import", "balances", path, *OPTIONS)
     assert report == {"tokens": [f"eth/{TOKEN}"], "rows": 2, "added": 2, "duplicates": 0, "notices": []}
     assert held(tmp_path) == {A: UINT256, B: 16}
     with Store(tmp_path / "engine") as store:
@@ -71,8 +71,8 @@ def test_a_list_gives_holders_from_its_time_on(run: Run, tmp_path: Path) -> None
 
 def test_importing_a_list_again_changes_nothing(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "list.csv", [{"address": A, "balance": 5}])
-    run("import-balances", path, *OPTIONS)
-    assert run("import-balances", path, *OPTIONS)["duplicates"] == 1
+    run("import", "balances", path, *OPTIONS)
+    assert run("import", "balances", path, *OPTIONS)["duplicates"] == 1
     assert held(tmp_path) == {A: 5}
 
 
@@ -86,20 +86,20 @@ def test_importing_a_list_again_changes_nothing(run: Run, tmp_path: Path) -> Non
 )
 def test_common_names_of_columns_are_recognised(row: Row, run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "list.csv", [row])
-    assert run("import-balances", path, *(() if "chain" in row else OPTIONS))["added"] == 1
+    assert run("import", "balances", path, *(() if "chain" in row else OPTIONS))["added"] == 1
     assert held(tmp_path) == {A: 5}
 
 
 def test_any_columns_can_be_mapped(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "list.csv", [{"who": A, "much": "5", "balance": "9"}])
-    run("import-balances", path, *OPTIONS, "--map", "address=who", "--map", "balance=much")
+    run("import", "balances", path, *OPTIONS, "--map", "address=who", "--map", "balance=much")
     assert held(tmp_path) == {A: 5}
 
 
 def test_times_of_blocks_come_from_a_file_of_blocks(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "list.csv", [{"address": A, "balance": 5, "block_number": 7}])
     blocks = write(tmp_path / "blocks.csv", [{"number": 7, "timestamp": 1_700_000_000}])
-    run("import-balances", path, "--chain", "eth", "--token", TOKEN, "--blocks", blocks)
+    run("import", "balances", path, "--chain", "eth", "--token", TOKEN, "--blocks", blocks)
     with Store(tmp_path / "engine") as store:
         assert balances_as_of(store, "eth", TOKEN, from_unix(1_700_000_000)).holders == [(A, 5)]
 
@@ -123,23 +123,25 @@ def test_an_invalid_balance_list_is_refused(
     row: Row, options: Sequence[str], words: str, run: Run, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "list.csv", [row])
-    assert re.search(words, run("import-balances", path, *options))
+    assert re.search(words, run("import", "balances", path, *options))
 
 
 def test_two_different_lists_are_refused_until_one_is_removed(run: Run, tmp_path: Path) -> None:
     first = write(tmp_path / "first.csv", [{"address": A, "balance": 5}])
     second = write(tmp_path / "second.csv", [{"address": A, "balance": 6}])
-    run("import-balances", first, *OPTIONS)
-    assert "two opening balances" in run("import-balances", second, *OPTIONS)
-    assert run("import-balances", "--remove", "--chain", "eth", "--token", TOKEN)["removed"] == 1
-    run("import-balances", second, *OPTIONS)
+    run("import", "balances", first, *OPTIONS)
+    assert "two opening balances" in run("import", "balances", second, *OPTIONS)
+    removal = ("delete", "balances", "eth", TOKEN)
+    shown, deleted = run(*removal), run(*removal, "--yes")
+    assert [(one["balances"], one["deleted"]) for one in (shown, deleted)] == [(1, False), (1, True)]
+    run("import", "balances", second, *OPTIONS)
     assert held(tmp_path) == {A: 6}
 
 
 def test_of_several_files_all_are_stored_or_none(run: Run, tmp_path: Path) -> None:
     good = write(tmp_path / "good.csv", [{"address": A, "balance": 5}])
     bad = write(tmp_path / "bad.csv", [{"address": A, "balance": "many"}])
-    run("import-balances", good, bad, *OPTIONS)
+    run("import", "balances", good, bad, *OPTIONS)
     assert held(tmp_path) == {}
 
 
@@ -160,9 +162,9 @@ def test_balances_and_later_transfers_close_as_the_whole_history(name: str, run:
     at = datetime.fromtimestamp(max(row["block_time"] for row in before), UTC).isoformat()
     chain, token, standard = (rows[0][column] for column in ("chain", "token_address", "token_standard"))
     of = ("--chain", chain, "--token", token, "--standard", standard)
-    run("import-balances", write(tmp_path / "list.csv", lists), *of, "--block", str(block), "--at", at)
+    run("import", "balances", write(tmp_path / "list.csv", lists), *of, "--block", str(block), "--at", at)
     pq.write_table(pa.Table.from_pylist(after), tmp_path / "after.parquet")
-    run("import", "after.parquet")
+    run("import", "files", "after.parquet")
     assert held(tmp_path, chain, token) == flawed_histories.balances(rows)
 
 
@@ -176,8 +178,8 @@ def test_a_history_that_begins_before_the_list_is_refused(run: Run, tmp_path: Pa
     path = write(tmp_path / "list.csv", [{"address": A, "balance": 1}])
     of = ("--chain", "eth", "--token", first["token_address"])
     on = ("--block", str(first["block_number"]), "--at", "2021-04-01")
-    run("import-balances", path, *of, *on)
-    assert "would count twice" in run("import", history)
-    run("import-balances", "--remove", *of)
-    assert "added" in run("import", history)[0]
-    assert "would count twice" in run("import-balances", path, *of, *on)
+    run("import", "balances", path, *of, *on)
+    assert "would count twice" in run("import", "files", history)
+    run("delete", "balances", "eth", first["token_address"], "--yes")
+    assert "added" in run("import", "files", history)[0]
+    assert "would count twice" in run("import", "balances", path, *of, *on)

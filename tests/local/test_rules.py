@@ -57,20 +57,20 @@ def test_a_removed_threshold_falls_back_to_the_default(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DEGREE, "5")
-    run("import", "transfers.csv")
+    run("import", "files", "transfers.csv")
     assert store_rules(tmp_path).supernode_degree == 5
     monkeypatch.delenv(DEGREE)
-    run("import", "transfers.csv")
+    run("import", "files", "transfers.csv")
     assert store_rules(tmp_path).supernode_degree == Rules().supernode_degree
 
 
 def test_a_changed_threshold_is_reported_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "rules changed" not in run("import", "transfers.csv").stderr
+    assert "rules changed" not in run("import", "files", "transfers.csv").stderr
     monkeypatch.setenv(DEGREE, "7")
-    ended = run("import", "transfers.csv")
+    ended = run("import", "files", "transfers.csv")
     assert "rules changed (supernode_degree from 10,000 to 7)" in ended.stderr
     assert "--refresh" in ended.stderr
-    assert "rules changed" not in run("import", "transfers.csv").stderr
+    assert "rules changed" not in run("import", "files", "transfers.csv").stderr
 
 
 def test_answers_kept_under_other_rules_no_longer_hold(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_opening_with_the_same_rules_does_not_wait_for_an_import(tmp_path: Path)
 def test_the_doctor_shows_the_rules_of_the_own_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_PROVIDER__LOCAL", "store")
     monkeypatch.setenv(DEGREE, "7000")
-    run("import", "transfers.csv")
+    run("import", "files", "transfers.csv")
     assert "supernode_degree 7,000, hypernode_transfers 200,000" in rules_line(run)["found"]
 
 

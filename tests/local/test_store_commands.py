@@ -51,7 +51,7 @@ def test_a_lost_catalogue_is_refused_and_rebuilt_with_equal_answers(root: Path, 
     (tmp_path / "one.csv").write_text(
         "chain,token_address,from_address,to_address,value,block_number,block_time,tx_hash,log_index\n"
     )
-    for command in (["serve", "--port", "1"], ["import", str(tmp_path / "one.csv")]):
+    for command in (["serve", "--port", "1"], ["import", "files", str(tmp_path / "one.csv")]):
         refused = run(*command)
         assert exit_code(refused.exception) == 1
         assert "run 'holderlake store rebuild' to restore it from its copy" in str(refused.exception)
@@ -88,9 +88,9 @@ def test_clean_deletes_quarantined_files_only_with_yes(root: Path) -> None:
     quarantined = root / "quarantine" / "transfers" / "old.parquet"
     quarantined.parent.mkdir(parents=True)
     quarantined.write_bytes(b"rows")
-    assert json.loads(run("store", "clean", "--json").stdout) == {"files": 1, "bytes": 4, "deleted": False}
+    assert json.loads(run("delete", "quarantine", "--json").stdout) == {"files": 1, "bytes": 4, "deleted": False}
     assert quarantined.exists()
-    assert json.loads(run("store", "clean", "--yes", "--json").stdout)["deleted"]
+    assert json.loads(run("delete", "quarantine", "--yes", "--json").stdout)["deleted"]
     assert not quarantined.exists()
 
 

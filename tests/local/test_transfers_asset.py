@@ -211,14 +211,14 @@ def test_days_of_transfers_that_failed_were_missed_or_are_not_whole_are_imported
     assert len(times(tmp_path)) == 14_933
 
 
-def run(home: Path, *arguments: str, command: str = "import-rpc", **settings: str) -> Ended:
+def run(home: Path, *arguments: str, **settings: str) -> Ended:
     own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDERLAKE_")}
-    return holderlake(command, *arguments, env=own | {"HOLDERLAKE_HOME": str(home)} | settings)
+    return holderlake(*arguments, env=own | {"HOLDERLAKE_HOME": str(home)} | settings)
 
 
 def test_the_command_names_the_chain_by_its_id_and_reports_for_machines(tmp_path: Path, serve: Serve) -> None:
     node = serve(MadeUpChain(50, chain_id=56).answer)
-    ended = run(tmp_path, node.url, "--token", TOKEN, "--json")
+    ended = run(tmp_path, "import", "node", node.url, "--token", TOKEN, "--json")
     assert ended.returncode == 0, ended.stderr
     report = json.loads(ended.stdout)
     assert (report["chain"], report["last_block"], report["added"]) == ("bsc", 38, 38)
@@ -228,7 +228,7 @@ def test_the_command_names_the_chain_by_its_id_and_reports_for_machines(tmp_path
 def test_only_tokens_that_are_named_are_indexed(
     asked: list[str], marked: list[str], tmp_path: Path, serve: Serve
 ) -> None:
-    assert run(tmp_path, serve(MadeUpChain(50).answer).url, *asked).returncode == 0
+    assert run(tmp_path, "import", "node", serve(MadeUpChain(50).answer).url, *asked).returncode == 0
     with Store(tmp_path / "engine") as store:
         assert [token.address for token in store.index()] == marked
 
@@ -236,7 +236,7 @@ def test_only_tokens_that_are_named_are_indexed(
 def test_the_command_takes_addresses_from_the_environment_and_shows_none(tmp_path: Path, serve: Serve) -> None:
     node = serve(MadeUpChain(50).answer, path="/very-secret-key")
     variables = {"HOLDERLAKE_SOURCES__RPC__ETH__ENDPOINTS": f"http://127.0.0.1:1/very-secret-key {node.url}"}
-    ended = run(tmp_path, "--chain", "eth", "--token", TOKEN, **variables)
+    ended = run(tmp_path, "import", "node", "--chain", "eth", "--token", TOKEN, **variables)
     assert ended.returncode == 0, ended.stderr
     assert "very-secret-key" not in ended.stdout + ended.stderr
     assert "38" in ended.stdout
@@ -253,7 +253,7 @@ def test_the_command_takes_addresses_from_the_environment_and_shows_none(tmp_pat
     ],
 )
 def test_the_command_says_what_it_lacks(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
-    ended = run(tmp_path, *arguments, HOLDERLAKE_SOURCES__RPC__ETH__ATTEMPTS="1")
+    ended = run(tmp_path, "import", "node", *arguments, HOLDERLAKE_SOURCES__RPC__ETH__ATTEMPTS="1")
     assert ended.returncode == code
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -262,6 +262,6 @@ def test_the_command_says_what_it_lacks(arguments: list[str], code: int, words: 
 def test_the_doctor_looks_at_nodes(tmp_path: Path, serve: Serve) -> None:
     node = serve(MadeUpChain(1234).answer)
     chains = {f"HOLDERLAKE_SOURCES__RPC__{chain}__ENDPOINTS": node.url for chain in ("ETH", "BSC")}
-    printed = run(tmp_path, command="doctor", **chains).stdout
+    printed = run(tmp_path, "doctor", **chains).stdout
     assert "newest block 1,234" in printed
     assert "has chain id 1, not 56" in printed

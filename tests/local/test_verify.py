@@ -1,4 +1,4 @@
-"""``holderlake verify`` finds every row that a store lacks, changed or has twice, names its block, and repairs it."""
+"""``holderlake import verify`` finds each row that a store lacks, changed or has twice, and repairs it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from holderlake.cli.main import app
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.rpc.importing.checkpoints import Checkpoints
-from holderlake.engine.sources.rpc.importing.verified import read_verified
+from holderlake.engine.sources.rpc.checkpoints import Checkpoints
+from holderlake.engine.sources.rpc.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
@@ -41,11 +41,11 @@ def verify(anvil: Anvil, coin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOLDERLAKE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     common = [anvil.url, "--chain", "test", "--token", coin]
-    imported = CliRunner().invoke(app, ["import-rpc", *common, "--confirmations", "0"])
+    imported = CliRunner().invoke(app, ["import", "node", *common, "--confirmations", "0"])
     assert imported.exit_code == 0, imported.output
 
     def run(*more: str) -> tuple[int, dict[str, Any]]:
-        ended = CliRunner().invoke(app, ["verify", *common, *more, "--json"])
+        ended = CliRunner().invoke(app, ["import", "verify", *common, *more, "--json"])
         return ended.exit_code, json.loads(ended.stdout)
 
     return run
@@ -127,7 +127,7 @@ def problems(home: Path) -> list[tuple[str, str]]:
 
 def test_a_sample_compares_some_ranges_only(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__TEST__BLOCKS", "5")
-    code, found = verify("--sample", "2")
+    code, found = verify("--ranges", "2")
     assert code == 0
     assert found["events"] < 60
     assert 0 < found["blocks"] <= 10
@@ -136,7 +136,7 @@ def test_a_sample_compares_some_ranges_only(verify: Verify, monkeypatch: pytest.
 def test_an_import_verifies_itself_when_asked(verify: Verify, anvil: Anvil, coin: str, tmp_path: Path) -> None:
     assert verify()[0] == 0
     (tmp_path / "engine" / "verified.parquet").unlink()
-    command = ["import-rpc", anvil.url, "--chain", "test", "--token", coin, "--confirmations", "0", "--verify"]
+    command = ["import", "node", anvil.url, "--chain", "test", "--token", coin, "--confirmations", "0", "--verify"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert "all are stored" in " ".join(done.output.split())
@@ -166,7 +166,7 @@ def other(verify: Verify, anvil: Anvil, coin: str) -> str:
     for number in range(8):
         anvil.mine([call("Coin", address, "mint", PEOPLE[0], 1 + number), call("Coin", coin, "mint", PEOPLE[1], 7)])
     head = anvil.head()
-    common = ["import-rpc", anvil.url, "--chain", "test", "--confirmations", "0"]
+    common = ["import", "node", anvil.url, "--chain", "test", "--confirmations", "0"]
     for token, first, last in ((coin, 0, head - 2), (address, head - 3, head)):
         blocks = ["--from-block", str(first), "--to-block", str(last)]
         done = CliRunner().invoke(app, [*common, "--token", token, *blocks])
@@ -238,14 +238,24 @@ def test_a_node_of_another_network_removes_nothing(verify: Verify, tmp_path: Pat
 
 @pytest.mark.parametrize("blocks", [("--from-block", "5000"), ("--token", "native"), ("--token", PEOPLE[0])])
 def test_a_comparison_of_nothing_is_an_error(verify: Verify, blocks: tuple[str, str], coin: str, anvil: Anvil) -> None:
-    alone = ["verify", anvil.url, "--chain", "test", *(() if blocks[0] == "--token" else ("--token", coin)), *blocks]
+    alone = [
+        "import",
+        "verify",
+        anvil.url,
+        "--chain",
+        "test",
+        *(() if blocks[0] == "--token" else ("--token", coin)),
+        *blocks,
+    ]
     ended = CliRunner().invoke(app, alone)
     assert ended.exit_code
     assert "nothing can be compared" in str(ended.exception)
 
 
 def test_a_block_that_the_node_lacks_is_named(verify: Verify, coin: str, anvil: Anvil) -> None:
-    ended = CliRunner().invoke(app, ["verify", anvil.url, "--chain", "test", "--token", coin, "--to-block", "5000"])
+    ended = CliRunner().invoke(
+        app, ["import", "verify", anvil.url, "--chain", "test", "--token", coin, "--to-block", "5000"]
+    )
     assert f"the node's newest block is {anvil.head()}" in str(ended.exception)
 
 
@@ -256,14 +266,14 @@ def test_a_token_whose_only_event_is_missing_is_found(
     lone = anvil.deploy("Coin")
     anvil.mine([call("Coin", lone, "mint", PEOPLE[0], 5)])
     every = [anvil.url, "--chain", "test", "--all-tokens", "--confirmations", "0"]
-    assert CliRunner().invoke(app, ["import-rpc", *every]).exit_code == 0
+    assert CliRunner().invoke(app, ["import", "node", *every]).exit_code == 0
     before = stored(tmp_path)
     tamper(tmp_path, anvil.head(), lambda _rows: [])
-    ended = CliRunner().invoke(app, ["import-rpc", *every, "--verify", "--json"])
+    ended = CliRunner().invoke(app, ["import", "node", *every, "--verify", "--json"])
     assert ended.exit_code
     assert lone in ended.stdout
     monkeypatch.setenv("HOLDERLAKE_SOURCES__RPC__TEST__ALL_TOKENS", "true")
-    assert CliRunner().invoke(app, ["verify", anvil.url, "--chain", "test", "--repair"]).exit_code == 0
+    assert CliRunner().invoke(app, ["import", "verify", anvil.url, "--chain", "test", "--repair"]).exit_code == 0
     assert stored(tmp_path) == before
 
 
@@ -276,12 +286,12 @@ def test_blocks_missing_of_all_tokens_are_read_for_all_tokens(
     whole = anvil.head()
     for first, last in ((0, 8), (14, whole)):
         blocks = ["--from-block", str(first), "--to-block", str(last), "--confirmations", "0"]
-        assert CliRunner().invoke(app, ["import-rpc", *common, *blocks]).exit_code == 0
-    ended = CliRunner().invoke(app, ["verify", *common, "--json"])
+        assert CliRunner().invoke(app, ["import", "node", *common, *blocks]).exit_code == 0
+    ended = CliRunner().invoke(app, ["import", "verify", *common, "--json"])
     assert ended.exit_code
     assert json.loads(ended.stdout)["unread"] == [{"token": "*", "first": 9, "last": 13}]
     assert set(read_verified(tmp_path / "engine")["unread_blocks"].to_pylist()) == {5}
-    assert CliRunner().invoke(app, ["verify", *common, "--repair"]).exit_code == 0
+    assert CliRunner().invoke(app, ["import", "verify", *common, "--repair"]).exit_code == 0
     with Checkpoints(tmp_path / "engine", "other") as checkpoints:
         assert checkpoints.covered("*") == [(0, whole)]
 

@@ -1,4 +1,4 @@
-"""``holderlake verify`` names the cause for which the balances of a token differ from its events."""
+"""``holderlake import verify`` names the cause for which the balances of a token differ from its events."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def causes(anvil: Anvil, tmp_path: Path) -> dict[str, Any]:
             anvil.mine([call("OddCoin", token, function, *arguments)])
     env = {"HOLDERLAKE_HOME": str(tmp_path)}
     chosen = [part for token in names for part in ("--token", token)]
-    imported = holderlake("import-rpc", anvil.url, "--chain", "test", "--confirmations", "0", *chosen, env=env)
+    imported = holderlake("import", "node", anvil.url, "--chain", "test", "--confirmations", "0", *chosen, env=env)
     assert imported.returncode == 0, imported.stderr
-    ended = holderlake("verify", anvil.url, "--json", env=env)
+    ended = holderlake("import", "verify", anvil.url, "--json", env=env)
     return json.loads(ended.stdout) | {"code": ended.returncode, "names": names, "words": ended.stderr}
 
 
@@ -67,9 +67,9 @@ def compared(anvil: Anvil, home: Path, token: str) -> tuple[int, dict[str, Any]]
     """Import a token and compare it. Return the exit code and the report."""
     env = {"HOLDERLAKE_HOME": str(home)}
     options = ("--chain", "test", "--token", token, "--json")
-    imported = holderlake("import-rpc", anvil.url, "--confirmations", "0", *options, env=env)
+    imported = holderlake("import", "node", anvil.url, "--confirmations", "0", *options, env=env)
     assert imported.returncode == 0, imported.stderr
-    ended = holderlake("verify", anvil.url, *options, env=env)
+    ended = holderlake("import", "verify", anvil.url, *options, env=env)
     return ended.returncode, json.loads(ended.stdout)
 
 
@@ -98,7 +98,7 @@ def test_events_that_cannot_be_read_are_named(anvil: Anvil, tmp_path: Path) -> N
     anvil.mine([call("HalfIndexedCoin", token, "mint", A, 50)])
     code, report = compared(anvil, tmp_path, token)
     assert (code, kinds(report)) == (3, ["unreadable_events"])
-    again = ("import-rpc", anvil.url, "--chain", "other", "--confirmations", "0", "--token", token)
+    again = ("import", "node", anvil.url, "--chain", "other", "--confirmations", "0", "--token", token)
     said = holderlake(*again, env={"HOLDERLAKE_HOME": str(tmp_path / "other")}).stderr
     assert f"1 Transfer events of 1 token, for example {token}, have only one of their addresses indexed" in said
 

@@ -56,7 +56,7 @@ def main() -> None:
         (root / "holderlake.toml").write_text(settings)
         (root / "transfers.csv").write_text(_TRANSFERS)
         for arguments in (
-            ("import", "transfers.csv"),
+            ("import", "files", "transfers.csv"),
             ("backfill", "--from", "2026-05-01", "--to", "2026-05-02"),
             ("ingest", "--at", "2026-05-03"),
             ("ingest", "--at", "2026-05-01", "--refresh"),

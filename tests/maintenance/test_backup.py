@@ -350,7 +350,7 @@ def test_a_restore_names_a_database_that_is_missing(
         monkeypatch.delenv("HOLDERLAKE_STATE__URL", raising=False)
         if url is not None:
             monkeypatch.setenv("HOLDERLAKE_STATE__URL", url)
-        ended = CliRunner().invoke(app, ["restore", str(folder), "--json"])
+        ended = CliRunner().invoke(app, ["home", "restore", str(folder), "--json"])
         found.append((ended.exit_code, [text.partition(": ")[2] for text in json.loads(ended.stdout)["missing"]]))
     assert found == [
         (0, []),
@@ -420,12 +420,12 @@ def test_the_commands_back_up_verify_and_restore(
     folder, home = tmp_path_factory.mktemp("backups"), tmp_path_factory.mktemp("restored")
     run = CliRunner().invoke
     monkeypatch.setenv("HOLDERLAKE_HOME", str(filled.settings.home))
-    made = json.loads(run(app, ["backup", str(folder), "--json"]).output)
+    made = json.loads(run(app, ["home", "backup", str(folder), "--json"]).output)
     assert (Path(made["folder"]).parent, made["problems"]) == (folder, [])
-    assert json.loads(run(app, ["backup", str(folder), "--verify", "--json"]).output) == {"damaged": []}
-    assert isinstance(run(app, ["restore", str(folder)]).exception, LakeError)
+    assert json.loads(run(app, ["home", "backup", str(folder), "--verify", "--json"]).output) == {"damaged": []}
+    assert isinstance(run(app, ["home", "restore", str(folder)]).exception, LakeError)
     monkeypatch.setenv("HOLDERLAKE_HOME", str(home))
-    assert json.loads(run(app, ["restore", str(folder), "--json"]).output)["files"] == made["files"]
+    assert json.loads(run(app, ["home", "restore", str(folder), "--json"]).output)["files"] == made["files"]
     assert run(app, ["sql", "SELECT count(*) FROM holders"]).exit_code == 0
 
 

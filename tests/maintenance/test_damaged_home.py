@@ -56,7 +56,7 @@ INGEST = ("ingest", "--chain", "eth", "--at", "2026-06-01")
 OF_WAREHOUSE = (
     "sql", "--json", "SELECT * EXCLUDE fetched_at FROM holders WHERE timestamp < '2026-05-02' ORDER BY ALL",
 )  # fmt: skip
-OF_STORE = ("negative-balances", "--json", "--at", "2026-06-01")
+OF_STORE = ("store", "negative-balances", "--json", "--at", "2026-06-01")
 TABLES = ("tokens", "holders", "maps", "map_nodes", "clusters", "cluster_members", "grouped_transfers")
 OWN_TABLES = ("transfers", "_internal.stored_tokens", "_internal.stored_labels")
 """Views over the transfers of the user's own store, and what it knows of tokens and addresses."""
@@ -100,7 +100,7 @@ def problems(workspace: Workspace) -> list[Finding]:
 
 
 def repair(workspace: Workspace) -> None:
-    """Run ``holderlake rebuild --damaged``."""
+    """Run ``holderlake home rebuild --damaged``."""
     set_databases_aside(workspace)
     repair_command(workspace, (), dry_run=False, as_json=False)
 
@@ -232,7 +232,7 @@ def test_commands_on_a_damaged_home_print_no_wrong_figure(template: Workspace, t
         chosen, kind = home / rng.choice(paths), rng.choice(CHOSEN_KINDS)
         what = f"damage {number}: {chosen.relative_to(home)}, {damage(chosen, rng, kind)}"
         query = OF_STORE if chosen.is_relative_to(home / "engine") else OF_WAREHOUSE
-        commands = {"doctor": ("doctor",), "repair": ("rebuild", "--damaged"), "ingest": INGEST, "query": query}
+        commands = {"doctor": ("doctor",), "repair": ("home", "rebuild", "--damaged"), "ingest": INGEST, "query": query}
         done = {name: run(environment, home, *words) for name, words in commands.items()}
         for name, one in done.items():
             if "Traceback" in one.stderr or one.returncode not in {0, 1, 3}:

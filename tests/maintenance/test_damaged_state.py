@@ -171,13 +171,13 @@ def test_doctor_finds_ledger_calls_that_contradict_the_sums(workspace: Workspace
         ledger.execute(f"UPDATE {change}")
     (found,) = (one for one in check_files(workspace) if not one.fine)
     assert "do not add up to its stored sums" in found.found
-    assert "holderlake rebuild --damaged" in found.advice
+    assert "holderlake home rebuild --damaged" in found.advice
 
 
 def test_doctor_finds_a_damaged_name_in_a_ledger(workspace: Workspace) -> None:
     reopened(workspace)
     ledger = workspace.settings.ledger
-    ledger.write_bytes(ledger.read_bytes().replace(b"typeof(cost)", b"typeo\xe6(cost)"))
+    ledger.write_bytes(ledger.read_bytes().replace(b"ON entries (day)", b"ON entries (d\xe6y)"))
     (found,) = (one for one in check_files(workspace) if not one.fine)
     assert "ledger.sqlite is damaged" in found.found
 
@@ -202,7 +202,7 @@ def test_a_damaged_dagster_history_is_one_sentence_or_replaced(
             assert instance.get_runs() == []
             instance.add_dynamic_partitions("chain", ["eth"])
     except DatabaseError as error:
-        assert "'holderlake rebuild --damaged' moves that folder away" in str(error)
+        assert "'holderlake home rebuild --damaged' moves that folder away" in str(error)
 
 
 def test_a_full_disk_is_no_reason_to_move_the_history_away(

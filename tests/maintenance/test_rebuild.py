@@ -18,7 +18,7 @@ from holderlake.archive import provenance
 from holderlake.cli.main import app
 from holderlake.contract.tables import TABLES
 from holderlake.contract.times import utc_now
-from holderlake.decoding import Decoded
+from holderlake.decoding.answers import Decoded
 from holderlake.ingest.streams.all import STREAMS
 from holderlake.ingest.streams.chains import CHAINS
 from holderlake.ingest.streams.holders import HOLDERS
@@ -189,7 +189,7 @@ def test_a_killed_rebuild_is_finished_by_the_next(make_workspace: MakeWorkspace,
         fill(workspace, stream, "eth", MAY, JUNE)
     before = hashes(workspace.settings.lake_folder)
     environment = os.environ | {"HOLDERLAKE_HOME": str(workspace.settings.home)}
-    running = start_holderlake("rebuild", env=environment, stdout=DEVNULL, stderr=DEVNULL)
+    running = start_holderlake("home", "rebuild", env=environment, stdout=DEVNULL, stderr=DEVNULL)
     while running.poll() is None and not list(workspace.settings.home.glob(sign)):
         time.sleep(0.002)
     running.kill()
@@ -241,10 +241,10 @@ def test_rebuild_exits_3_when_a_part_is_missing(make_workspace: MakeWorkspace, m
     workspace = make_workspace()
     fill(workspace, HOLDERS, "eth", MAY)
     monkeypatch.setenv("HOLDERLAKE_HOME", str(workspace.settings.home))
-    assert CliRunner().invoke(app, ["rebuild", "--json"]).exit_code == 0
+    assert CliRunner().invoke(app, ["home", "rebuild", "--json"]).exit_code == 0
     workspace.archive.remove([next(workspace.archive.stored())])
-    assert CliRunner().invoke(app, ["rebuild", "--dry-run"]).exit_code == 3
-    assert CliRunner().invoke(app, ["rebuild"]).exit_code == 3
+    assert CliRunner().invoke(app, ["home", "rebuild", "--dry-run"]).exit_code == 3
+    assert CliRunner().invoke(app, ["home", "rebuild"]).exit_code == 3
 
 
 def _interrupted(*_: object) -> None:

@@ -116,7 +116,7 @@ def test_a_rebuild_keeps_files_that_no_manifest_lists(workspace: Workspace) -> N
     stray = workspace.lake.root / "holders" / "notes.txt"
     stray.write_text("mine")
     of_kind(workspace.lake, "holders").write_bytes(b"damaged")
-    result = CliRunner().invoke(app, ["rebuild"], env={"HOLDERLAKE_HOME": str(workspace.settings.home)})
+    result = CliRunner().invoke(app, ["home", "rebuild"], env={"HOLDERLAKE_HOME": str(workspace.settings.home)})
     assert result.exit_code == 0, result.output
     kept = [path.read_bytes() for path in (workspace.lake.root / "_quarantine").rglob("*") if path.is_file()]
     assert b"mine" in kept
@@ -126,7 +126,7 @@ def test_a_rebuild_keeps_rows_whose_record_is_damaged(workspace: Workspace) -> N
     before = workspace.lake.read("holders")
     for path in (workspace.archive.root / "journal").rglob("timestamp=20260501*/holders/*.zst"):
         damage(path, Random(1), "truncate")
-    CliRunner().invoke(app, ["rebuild"], env={"HOLDERLAKE_HOME": str(workspace.settings.home)})
+    CliRunner().invoke(app, ["home", "rebuild"], env={"HOLDERLAKE_HOME": str(workspace.settings.home)})
     assert workspace.lake.read("holders") == before
 
 

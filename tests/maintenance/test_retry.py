@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.decoding import MalformedAnswer
+from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.ingest.streams.holders import HOLDERS
 from holderlake.ingest.streams.maps import MAPS
 from holderlake.ingest.streams.tokens import TOKENS

@@ -7,8 +7,6 @@ Dagster's history, as if an earlier release of Dagster had written it, and one t
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
 import sqlite3
 import tarfile
@@ -35,7 +33,6 @@ from holderlake.maintenance.upgrade import Step, plan, upgrade
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.storage.formats import write_format
 from holderlake.storage.sqlite import DatabaseError
-from tests import processes
 from tests.killing import kill_everywhere
 from tests.maintenance.killed_work import upgraded, workspace_of
 from tests.maintenance.make_home import ARCHIVE, HOME
@@ -99,9 +96,9 @@ def read_figures(home: Path) -> dict[str, Any]:
     return {"spent": spent, "answers": (len(stored), sum(answer.superseded for answer in stored))} | rows
 
 
-def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Any]]:
+def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for name in (*TABLES, "partitions"):
-        yield name, connection.sql(f"FROM {name} ORDER BY ALL").fetchall()
+        yield name, connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table().to_pylist()
 
 
 def test_a_home_of_version_0_3_0_reads_as_it_was_written_and_can_be_rebuilt(home: Path) -> None:
@@ -116,7 +113,14 @@ def test_a_home_of_version_0_3_0_reads_as_it_was_written_and_can_be_rebuilt(home
         assert [history.transfers for history in store.histories()] == [3]
     rebuild(workspace_of(home))
     rebuilt = read_figures(home)
-    assert {name: rebuilt[name] for name in TABLES} == {name: written[name] for name in TABLES}
+    for name in TABLES:
+        assert without_times(rebuilt[name]) == without_times(written[name]), name
+
+
+def without_times(rows: list[dict[str, Any]]) -> list[str]:
+    """Return rows without the times of their answers, as sorted texts. The order of columns does not matter."""
+    timed = {"fetched_at", "dt_update"}
+    return sorted(repr(sorted((name, row[name]) for name in row.keys() - timed)) for row in rows)
 
 
 def test_the_plan_names_the_outdated_part_and_changes_nothing(outdated: Path) -> None:
@@ -176,14 +180,14 @@ def test_the_command_shows_its_plan_and_upgrades_only_with_consent(
 ) -> None:
     monkeypatch.setenv("HOLDERLAKE_HOME", str(outdated))
     run = CliRunner().invoke
-    shown = run(app, ["upgrade"])
+    shown = run(app, ["home", "upgrade"])
     assert HISTORY in shown.output
-    assert str(shown.exception) == "nothing was upgraded; add --yes to upgrade"
-    planned = json.loads(run(app, ["upgrade", "--dry-run", "--json"]).stdout)
+    assert (shown.exit_code, "Nothing was upgraded; add --yes" in shown.output) == (0, True)
+    planned = json.loads(run(app, ["home", "upgrade", "--json"]).stdout)
     assert ([step["part"] for step in planned["steps"]], planned["done"]) == ([HISTORY], False)
-    done = json.loads(run(app, ["upgrade", "--yes", "--json"]).stdout)
+    done = json.loads(run(app, ["home", "upgrade", "--yes", "--json"]).stdout)
     assert ([step["part"] for step in done["steps"]], done["done"]) == ([HISTORY], True)
-    assert "there is nothing to upgrade" in run(app, ["upgrade"]).output
+    assert "there is nothing to upgrade" in run(app, ["home", "upgrade"]).output
 
 
 def test_doctor_names_the_parts_of_an_earlier_version(outdated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,18 +196,3 @@ def test_doctor_names_the_parts_of_an_earlier_version(outdated: Path, monkeypatc
         findings = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
         assert [finding["found"] for finding in findings if finding["what"] == "formats"] == [parts]
         upgraded(outdated)
-
-
-def test_the_command_asks_at_a_terminal(outdated: Path) -> None:
-    main, terminal = pty.openpty()
-    env = os.environ | {"HOLDERLAKE_HOME": str(outdated)}
-    with os.fdopen(main, "w") as keyboard, os.fdopen(terminal) as stdin:
-        process = processes.start(
-            processes.HOLDERLAKE, "upgrade", env=env, stdin=stdin, stdout=processes.PIPE, stderr=processes.PIPE
-        )
-        keyboard.write("n\n")
-        keyboard.flush()
-        output, errors = process.communicate(timeout=processes.PATIENCE)
-    assert "Upgrade now?" in output
-    assert (process.returncode, "nothing was upgraded" in errors) == (2, True)
-    assert steps_of(outdated)

@@ -20,7 +20,13 @@ def test_a_token_is_found_by_a_part_of_its_name(assistant: Assistant) -> None:
 
 
 def test_holders_are_those_of_the_newest_list_at_or_before_an_instant(assistant: Assistant) -> None:
-    (found,) = assistant.rows("holders_as_of", token="tide", at="2026-03-20", top=40)
+    *others, found = assistant.rows("holders_as_of", token="tide", at="2026-03-20", top=40)
+    assert [row["rank"] for row in others] == [*range(1, 36)]
+    assert (found["requested"], found["days_earlier"], found["is_outdated"]) == (
+        "2026-03-20T23:59:59.999999Z",
+        20,
+        True,
+    )
     assert (found["timestamp"], found["address"], found["rank"]) == ("2026-03-01T00:00:00Z", MAGIC, 36)
     assert (found["amount"], found["share"]) == ("4.000000000000000000", 0.004)
 
@@ -118,7 +124,16 @@ def test_a_part_of_an_answer_is_named(assistant: Assistant) -> None:
 
 
 def test_an_empty_answer_does_not_look_like_a_finding(assistant: Assistant) -> None:
-    assert "No row" in assistant.ask("holders_as_of", token="0x" + "7" * 40, at=JUNE)["warnings"][0]
+    assert "No row" in assistant.ask("holders_as_of", token="tide", at="2020-01-01")["warnings"][0]
+
+
+def test_an_unknown_token_is_refused_with_similar_ones(assistant: Assistant) -> None:
+    assert "no token has the symbol tied; similar: " in assistant.refusal("holders_as_of", token="tied", at=JUNE)
+
+
+def test_an_old_answer_has_a_warning(assistant: Assistant) -> None:
+    warnings = assistant.ask("clusters_as_of", token="tide", at="2026-03-20")["warnings"]
+    assert any("clusters_as_of('2026-03-20') answers with 2026-03-01 00:00 UTC for TIDE" in text for text in warnings)
 
 
 def test_wrong_arguments_are_explained(assistant: Assistant) -> None:

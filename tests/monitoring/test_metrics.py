@@ -163,7 +163,7 @@ def job_of(name: str, work: Callable[[], Any]) -> Any:
 def test_the_command_serves_metrics_until_it_is_terminated(tmp_path: Path) -> None:
     write_holders(Workspace(Settings(home=tmp_path), lambda: NotImplemented).lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
     env = os.environ | {"HOLDERLAKE_HOME": str(tmp_path), "HOLDERLAKE_WATCHLIST": '{"eth": ["native"]}'}
-    process = start_holderlake("metrics", "--port", "0", env=env, stderr=PIPE)
+    process = start_holderlake("home", "metrics", "--port", "0", env=env, stderr=PIPE)
     assert process.stderr is not None
     address = re.findall(r"http://\S+", process.stderr.readline())[0]
     text = httpx.get(address, timeout=None).text

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from holderlake.cli.backfill import run_backfill
 from holderlake.cli.exit_codes import EXIT_CODES
-from holderlake.cli.ingest.backfill import run_backfill
 from holderlake.cli.main import exit_code
 from holderlake.dagster.launch import dagster_instance, ingest_day
 from holderlake.errors import RunFailed, SomeFailed

@@ -1,4 +1,4 @@
-"""``holderlake keys`` and ``holderlake usage``, with a SQLite file and with PostgreSQL."""
+"""``holderlake keys`` and ``holderlake keys usage``, with a SQLite file and with PostgreSQL."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_usage_by_key_endpoint_and_day_with_totals(environment):
     _spend(environment, first, "chains", 1)
     _spend(environment, second, "map", 75_00)
     totals = {"requests": 4, "credits_hundredths": 125_01}
-    by_key = _json("usage")
+    by_key = _json("keys", "usage")
     assert (by_key["by"], by_key["totals"]) == ("key", totals)
     lines = {line["name"]: line for line in by_key["lines"]}
     assert lines["one"] == {
@@ -124,7 +124,7 @@ def test_usage_by_key_endpoint_and_day_with_totals(environment):
         "requests": 3,
         "credits_hundredths": 50_01,
     }
-    assert _json("usage", "--by", "endpoint") == {
+    assert _json("keys", "usage", "--by", "endpoint") == {
         "totals": totals,
         "by": "endpoint",
         "lines": [
@@ -132,9 +132,9 @@ def test_usage_by_key_endpoint_and_day_with_totals(environment):
             {"endpoint": "map", "requests": 3, "credits_hundredths": 125_00},
         ],
     }
-    (day,) = _json("usage", "--by", "day")["lines"]
+    (day,) = _json("keys", "usage", "--by", "day")["lines"]
     assert (day["requests"], day["credits_hundredths"]) == (4, 125_01)
-    output = _invoke("usage", "--key", second.split("_")[1]).stdout
+    output = _invoke("keys", "usage", "--key", second.split("_")[1]).stdout
     assert "Total: 1 request, 75.00 credits." in output
     assert "one" not in output
 
@@ -142,13 +142,15 @@ def test_usage_by_key_endpoint_and_day_with_totals(environment):
 def test_usage_is_limited_to_a_range_of_days(environment):
     _spend(environment, _json("keys", "create", "one")["key"], "map", 5)
     today = utc_now().date()
-    assert _json("usage", "--from", f"{today}", "--to", f"{today + timedelta(days=1)}")["totals"]["requests"] == 1
-    assert _json("usage", "--from", f"{today + timedelta(days=2)}")["lines"] == []
-    assert _json("usage", "--to", f"{today - timedelta(days=2)}")["totals"]["requests"] == 0
+    assert (
+        _json("keys", "usage", "--from", f"{today}", "--to", f"{today + timedelta(days=1)}")["totals"]["requests"] == 1
+    )
+    assert _json("keys", "usage", "--from", f"{today + timedelta(days=2)}")["lines"] == []
+    assert _json("keys", "usage", "--to", f"{today - timedelta(days=2)}")["totals"]["requests"] == 0
 
 
 def test_unknown_key_names_the_command_that_lists_keys(environment, monkeypatch, capsys):
-    commands = (("keys", "revoke"), ("keys", "rotate"), ("keys", "change"), ("usage", "--key"))
+    commands = (("keys", "revoke"), ("keys", "rotate"), ("keys", "change"), ("keys", "usage", "--key"))
     for command in commands:
         assert "'holderlake keys list' shows all keys" in _fails(monkeypatch, capsys, *command, "00000000")
 

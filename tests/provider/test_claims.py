@@ -212,9 +212,7 @@ def test_a_connection_that_breaks_during_a_call_loses_nothing(postgres_server: P
     asyncio.run(work())
 
 
-def test_an_answer_is_kept_if_the_database_stays_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_postgres: PostgresServer
-) -> None:
+def test_an_answer_is_kept_if_the_database_stays_away(tmp_path: Path, own_postgres: PostgresServer) -> None:
     async def work() -> None:
         is_down = asyncio.Event()
         slow = held(answer(token_map()), is_down)
@@ -222,7 +220,6 @@ def test_an_answer_is_kept_if_the_database_stays_away(
             archive = AnswerArchive(tmp_path / "archive")
             request = MapRequest(chain="eth", token_address=f"0x{1:040x}")
             with CreditLedger(where) as ledger:
-                monkeypatch.setattr(ledger._db, "_busy_seconds", 0.2)
                 fetching = asyncio.create_task(Provider(client, ledger, archive, "them", "run").fetch(request, None))
                 while not server.received:
                     await asyncio.sleep(0.01)
@@ -236,5 +233,5 @@ def test_an_answer_is_kept_if_the_database_stays_away(
                 assert len(server.received) == 1
                 assert (ledger.totals().spent, ledger.totals().reserved) == (0, MAP_BASE)
 
-    where = Postgres(SecretStr(own_postgres.url()), tmp_path / "ledger.sqlite")
+    where = Postgres(SecretStr(own_postgres.url()), tmp_path / "ledger.sqlite", bridged_seconds=0.2)
     asyncio.run(work())

@@ -775,6 +775,13 @@ def test_published_rules_are_stored(tmp_path: Path) -> None:
     assert json.loads(play(tmp_path, [OUR_MAP, answer(rules_in_force(Rules()))], work) or "") == rules_in_force(Rules())
 
 
+def test_rules_are_asked_for_if_another_host_fetched_all_answers(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> str | None:
+        return await stage.provider.rules()
+
+    assert json.loads(play(tmp_path, [answer(rules_in_force(Rules()))], work) or "") == rules_in_force(Rules())
+
+
 def test_a_provider_that_names_no_rules_is_not_asked_for_them(tmp_path: Path) -> None:
     async def work(stage: Stage) -> tuple[str | None, int]:
         await stage.provider.fetch(a_map(), AS_OF)

@@ -23,8 +23,8 @@ from holderlake.contract.models import Holder, Map
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.rules import rules_in_force
 from holderlake.engine.queries.balances import balances_as_of
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Verified
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Verified
 from tests.service.conftest import DAY, UNIT, Caller, World
 
 
@@ -183,7 +183,7 @@ def test_a_store_without_entities_says_how_to_find_them(own_world, start):
     (own_world.store.root / "entities" / "entity_searches.parquet").unlink()
     answer = start(store=own_world.store).caller().http.get(f"/v0/x/tokens/clusters/eth/{own_world.token}")
     assert (answer.status_code, answer.json()["code"]) == (404, "no_entities")
-    assert "holderlake entities" in answer.json()["detail"]
+    assert "holderlake store entities" in answer.json()["detail"]
 
 
 def test_evidence_of_one_cluster(caller, world):

@@ -47,7 +47,7 @@ def test_a_manifest_without_a_format_is_damaged(tmp_path: Path) -> None:
 
 def test_a_part_of_an_earlier_format_names_the_command_that_upgrades_it(tmp_path: Path) -> None:
     write_format(tmp_path, 0)
-    with pytest.raises(DatabaseError, match=r"has format 0, .* reads format 1: run 'holderlake upgrade'$"):
+    with pytest.raises(DatabaseError, match=r"has format 0, .* reads format 1: run 'holderlake home upgrade'$"):
         AnswerArchive(tmp_path).get("0" * 64)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holderlake.storage.locks import locked
+from holderlake.storage.locks import is_held, locked
 
 HOLD = """
 import sys, time
@@ -31,6 +31,8 @@ def test_a_held_lock_is_refused_or_waited_for_until_its_process_is_killed(tmp_pa
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(Held), locked(path, Held()):
             pass
+        assert is_held(path)
         holder.kill()
+    assert not is_held(path)
     with locked(path):
         assert path.exists()

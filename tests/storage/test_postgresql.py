@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -40,6 +41,12 @@ def test_rows_are_those_of_other_connections(database: PostgresDatabase) -> None
     database.run(lambda db: db.execute(ADD, ("50% of ünïts?", 1e9 / 7)))
     assert other.rows("SELECT name, seconds FROM calls WHERE name <> ?", ("",)) == [("50% of ünïts?", 1e9 / 7)]
     assert not PostgresDatabase(place(database.place.url.get_secret_value()), TABLE).rows("SELECT * FROM calls")
+
+
+def test_readers_do_not_wait_for_the_writer_of_their_process(database: PostgresDatabase) -> None:
+    with database.transaction() as db:
+        db.execute(ADD, ("one", 1.0))
+        assert names(database) == []
 
 
 def test_an_error_undoes_the_transaction(database: PostgresDatabase) -> None:
@@ -87,7 +94,7 @@ def test_work_is_not_repeated_if_only_the_reply_to_the_commit_is_lost(postgres_s
 
 
 def test_a_server_that_stays_away_is_reported(own_postgres: PostgresServer) -> None:
-    database = PostgresDatabase(place(own_postgres.url()), TABLE, busy_seconds=2.0)
+    database = PostgresDatabase(replace(place(own_postgres.url()), bridged_seconds=2.0), TABLE)
     own_postgres.stop()
     with pytest.raises(ConnectionLost) as caught:
         names(database)

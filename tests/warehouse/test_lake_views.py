@@ -20,9 +20,9 @@ import pytest
 import holderlake
 from holderlake.contract.tables import TABLES
 from holderlake.engine.records import TRANSFERS, TokenInfo
-from holderlake.engine.sources.rpc.importing.undone import record_undone
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Verified
+from holderlake.engine.sources.rpc.undone import record_undone
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Verified
 from holderlake.engine.store.store import Store
 from holderlake.entities.kinds import PRESETS
 from holderlake.entities.links import MARKED, find_entities
@@ -331,7 +331,7 @@ def test_lake_views_names_damaged_files_on_standard_error(two_days: Lake) -> Non
     path = first_file(two_days, "holders")
     path.write_bytes(b"not Parquet")
     done = subprocess.run(
-        [sys.executable, "-c", HOLDERLAKE, "lake-views"],
+        [sys.executable, "-c", HOLDERLAKE, "lake", "views"],
         cwd=ROOT,
         env={"HOLDERLAKE_HOME": str(two_days.root.parent)},
         capture_output=True,

@@ -13,11 +13,11 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from docs.reference.view_columns import view_columns
 from holderlake.contract.tables import TABLES
 from holderlake.engine.maps.changes import Members, lineage
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import schema
-from holderlake.warehouse.view_columns import view_columns
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.lakes import (
     DAYS,
@@ -64,6 +64,7 @@ def test_each_column_of_a_view_or_macro_has_a_type_and_a_meaning(small: Warehous
         if view.snapshot_of:
             table = small.query(f"DESCRIBE {view.snapshot_of}").to_pylist()
             more = ["known_until"] if view.name.startswith("replaced_") else []
+            more += ["requested", "days_earlier", "is_outdated"] if view.kind == "MACRO TABLE" else []
             assert [column.name for column in columns[view.name]] == [row["column_name"] for row in table] + more
 
 
@@ -110,7 +111,7 @@ def test_latest_clusters_are_empty_if_the_newest_map_has_none(lake: Lake, wareho
     assert query(warehouse, "SELECT token_address FROM latest_clusters") == [("0xb",)]
 
 
-def test_holder_changes_are_entered_left_up_or_down(lake: Lake, warehouse: Warehouse) -> None:
+def test_holder_changes_are_entered_left_grew_or_shrank(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "10", "0x2": "8", "0x3": "5", "0x4": "1"}, "0xb": {"0x1": 1}})
     write_holders(lake, "eth", DAYS[5], {"0xa": {"0x2": "9.5", "0x1": "7", "0x3": "5", "0x5": "2"}})
     warehouse.load(lake)
@@ -121,8 +122,8 @@ def test_holder_changes_are_entered_left_up_or_down(lake: Lake, warehouse: Wareh
         DAYS[9],
     )
     assert found == [
-        ("0x1", "down", Decimal(-3), 1, 2),
-        ("0x2", "up", Decimal("1.5"), 2, 1),
+        ("0x1", "shrank", Decimal(-3), 1, 2),
+        ("0x2", "grew", Decimal("1.5"), 2, 1),
         ("0x4", "left", Decimal(-1), 4, None),
         ("0x5", "entered", Decimal(2), None, 4),
     ]
@@ -136,7 +137,7 @@ def test_holder_changes_compare_amounts_beyond_the_decimal(lake: Lake, warehouse
     changes = query(
         warehouse, "SELECT address, change FROM holder_changes('2026-11-01', '2026-11-02') ORDER BY address"
     )
-    assert changes == [("0x1", "up"), ("0x2", "up"), ("0x3", "down")]
+    assert changes == [("0x1", "grew"), ("0x2", "grew"), ("0x3", "shrank")]
 
 
 def test_holder_changes_need_a_partition_at_both_times(lake: Lake, warehouse: Warehouse) -> None:
@@ -300,11 +301,11 @@ def test_an_answer_without_rows_ends_the_latest_holders(lake: Lake, warehouse: W
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("'2026-11-02'", datetime(2026, 11, 2)),
+        ("'2026-11-02'", datetime(2026, 11, 2, 23, 59, 59, 999999)),
         ("'2026-11-02T06:30:00Z'", datetime(2026, 11, 2, 6, 30)),
         ("'2026-11-02 06:30:00+02:00'", datetime(2026, 11, 2, 4, 30)),
         ("TIMESTAMPTZ '2026-11-02 06:30:00+02'", datetime(2026, 11, 2, 4, 30)),
-        ("DATE '2026-11-02'", datetime(2026, 11, 2)),
+        ("DATE '2026-11-02'", datetime(2026, 11, 2, 23, 59, 59, 999999)),
         ("1793577600", datetime(2026, 11, 2)),
         ("'1793577600'", datetime(2026, 11, 2)),
         ("'2026-11-02 06:30:00 Europe/Berlin'", datetime(2026, 11, 2, 5, 30)),
@@ -383,6 +384,8 @@ def test_amounts_of_any_size_add_up_exactly(lake: Lake, warehouse: Warehouse) ->
         ("4",),
         ("1.00000000000000000000001",),
     ]
+    ordered = "SELECT address FROM holders WHERE token_address = '0xa' ORDER BY exact_number(amount, amount_exact)"
+    assert query(warehouse, ordered) == [("0x4",), ("0x3",), ("0x2",), ("0x1",)]
     assert query(warehouse, f"SELECT as_amount(total), as_exact(total) FROM ({totals})") == [
         (None, f"{huge + 120 * 10**18}.85"),
         (Decimal(4), None),
@@ -409,10 +412,11 @@ def changing_holders(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 def test_entries_and_exits_are_listed_by_partition(changing_holders: Warehouse) -> None:
-    entries = "SELECT day(timestamp), address, day(previous_timestamp), amount FROM holder_entries(?, ?) ORDER BY ALL"
+    changes = " FROM holder_changes(?, ?, each_list := true) WHERE change = '{}' AND chain = 'solana' ORDER BY ALL"
+    entries = "SELECT day(to_timestamp), address, day(from_timestamp), amount_after" + changes.format("entered")
     assert query(changing_holders, entries, DAYS[0], DAYS[9]) == [(2, "AB", 1, 3), (3, "aB", 2, 6)]
     assert query(changing_holders, entries, DAYS[1], DAYS[9]) == [(3, "aB", 2, 6)]
-    exits = "SELECT day(timestamp), address, day(last_timestamp), amount FROM holder_exits(?, ?) ORDER BY ALL"
+    exits = "SELECT day(to_timestamp), address, day(from_timestamp), amount_before" + changes.format("left")
     assert query(changing_holders, exits, "2026-11-01", "2026-11-03") == [(2, "aB", 1, 5), (3, "AB", 2, 3)]
     assert query(changing_holders, exits, "2026-11-03", "2026-11-04") == [(4, "Ab", 3, 4)]
 
@@ -435,7 +439,7 @@ def test_a_holding_period_ends_when_the_list_lacks_the_address(changing_holders:
 def test_address_history_covers_every_chain(changing_holders: Warehouse) -> None:
     found = query(
         changing_holders,
-        "SELECT chain, day(timestamp), held, amount, amount_change, role, cluster_id, cluster_holders"
+        "SELECT chain, day(timestamp), is_listed, amount, amount_change, role, cluster_id, cluster_holders"
         " FROM address_history('Ab') ORDER BY ALL",
     )
     assert found == [
@@ -469,7 +473,8 @@ def test_overlap_lists_each_pair_once_and_separates_exchanges(lake: Lake, wareho
     found = query(
         warehouse,
         "SELECT token_a, token_b, common_holders, common_wallets, holders_of_a, holders_of_b, overlap,"
-        " round(share_of_a, 9), round(share_of_b, 9), wallets_share_of_a FROM holder_overlap('2026-11-02')",
+        " round(share_of_a_at_least, 9), round(share_of_b_at_least, 9), wallets_share_of_a_at_least"
+        " FROM holder_overlap('2026-11-02')",
     )
     assert found == [("0xa", "0xb", 2, 1, 3, 4, 0.4, 0.5, 0.3, 0.2)]
 
@@ -516,6 +521,46 @@ def test_cluster_lineage_finds_mergers_and_splits(lake: Lake, warehouse: Warehou
         ("2026-11-03 00:00:00/2", [2], [3]),
         ("2026-11-03 00:00:00/3", [3], [2]),
     ]
+
+
+# Times
+
+
+def test_a_date_alone_means_the_last_answer_of_the_day(lake: Lake, warehouse: Warehouse) -> None:
+    for hours in (6, 18, 30):
+        write_holders(lake, "eth", DAY + timedelta(hours=hours), {"0xa": {"0x1": hours}})
+    warehouse.load(lake)
+    found = query(warehouse, "SELECT amount, requested, days_earlier, is_outdated FROM holders_as_of('2026-11-01')")
+    assert found == [(18, datetime(2026, 11, 1, 23, 59, 59, 999999), 0.25, False)]
+    assert query(warehouse, "SELECT amount FROM holders_as_of('2026-11-01 00:00')") == []
+
+
+def test_an_answer_is_outdated_beyond_the_setting(lake: Lake, new_warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": 1}})
+    asked = "SELECT days_earlier, is_outdated FROM holders_as_of('2026-11-04 00:00')"
+    new_warehouse.load(lake)
+    assert query(new_warehouse, asked) == [(3, True)]
+    patient = Warehouse(new_warehouse.path, as_of_warning=timedelta(days=3))
+    patient.load(lake)
+    assert query(patient, asked) == [(3, False)]
+
+
+def test_a_period_that_ends_before_it_begins_is_an_error(named: Warehouse) -> None:
+    with pytest.raises(
+        WarehouseError, match="the period ends at 2026-11-04, before it begins at 2026-11-05: swap them"
+    ):
+        query(named, "FROM holder_changes('2026-11-05', '2026-11-04')")
+
+
+def test_holders_on_maps_have_one_row_each(lake: Lake, warehouse: Warehouse) -> None:
+    for day in DAYS[:3]:
+        write_maps(lake, "eth", day, {"0xa": [["0x1", "0x2"]]}, score=day.day)
+        write_holders(lake, "eth", day, {"0xa": {"0x1": 2, "0x2": 1, "0x3": 1}})
+    write_holders(lake, "eth", DAYS[3], {"0xa": {"0x1": 2}})
+    warehouse.load(lake)
+    asked = "SELECT address, has_map, cluster_id, service_score FROM holders_on_maps_as_of(?) ORDER BY ALL"
+    assert query(warehouse, asked, DAYS[2]) == [("0x1", True, 1, 3), ("0x2", True, 1, 3), ("0x3", True, None, 3)]
+    assert query(warehouse, asked, DAYS[3]) == [("0x1", False, None, None)]
 
 
 # Flows
@@ -734,8 +779,18 @@ def test_a_symbol_that_several_tokens_have_is_an_error(named: Warehouse) -> None
         query(named, "FROM cluster_history('two')")
 
 
-def test_an_unknown_symbol_has_no_rows(named: Warehouse) -> None:
-    assert query(named, "FROM cluster_history('three')") == []
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ("onne", "no token has the symbol onne; similar: ONE, TWO"),
+        ("0xab", "no token has the address 0xab; similar: 0xaa, 0xbb, 0xcc"),
+        ("0x" + "9" * 40, "no token has the address 0x9{40}. The view known_tokens lists all"),
+    ],
+)
+def test_an_unknown_token_is_an_error_with_similar_ones(named: Warehouse, given: str, error: str) -> None:
+    for sql in ("SELECT token_of(?)", "FROM cluster_history(?)", "FROM flows(?, 'day')"):
+        with pytest.raises(WarehouseError, match=error):
+            query(named, sql, given)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 /** Requests to the server. Answers become rows, and are cached until a new version of the warehouse is published. */
 import { signal } from "@preact/signals";
+import type { HolderNode, Scores, SupplyStats } from "./columns";
 import { cut } from "./format";
 
 export type Token = {
@@ -18,22 +19,14 @@ export type Token = {
 };
 
 /** Shares are parts of the supply from 0 to 1; `at` is the text of a partition, 20261101T000000Z. */
-export type Instant = {
+export type Instant = SupplyStats & Scores & {
   at: string;
   /** Days since the end of the source's data; null before that end. */
   days_after_data: number | null;
+  /** Request options of the map; figures of maps with other options are not comparable. */
+  series: string | null;
   has_map: boolean;
-  service_score: number | null;
-  gini_index: number | null;
-  herfindahl_hirschman_index: number | null;
-  nakamoto_coefficient: number | null;
   top_10: number | null;
-  top_10_adjusted: number | null;
-  cexs: number | null;
-  dexs: number | null;
-  contracts: number | null;
-  fresh_wallets: number | null;
-  bundles: number | null;
   holders: number | null;
   clusters: number | null;
   largest_cluster: number | null;
@@ -55,28 +48,13 @@ export type History = {
   failures: Failure[];
 };
 
-type Details = {
-  address: string;
-  label: string | null;
-  is_contract: boolean | null;
-  is_cex: boolean | null;
-  is_dex: boolean | null;
-};
+type Details = Pick<HolderNode, "address" | "label" | "is_contract" | "is_cex" | "is_dex">;
 
 /** A node of a map. Kind "holder" is in the list of holders, but not on the map. Amounts are exact texts. */
-export type Node = Details & {
+export type Node = Omit<HolderNode, "first_activity_date"> & {
   id: string;
   kind: "top_holder" | "magic" | "time" | "holder";
   time_node: number | null;
-  rank: number | null;
-  share: number | null;
-  amount: string | null;
-  is_shown_on_map: boolean | null;
-  is_supernode: boolean | null;
-  is_paid_label: boolean | null;
-  degree: number | null;
-  inward_relations: number | null;
-  outward_relations: number | null;
   first_activity: number | null;
   cluster_id: number | null;
 };
@@ -124,7 +102,9 @@ export type Change = Details & {
   share_before: number | null;
   share_after: number | null;
   amount_change: string | null;
-  change: "entered" | "left" | "grew" | "shrank" | "same";
+  /** Most that an address can have while a full list lacks it. */
+  unlisted_at_most: string | null;
+  change: "entered" | "left" | "grew" | "shrank";
 };
 
 /** A dictionary-encoded text column: the distinct values, and the index of each row's value. */

@@ -112,11 +112,11 @@ function Badge() {
   const check = history.value?.verified;
   if (!check) return null;
   if (check.isComplete && check.hasOtherBalances)
-    return <span class="badge wrong" title="The contract changes balances without transfers, as rebasing tokens and tokens with a fee do: ‘holderlake verify’ names the cause">balances not exact</span>;
+    return <span class="badge wrong" title="The contract changes balances without transfers, as rebasing tokens and tokens with a fee do: ‘holderlake import verify’ names the cause">balances not exact</span>;
   const until = `block ${count(check.block)}, ${date(check.asOf)}`;
   return check.isComplete
     ? <span class="badge" title={`All transfers up to ${until} are those of a node`}>verified to {date(check.asOf)}</span>
-    : <span class="badge wrong" title={`Transfers up to ${until} differ from those of a node: run ‘holderlake verify’`}>incomplete</span>;
+    : <span class="badge wrong" title={`Transfers up to ${until} differ from those of a node: run ‘holderlake import verify’`}>incomplete</span>;
 }
 
 /** A note on a map that is later than the source's data. */

@@ -1,19 +1,10 @@
 -- Alert when a cluster's share of the supply (0 to 1) rises above the threshold: no cluster of the map before that has a
 -- common member had such a share. The subject is the cluster's largest holder, because numbers of clusters change.
-WITH moments AS (
-    SELECT
-        chain,
-        token_address,
-        timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
-    FROM maps
-    SEMI JOIN watched USING (chain, token_address)
-    SEMI JOIN (FROM comparable WHERE family = 'maps') AS comparable USING (chain, token_address, timestamp)
-),
-large AS (
+WITH large AS (
     SELECT clusters.*, moments.previous_timestamp
     FROM clusters
-    JOIN moments USING (chain, token_address, timestamp)
+    JOIN map_series AS moments USING (chain, token_address, timestamp)
+    SEMI JOIN watched USING (chain, token_address)
     WHERE timestamp BETWEEN $since AND $until AND clusters.share > $threshold
 ),
 members AS (
@@ -75,7 +66,7 @@ SELECT
     to_json({
         'cluster_id': large.cluster_id,
         'holder_count': large.holder_count,
-        'amount': coalesce(large.amount_exact, CAST(large.amount AS VARCHAR)),
+        'amount': exact_amount(large.amount, large.amount_exact),
         'share_before': before.share,
         'previous_timestamp': large.previous_timestamp,
         'largest_members': largest.members

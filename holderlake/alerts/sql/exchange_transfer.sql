@@ -1,19 +1,10 @@
 -- Alert when a holder of the first ranks (now or at the map before) sent the token to an exchange since the map before,
 -- in at least as many transfers as the threshold. Time nodes of maps have such transfers, and named address sets, if
 -- both addresses are members. The subject is the sender.
-WITH moments AS (
-    SELECT
-        chain,
-        token_address,
-        timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
-    FROM maps
-    SEMI JOIN watched USING (chain, token_address)
-    SEMI JOIN (FROM comparable WHERE family = 'maps') AS comparable USING (chain, token_address, timestamp)
-),
-news AS (
+WITH news AS (
     SELECT *
-    FROM moments
+    FROM map_series
+    SEMI JOIN watched USING (chain, token_address)
     WHERE timestamp BETWEEN $since AND $until AND previous_timestamp IS NOT NULL
 ),
 exchanges AS (
@@ -114,7 +105,7 @@ SELECT
         'sent': list(DISTINCT {
             'to': sent.to_address,
             'exchange': sent.exchange,
-            'value': coalesce(sent.total_value_exact, CAST(sent.total_value AS VARCHAR)),
+            'value': exact_amount(sent.total_value, sent.total_value_exact),
             'transfers': sent.total_transfers,
             'first_date': sent.first_date,
             'last_date': sent.last_date,

@@ -1,4 +1,4 @@
--- Alert when the newest comparison of a watched token's stored transfers with a node ('holderlake verify') found at least
+-- Alert when the newest comparison of a watched token's stored transfers with a node ('holderlake import verify') found at least
 -- the threshold of rows that differ and blocks that were never imported. One alert for each last block of a check. The
 -- subject is the token.
 SELECT

@@ -1,55 +1,42 @@
 -- Alert when an address enters the first ranks: it was not among them in the list of holders before. The subject is the
 -- address, the measured value its rank.
-WITH moments AS (
-    SELECT
-        chain,
-        token_address,
-        timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
-    FROM (
-        SELECT DISTINCT chain, token_address, timestamp
-        FROM holders
-        SEMI JOIN watched USING (chain, token_address)
-        SEMI JOIN (FROM comparable WHERE family = 'holders') AS comparable USING (chain, token_address, timestamp)
-    )
-),
-news AS (
-    SELECT *
-    FROM moments
-    WHERE timestamp BETWEEN $since AND $until AND previous_timestamp IS NOT NULL
-)
 SELECT
-    present.chain,
-    present.token_address,
-    present.timestamp,
-    present.address AS subject,
-    CAST(present.timestamp AS VARCHAR) AS occasion,
-    CAST(present.rank AS DOUBLE) AS measured,
+    changes.chain,
+    changes.token_address,
+    changes.to_timestamp AS timestamp,
+    changes.address AS subject,
+    CAST(changes.to_timestamp AS VARCHAR) AS occasion,
+    CAST(changes.rank_after AS DOUBLE) AS measured,
     to_json({
-        'label': coalesce(nodes.label, present.label),
-        'is_cex': coalesce(nodes.is_cex, present.is_cex),
-        'is_contract': coalesce(nodes.is_contract, present.is_contract),
-        'rank': present.rank,
-        'rank_before': earlier.rank,
-        'share': present.share,
-        'share_before': earlier.share,
-        'amount': coalesce(present.amount_exact, CAST(present.amount AS VARCHAR)),
-        'amount_before': coalesce(earlier.amount_exact, CAST(earlier.amount AS VARCHAR)),
+        'label': coalesce(nodes.label, changes.label),
+        'is_cex': coalesce(nodes.is_cex, changes.is_cex),
+        'is_contract': coalesce(nodes.is_contract, changes.is_contract),
+        'rank': changes.rank_after,
+        'rank_before': changes.rank_before,
+        'share': changes.share_after,
+        'share_before': changes.share_before,
+        'amount': exact_amount(changes.amount_after, changes.amount_after_exact),
+        'amount_before': exact_amount(changes.amount_before, changes.amount_before_exact),
+        'amount_before_at_most': changes.amount_before_at_most,
         'first_activity_date': coalesce(nodes.first_activity_date, present.first_activity_date),
-        'previous_timestamp': news.previous_timestamp
+        'previous_timestamp': changes.from_timestamp
     }) AS evidence
-FROM holders AS present
-JOIN news USING (chain, token_address, timestamp)
-LEFT JOIN holders AS earlier
-    ON earlier.chain = present.chain
-    AND earlier.token_address = present.token_address
-    AND earlier.timestamp = news.previous_timestamp
-    AND earlier.address = present.address
+FROM holder_changes(
+    CAST($since AS TIMESTAMP) - INTERVAL 1 MICROSECOND, CAST($until AS TIMESTAMP), each_list := true
+) AS changes
+SEMI JOIN watched USING (chain, token_address)
+LEFT JOIN holders AS present
+    ON present.chain = changes.chain
+    AND present.token_address = changes.token_address
+    AND present.timestamp = changes.to_timestamp
+    AND present.address = changes.address
 LEFT JOIN map_nodes AS nodes
-    ON nodes.chain = present.chain
-    AND nodes.token_address = present.token_address
-    AND nodes.timestamp = present.timestamp
-    AND nodes.address = present.address
+    ON nodes.chain = changes.chain
+    AND nodes.token_address = changes.token_address
+    AND nodes.timestamp = changes.to_timestamp
+    AND nodes.address = changes.address
     AND nodes.kind = 'top_holder'
-WHERE present.rank <= $top AND coalesce(earlier.rank > $top, true)
-ORDER BY present.timestamp, present.chain, present.token_address, present.rank;
+WHERE changes.rank_after <= $top
+    -- a list before that was shorter does not show that the address is new
+    AND coalesce(changes.rank_before > $top, changes.depth >= least($top, coalesce(present.holder_limit, 80)), true)
+ORDER BY changes.to_timestamp, changes.chain, changes.token_address, changes.rank_after;

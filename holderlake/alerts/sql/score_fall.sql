@@ -2,10 +2,9 @@
 -- gives one alert when it reaches the threshold, and another only after a further fall of that size. The subject is the
 -- token.
 WITH scores AS (
-    SELECT chain, token_address, timestamp, service_score, top_10_adjusted, bundles
-    FROM maps
+    SELECT chain, token_address, timestamp, series, service_score, top_10_adjusted, bundles
+    FROM concentration_history
     SEMI JOIN watched USING (chain, token_address)
-    SEMI JOIN (FROM comparable WHERE family = 'maps') AS comparable USING (chain, token_address, timestamp)
     WHERE service_score IS NOT NULL
 ),
 falls AS (
@@ -19,9 +18,9 @@ falls AS (
         lag(bundles) OVER history AS bundles_before
     FROM scores
     WINDOW
-        history AS (PARTITION BY chain, token_address ORDER BY timestamp),
+        history AS (PARTITION BY chain, token_address, series ORDER BY timestamp),
         lately AS (
-            PARTITION BY chain, token_address
+            PARTITION BY chain, token_address, series
             ORDER BY timestamp
             RANGE BETWEEN to_seconds(CAST($within_seconds AS BIGINT)) PRECEDING AND CURRENT ROW
         )
@@ -29,7 +28,7 @@ falls AS (
 alerts AS (
     SELECT
         *,
-        lag(fall) OVER (PARTITION BY chain, token_address ORDER BY timestamp) >= $threshold AS was_reported
+        lag(fall) OVER (PARTITION BY chain, token_address, series ORDER BY timestamp) >= $threshold AS was_reported
     FROM falls
 )
 SELECT

@@ -22,8 +22,8 @@ COMMAND: Final = "command"
 LISTED: Final = "token list"
 IMPORT: Final = "import"
 SOURCES: Final = (SETTINGS, COMMAND, LISTED, IMPORT)
-"""Sources of marks in order of precedence: the settings, ``holderlake index``, a token list, and an import that names
-the token."""
+"""Sources of marks in order of precedence: the settings, ``holderlake store index``, a token list, and an import that
+names the token."""
 
 _MARK: Final = """
 INSERT INTO index_marks (chain, address, source, precedence, is_indexed) VALUES (?, ?, ?, ?, ?)

@@ -116,7 +116,7 @@ def refuse_overlap(key: tuple[str, str], openings: list[PartFile], transfers: li
         raise BadSource(
             f"opening balances of {key[1]} on {key[0]} are as of {opening}, but there are transfers from "
             f"{first_instant}, which would count twice; import only later transfers, or remove the balances: "
-            f"holderlake import-balances --remove --chain {key[0]} --token {key[1]}"
+            f"holderlake delete balances {key[0]} {key[1]} --yes"
         )
 
 
@@ -179,7 +179,7 @@ def _refuse_two_values(token: str, rows: pa.Table) -> None:
 
 def _remove_command(rows: pa.Table) -> str:
     chain, address = (rows[name][0].as_py() for name in ("chain", "token_address"))
-    return f"holderlake import-balances --remove --chain {chain} --token {address}"
+    return f"holderlake delete balances {chain} {address} --yes"
 
 
 def _refuse_two_owners(token: str, rows: pa.Table) -> None:

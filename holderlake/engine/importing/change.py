@@ -24,8 +24,10 @@ from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, Op
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.address_ids import AddressIds
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.deduplicate import Counts, Deduplicator, overlap_of
+from holderlake.engine.importing.deduplicate import Counts, Deduplicator
 from holderlake.engine.importing.keys import SortedKeys
+from holderlake.engine.importing.overlaps import overlap_of
+from holderlake.engine.importing.part_writer import write_part
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder
 from holderlake.engine.importing.rows import (
     Coding,
@@ -37,10 +39,7 @@ from holderlake.engine.importing.rows import (
     read_rows,
     write_rows,
 )
-from holderlake.engine.importing.sort import Sorter, TokenRows
-from holderlake.engine.importing.spill import ArrayBuckets
-from holderlake.engine.importing.writers.parts import write_part
-from holderlake.engine.importing.writers.runs import (
+from holderlake.engine.importing.run_writer import (
     Entries,
     EntryBuffer,
     entries_of_run,
@@ -49,6 +48,8 @@ from holderlake.engine.importing.writers.runs import (
     subtract,
     write_run,
 )
+from holderlake.engine.importing.sort import Sorter, TokenRows
+from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
 
@@ -103,11 +104,10 @@ class Change:
             counts.touched.append(f"{incoming.chain}/{incoming.address}")
             number = self._number((incoming.chain, incoming.address))
             stored_parts = [part for part in self._parts.get(number, ()) if part.has_transfers]
-            overlap = overlap_of(
-                self._connect, self._coding, self._budget.batch, incoming, list(map(self._rows_path, stored_parts))
-            )
-            counts.undecided.extend(overlap.undecided)
             stored_keys = [self._keys(part) for part in stored_parts]
+            stored_files = list(zip(map(self._rows_path, stored_parts), stored_keys, strict=True))
+            overlap = overlap_of(self._connect, self._coding, self._budget.batch, incoming, stored_files)
+            counts.undecided.extend(overlap.undecided)
             new_rows = self._deduplicator.new_rows(incoming, stored_keys, map(self._rows_path, stored_parts), counts)
             if len(overlap.superseded):
                 new_rows = self._without(new_rows, overlap.superseded, counts) if new_rows is not None else None
@@ -454,7 +454,7 @@ class RowSummary:
 def _outdated(key: tuple[str, str], block: int) -> str:
     return (
         f"The balances of {key[1]} on {key[0]} that --balances-at had read from block {block} on were removed, because "
-        "transfers before them are new; read them again with 'holderlake import-rpc --balances-at'"
+        "transfers before them are new; read them again with 'holderlake import node --balances-at'"
     )
 
 

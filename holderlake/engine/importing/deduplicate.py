@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from holderlake.engine.content_indexes import content_places
 from holderlake.engine.importing.budget import Budget
-from holderlake.engine.importing.keys import RepeatedKeys, part_of
+from holderlake.engine.importing.keys import RepeatedKeys, are_among, part_of
 from holderlake.engine.importing.rows import Coding, read_rows
 from holderlake.engine.importing.sort import RowsInMemory, RowsOnDisk, TokenRows
 from holderlake.engine.importing.spill import TableBuckets
 from holderlake.engine.numeric.bigint import Array
+from holderlake.engine.records import TRANSFERS
 
 _COMPARE: Final = """
 -- The verdict on each imported row with a repeated hash: 0 new, 1 known, 2 other content for a known key. The key is
@@ -55,78 +54,8 @@ WHERE origin = 1
 """
 
 
-_COLUMNS: Final = ("from_address", "to_address", "value", "token_id", "block_number", "tx_hash", "log_index")
-_MAX_SENTENCES: Final = 20
-"""The most undecided groups of rows that an import names."""
-
-_COMPARE_OVERLAP: Final = """
--- place: the number of equal rows before a row without log index; -1 in rows with a log index.
-CREATE TEMP TABLE once AS
-SELECT DISTINCT ON (key) key, place, (block_number, from_address, to_address, value, item) AS move, tx_hash, log_index
-FROM rows
-ORDER BY key, is_new;
-
-CREATE TEMP TABLE indexed AS
-WITH named AS (SELECT DISTINCT move, log_index FROM once WHERE place < 0 AND tx_hash IS NOT NULL)
-SELECT once.*, once.tx_hash IS NULL AND named.log_index IS NOT NULL AS is_repeated
-FROM once LEFT JOIN named USING (move, log_index)
-WHERE place < 0;
-
-CREATE TEMP TABLE in_transaction AS
-WITH counts AS (SELECT move, tx_hash, count(*) AS others FROM indexed WHERE NOT is_repeated GROUP BY ALL)
-SELECT once.*, coalesce(others, 0) AS others
-FROM once LEFT JOIN counts USING (move, tx_hash)
-WHERE place >= 0 AND tx_hash IS NOT NULL;
-
-CREATE TEMP TABLE bare AS
-WITH counts AS (
-    SELECT move, count(*) AS others
-    FROM (
-        SELECT move FROM indexed WHERE NOT is_repeated
-        UNION ALL
-        SELECT move FROM in_transaction WHERE place >= others
-    )
-    GROUP BY ALL
-)
-SELECT once.*, coalesce(others, 0) AS others
-FROM once LEFT JOIN counts USING (move)
-WHERE place >= 0 AND tx_hash IS NULL;
-"""
-_SUPERSEDED: Final = """
-SELECT key FROM indexed WHERE is_repeated
-UNION ALL
-SELECT key FROM in_transaction WHERE place < others
-UNION ALL
-SELECT key FROM bare WHERE place < others
-"""
-_UNDECIDED: Final = """
--- Equal rows of which the sources have different numbers, in groups with an imported row.
-WITH counts AS (
-    SELECT
-        (block_number, from_address, to_address, value, item) AS move, tx_hash,
-        max(place + 1) FILTER (place >= 0 AND is_new) AS new_rows, max(place + 1) FILTER (NOT is_new) AS old_rows
-    FROM rows
-    GROUP BY ALL
-    HAVING bool_or(is_new)
-),
-others AS (SELECT DISTINCT move, tx_hash, others FROM (FROM in_transaction UNION ALL FROM bare)),
-compared AS (
-    SELECT counts.*, list_filter([new_rows, old_rows, others], lambda count: count > 0) AS of_sources
-    FROM counts LEFT JOIN others ON counts.move = others.move AND counts.tx_hash IS NOT DISTINCT FROM others.tx_hash
-)
-SELECT
-    move[1] AS block_number, tx_hash, move[2] AS from_address, move[3] AS to_address, move[4] AS value,
-    list_min(of_sources) AS least, list_max(of_sources) AS most
-FROM compared
-WHERE least < most
-UNION ALL
--- Sources of which one lacks the transaction, and the other one the log index.
-SELECT move[1], NULL, move[2], move[3], move[4], 0, count(*)
-FROM in_transaction JOIN indexed USING (move)
-WHERE in_transaction.place >= others AND indexed.tx_hash IS NULL AND NOT is_repeated
-GROUP BY move
-ORDER BY ALL
-"""
+_COMPARED: Final = ("tx_hash", "log_index", "token_id", "block_number", "from_address", "to_address", "value")
+"""Columns of a row's key and content."""
 
 
 @dataclass
@@ -221,16 +150,24 @@ class Deduplicator:
         ``stored_rows`` are the stored rows to compare with. The numbers of duplicates and conflicts are added to
         ``counts``.
         """
-        places = pa.array(np.arange(imported.num_rows))
+        keys = imported["key"].to_numpy()
+        decoded = self._coding.decoded(imported)
+        equals = _equal_rows(decoded, keys, stored_rows)
+        counts.duplicate += len(equals)
+        is_left = np.ones(imported.num_rows, np.bool_)
+        is_left[equals] = False
+        if not is_left.any():
+            return equals
+        places = np.flatnonzero(is_left)
         with self._connect() as cursor:
-            cursor.register("imported", self._coding.decoded(imported).append_column("place", places))
-            cursor.register("stored", stored_rows.drop_columns("key"))
+            cursor.register("imported", decoded.take(pa.array(places)).append_column("place", pa.array(places)))
+            stored_left = are_among(np.sort(keys[places]), stored_rows["key"].to_numpy())
+            cursor.register("stored", stored_rows.filter(pa.array(stored_left)).drop_columns("key"))
             compared = cursor.sql(_COMPARE).to_arrow_table()
         verdicts = compared["verdict"].to_numpy()
         counts.duplicate += int((verdicts == 1).sum())
         counts.conflict += int((verdicts == 2).sum())
-        repeated_places: Array = compared["place"].to_numpy()[verdicts > 0]
-        return repeated_places
+        return np.concatenate([equals, compared["place"].to_numpy()[verdicts > 0]])
 
     def _stored_rows(self, hashes: RepeatedKeys, paths: Iterable[Path]) -> Iterator[pa.Table]:
         """Yield the stored rows whose hash is in ``hashes``, in batches. The added column ``key`` has the hash."""
@@ -242,127 +179,21 @@ class Deduplicator:
                     yield rows.append_column("key", pa.array(keys)).filter(pa.array(repeated))
 
 
-class Overlap(NamedTuple):
-    """Rows of an import that other rows repeat: the hashes of the keys of rows that do not stay, and sentences about
-    rows of which it is not clear."""
+def _equal_rows(imported: pa.Table, keys: Array, stored_rows: pa.Table) -> Array:
+    """Return the places of the imported rows that equal a stored row, if no other row has the hash of their key.
 
-    superseded: Array
-    undecided: list[str]
-
-
-def overlap_of(
-    connect: Callable[[], duckdb.DuckDBPyConnection],
-    coding: Coding,
-    batch: int,
-    incoming: TokenRows,
-    stored_paths: Iterable[Path],
-) -> Overlap:
-    """Return the overlap of the rows of a token that come, and that the files ``stored_paths`` have of the same blocks.
-
-    ``connect`` opens a DuckDB cursor. Files are read in batches of ``batch`` rows.
+    ``keys`` are the hashes of the imported rows' keys. The comparison in SQL is many times slower.
     """
-    kinds, first_block, last_block = _kinds_of(coding, incoming)
-    paths = [path for path in stored_paths if _has_blocks(path, first_block, last_block)]
-    if len(kinds) == 1 and not paths:
-        return Overlap(np.empty(0, np.uint64), [])
-    if kinds == {("exact", True)} and all(_is_complete(path) for path in paths):
-        return Overlap(np.empty(0, np.uint64), [])
-    with connect() as cursor:
-        cursor.execute(
-            "CREATE TEMP TABLE rows (key UBIGINT, place BIGINT, is_new BOOLEAN, from_address VARCHAR, "
-            "to_address VARCHAR, value VARCHAR, item VARCHAR, block_number BIGINT, tx_hash VARCHAR, log_index BIGINT)"
-        )
-        for rows in _compared_rows(coding, batch, incoming, paths, (first_block, last_block)):
-            cursor.register("more", rows)
-            cursor.execute("INSERT INTO rows BY NAME FROM more")
-        cursor.execute(_COMPARE_OVERLAP)
-        superseded = cursor.execute(_SUPERSEDED).fetchnumpy()["key"]
-        undecided = cursor.execute(_UNDECIDED).fetchall()
-    name = f"{incoming.chain}/{incoming.address}"
-    sentences = [_sentence(name, *row) for row in undecided[:_MAX_SENTENCES]]
-    if len(undecided) > _MAX_SENTENCES:
-        sentences.append(f"{name}: {len(undecided) - _MAX_SENTENCES:,} more of these groups of equal transfers")
-    return Overlap(np.asarray(superseded, np.uint64), sentences)
-
-
-def _sentence(
-    token: str,
-    block: int,
-    transaction: str | None,
-    sender: str,
-    receiver: str,
-    value: str,
-    least_rows: int,
-    most_rows: int,
-) -> str:
-    if not least_rows:
-        return (
-            f"{token}, block {block:,}: one source lacks the transaction and the other one the log index of transfers "
-            f"of {value} from {sender} to {receiver}, so it is not clear whether they are the same; all count. "
-            "Import only one of the sources, into a new home"
-        )
-    place = f"transaction {transaction}" if transaction else "without transaction hash"
-    return (
-        f"{token}, block {block:,}, {place}: one source has {least_rows:,} equal transfers of {value} from {sender} to "
-        f"{receiver}, and another one has {most_rows:,}, so it is not clear which are the same; {most_rows:,} count. "
-        "Import a file with the whole transaction, with log indexes if you can"
-    )
-
-
-def _kinds_of(coding: Coding, incoming: TokenRows) -> tuple[set[tuple[str, bool]], int, int]:
-    """Return the kinds of rows, and their first and last block. A kind is that of the log index, and whether the row
-    has a transaction."""
-    kinds: set[tuple[str, bool]] = set()
-    first_block, last_block = 2**63 - 1, -1
-    for rows in incoming.columns(("kind", "tx_hash", "block_number")):
-        has_transaction = rows["tx_hash"].is_valid().to_numpy().astype(np.int64)
-        for code in np.unique(rows["kind"].to_numpy().astype(np.int64) * 2 + has_transaction).tolist():
-            kinds.add((coding.log_index_kind(code // 2), bool(code % 2)))
-        blocks = rows["block_number"].to_numpy()
-        first_block, last_block = min(first_block, int(blocks.min())), max(last_block, int(blocks.max()))
-    return kinds, first_block, last_block
-
-
-def _statistics(path: Path, column: str) -> Iterator[pq.Statistics | None]:
-    with pq.ParquetFile(path) as file:
-        place = file.schema_arrow.get_field_index(column)
-        for group in range(file.metadata.num_row_groups):
-            yield file.metadata.row_group(group).column(place).statistics
-
-
-def _has_blocks(path: Path, first_block: int, last_block: int) -> bool:
-    return any(
-        statistics is None or (statistics.min <= last_block and first_block <= statistics.max)
-        for statistics in _statistics(path, "block_number")
-    )
-
-
-def _is_complete(path: Path) -> bool:
-    """Return whether all rows of a file have log indexes and transactions."""
-    kinds, hashes = _statistics(path, "log_index_kind"), _statistics(path, "tx_hash")
-    return all(statistics is not None and statistics.min == statistics.max == "exact" for statistics in kinds) and all(
-        statistics is not None and statistics.null_count == 0 for statistics in hashes
-    )
-
-
-def _compared_rows(
-    coding: Coding, batch: int, incoming: TokenRows, stored_paths: Iterable[Path], blocks: tuple[int, int]
-) -> Iterator[pa.Table]:
-    """Yield the columns to compare of the imported rows, and of the stored rows of these blocks."""
-    for rows in incoming.columns(("token", "kind", "key", "block_time", *_COLUMNS)):
-        yield _with_places(coding.decoded(rows), rows["key"].to_numpy(), is_new=True)
-    for path in stored_paths:
-        for rows in read_rows(path, batch):
-            numbers = rows["block_number"].to_numpy()
-            of_blocks = rows.filter(pa.array((numbers >= blocks[0]) & (numbers <= blocks[1])))
-            if of_blocks.num_rows:
-                yield _with_places(of_blocks, coding.keys(of_blocks), is_new=False)
-
-
-def _with_places(rows: pa.Table, keys: Array, *, is_new: bool) -> pa.Table:
-    columns = {name: rows[name] for name in _COLUMNS if name != "token_id"}
-    return pa.table(
-        {"key": keys, "place": content_places(rows), "is_new": pa.repeat(is_new, rows.num_rows)}
-        | {"item": pc.fill_null(rows["token_id"], "")}
-        | columns
-    )
+    stored_keys = stored_rows["key"].to_numpy()
+    distinct_stored, partners, stored_counts = np.unique(stored_keys, return_index=True, return_counts=True)
+    distinct, places, counts = np.unique(keys, return_index=True, return_counts=True)
+    candidates = places[(counts == 1) & are_among(distinct_stored[stored_counts == 1], distinct)]
+    partners = partners[np.searchsorted(distinct_stored, keys[candidates])]
+    ours, theirs = imported.take(pa.array(candidates)), stored_rows.take(pa.array(partners))
+    is_equal = np.ones(len(candidates), np.bool_)
+    for name in _COMPARED:
+        left, right = (table[name].cast(TRANSFERS.field(name).type) for table in (ours, theirs))
+        are_same = pc.or_(pc.fill_null(pc.equal(left, right), False), pc.and_(pc.is_null(left), pc.is_null(right)))
+        is_equal &= are_same.to_numpy()
+    equal_places: Array = candidates[is_equal]
+    return equal_places

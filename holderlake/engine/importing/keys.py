@@ -72,6 +72,15 @@ def _ranges(keys: Sequence[Array], parts: int) -> Iterator[Array]:
         yield np.sort(np.concatenate(pieces))
 
 
+def are_among(sorted_keys: Array, keys: Array) -> Array:
+    """Return a mask of the hashes in ``keys`` that are also in ``sorted_keys``."""
+    if not len(sorted_keys):
+        return np.zeros(len(keys), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    is_among: Array = sorted_keys[places] == keys
+    return is_among
+
+
 class RepeatedKeys:
     """The hashes of ``keys`` that are repeated in ``keys``, or that are also in one of ``known``. All arrays are
     sorted."""
@@ -88,9 +97,7 @@ class RepeatedKeys:
             chunk = keys[start : start + self._STEP + 1]  # and the first hash of the next chunk
             repeated = np.concatenate([chunk[1:] == chunk[:-1], [False]])
             for stored_hashes in stored_keys:
-                if len(stored_hashes):
-                    places = np.minimum(np.searchsorted(stored_hashes, chunk), len(stored_hashes) - 1)
-                    repeated |= stored_hashes[places] == chunk
+                repeated |= are_among(stored_hashes, chunk)
             yield np.unique(chunk[repeated])
 
     def any(self) -> bool:
@@ -99,11 +106,7 @@ class RepeatedKeys:
 
     def among(self, keys: Array) -> Array:
         """Return a mask of the hashes in ``keys`` that are repeated."""
-        if not len(self._repeated):
-            return np.zeros(len(keys), np.bool_)
-        places = np.minimum(np.searchsorted(self._repeated, keys), len(self._repeated) - 1)
-        is_repeated: Array = self._repeated[places] == keys
-        return is_repeated
+        return are_among(self._repeated, keys)
 
 
 class Rows(Protocol):

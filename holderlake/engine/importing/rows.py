@@ -6,8 +6,6 @@ The rows of a file are sorted by block and log index.
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from holderlake.engine.importing.keys import merge_sorted
 from holderlake.engine.numeric.bigint import Array, from_texts
 from holderlake.engine.numeric.hashing import digests
 from holderlake.engine.records import TRANSFERS
+from holderlake.storage.atomic_files import whole_file
 
 _ROW_GROUP: Final = 131_072
 
@@ -246,15 +245,8 @@ def moves_of(rows: pa.Table) -> Moves:
 
 def write_rows(path: Path, tables: Iterable[pa.Table]) -> None:
     """Write transfers as a Parquet file, atomically, and force it to the disk."""
-    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with building.open("wb") as file:
-            _write(file, tables)
-            file.flush()
-            os.fsync(file.fileno())
-        building.replace(path)
-    finally:
-        building.unlink(missing_ok=True)
+    with whole_file(path) as building, building.open("wb") as file:
+        _write(file, tables)
 
 
 def _write(file: object, tables: Iterable[pa.Table]) -> None:
@@ -282,11 +274,6 @@ def _opened(path: Path) -> pq.ParquetFile:
             f"{path} is not a complete Parquet file ({error}); run 'holderlake store verify' to list the damage, and "
             "'holderlake store rebuild' to repair it"
         ) from error
-
-
-def count_rows(path: Path) -> int:
-    """Return the number of rows of a Parquet file. Raises ``BadSource`` if the file is incomplete or damaged."""
-    return int(_opened(path).metadata.num_rows)
 
 
 def read_rows(path: Path, batch: int) -> Iterator[pa.Table]:

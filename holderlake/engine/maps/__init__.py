@@ -1,7 +1,7 @@
 """Maps as of any second: their nodes, relationships and clusters, at one instant or at many.
 
 ``maps`` makes the tables of a token's maps, ``batch`` those of many tokens and instants. Both use ``graph``, which
-finds magic nodes, ``time_nodes``, ``links`` and ``clusters`` from its ``graph_input``. ``relationships`` returns links
-with addresses as text. ``evidence`` lists the links and transfers of a cluster. ``changes`` compares two instants, and
-``lineage`` compares their clusters. Balances, address details and concentration belong in ``queries``.
+finds magic nodes and time nodes, with ``links`` and ``clusters``. ``relationships`` returns links
+with addresses as text. ``evidence`` lists the links and transfers of a cluster. ``changes`` compares two instants and
+their clusters. Balances, address details and concentration belong in ``queries``.
 """

@@ -49,7 +49,7 @@ _KINDS: Final = pa.array(["top_holder", "magic", "time"])
 _MEMBERS: Final = pa.array(["holder", "magic"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MapData:
     """The content of map tables at several instants (ascending unix ``seconds``), from a store or from Spark.
 
@@ -168,22 +168,22 @@ def _map_data(inputs: GraphInput) -> MapData:
     wallets = np.concatenate([graphs.holders, graphs.magic[of_magic, ranks]])
     node_activity = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
     return MapData(
-        store,
-        view.manifest.keys,
-        store.rules,
-        token,
-        seconds,
-        inputs.options.return_decentralization_score,
-        balances.supplies,
-        marked_rows,
-        inputs.kinds[marked_rows.addresses],
-        free,
-        _fresh(inputs, free),
-        top,
-        graphs,
-        node_activity,
-        labels_of_kinds(store, inputs.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
-        summaries_of(view, balances.negative, len(seconds)),
+        lookup=store,
+        keys=view.manifest.keys,
+        rules=store.rules,
+        token=token,
+        seconds=seconds,
+        scored=inputs.options.return_decentralization_score,
+        supplies=balances.supplies,
+        marked=marked_rows,
+        kinds=inputs.kinds[marked_rows.addresses],
+        free=free,
+        fresh=_fresh(inputs, free),
+        top=top,
+        graphs=graphs,
+        node_activity=node_activity,
+        labels=labels_of_kinds(store, inputs.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
+        negatives=summaries_of(view, balances.negative, len(seconds)),
     )
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -48,22 +48,6 @@ class Link(NamedTuple):
 def counted_tokens(store: Store, map_token: tuple[str, str] | None) -> list[tuple[str, str]]:
     """Return the tokens whose transfers count on a map: the indexed tokens, and the map's token ``map_token``."""
     return sorted({*store.indexed_tokens(), *([map_token] if map_token else ())})
-
-
-def links_among(store: Store, addresses: Collection[str], tokens: TokenKeys, as_of: datetime) -> list[Link]:
-    """Return the links among the addresses as of an instant, sorted by sender, receiver and token.
-
-    ``tokens`` are the tokens (chain, address) whose transfers count.
-    """
-    view, seconds = store.view(), np.array([to_unix(as_of)])
-    names = _known_names(view, addresses)
-    links = _links_among(view, names, tokens, seconds, np.ones(len(names.numbers), np.int64))
-    return named_links(view.manifest.keys, links, view.dictionary.texts(names.numbers))
-
-
-def _known_names(view: View, addresses: Collection[str]) -> AddressOrder:
-    numbers = view.dictionary.find(list(addresses))
-    return AddressOrder(view.dictionary, numbers[numbers != UNKNOWN])
 
 
 def _links_among(view: View, names: AddressOrder, tokens: TokenKeys, seconds: Array, supernodes_from: Array) -> Links:
@@ -128,7 +112,8 @@ def subgraph(store: Store, addresses: Sequence[str], context: tuple[str, str] | 
     ``subgraph_transfers`` from ``from_address`` on.
     """
     view, seconds = store.view(), np.array([to_unix(as_of)])
-    names = _known_names(view, addresses)
+    numbers = view.dictionary.find(list(addresses))
+    names = AddressOrder(view.dictionary, numbers[numbers != UNKNOWN])
     supernodes = supernodes_from(store, view, names.numbers, seconds)
     links = _links_among(view, names, counted_tokens(store, context), seconds, supernodes)
     columns = link_columns(store, view.manifest.keys, links, texts_of(view, names.numbers))

@@ -39,35 +39,6 @@ MARKED: Final = CEX | DEX | CONTRACT | BUSY
 
 
 @dataclass(frozen=True)
-class AddressFacts:
-    """Details of an address as of an instant.
-
-    ``degree`` is the number of distinct counterparties. ``inward_relations`` is the number of addresses that sent to
-    the address, ``outward_relations`` the number of those that received from it. ``first_time`` is the unix second of
-    the first transfer; None without transfers.
-    """
-
-    degree: int = 0
-    inward_relations: int = 0
-    outward_relations: int = 0
-    transfers: int = 0
-    first_time: int | None = None
-    label: AddressLabel = UNLABELLED
-
-    def is_supernode(self, rules: Rules) -> bool:
-        """Return whether the number of counterparties reaches the limit in the rules."""
-        return self.degree >= rules.supernode_degree
-
-    def is_shown(self, rules: Rules) -> bool:
-        """Return whether a map shows the address as a holder (contract, section 2.6).
-
-        A map shows no exchanges, contracts and hypernodes.
-        """
-        label = self.label
-        return not (label.is_cex or label.is_dex or label.is_contract or self.transfers > rules.hypernode_transfers)
-
-
-@dataclass(frozen=True)
 class Activity:
     """Activity of addresses, each as of a second, as arrays with a row for each address.
 
@@ -79,14 +50,6 @@ class Activity:
     relations: Array
     transfers: Array
     first_times: Array
-
-    def facts(self, place: int, label: AddressLabel) -> AddressFacts:
-        """Return the details of the address at row ``place``. ``label`` is its label."""
-        first_time = int(self.first_times[place])
-        degree, inward, outward = self.relations[place].tolist()
-        return AddressFacts(
-            degree, inward, outward, int(self.transfers[place]), None if first_time == NEVER else first_time, label
-        )
 
 
 def activity(view: View, addresses: Array, seconds: Array) -> Activity:
@@ -344,17 +307,6 @@ def detail_columns(activities: Activity, labels: Sequence[AddressLabel], label_p
             for name, column in of_labels.items()
         },
     }
-
-
-def address_facts(
-    store: Store, addresses: Sequence[str], as_of: datetime, chain: str | None = None
-) -> dict[str, AddressFacts]:
-    """Return the details of each address, by address. Addresses without transfers have details too.
-
-    Labels of ``chain`` have precedence.
-    """
-    activities, labels = _activities(store, addresses, as_of, chain)
-    return {text: activities.facts(place, labels[place]) for place, text in enumerate(addresses)}
 
 
 def _activities(

@@ -2,7 +2,8 @@
 world.
 
 ``files`` reads files of transfers, and ``rpc`` reads transfers from nodes. ``labels`` reads files of labels; its rules
-for kinds of addresses are in ``label_kinds``. ``token_lists`` and ``balance_lists`` read lists. ``rows`` reads the
-formats Parquet, JSON and CSV for these modules. ``sample`` makes the sample world. The records have the types of
-``holderlake.engine.records``; ``holderlake.engine.store`` stores them.
+for kinds of addresses are in ``label_kinds``. ``token_lists`` and ``balance_lists`` read lists. ``raw_rows`` and
+``json_rows`` read Parquet, JSON and CSV for these modules; ``problems`` has errors with row and column. ``sample``
+makes the sample world. The records have the types of ``holderlake.engine.records``; ``holderlake.engine.store`` stores
+them.
 """

@@ -24,13 +24,13 @@ from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.layouts import DECIMALS
 from holderlake.engine.sources.files.mapping import ColumnMap
 from holderlake.engine.sources.files.values import without_separators
-from holderlake.engine.sources.rows.problems import bad_source
-from holderlake.engine.sources.rows.raw import RawTable, read_raw, rejected_rows
+from holderlake.engine.sources.problems import bad_source
+from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
 from holderlake.units import counted
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "chain": (),
-    "token_address": ("token", "contract_address", "contract", "mint", "token.address"),
+    "token_address": ("token", "contract_address", "contract", "mint", "token.address", "info.mint"),
     "address": (
         *("owner", "owner_address", "token_owner", "owner_of", "info.owner", "owner.hash", "owner.address"),
         *(
@@ -75,6 +75,9 @@ _OF_LARGEST_ACCOUNTS: Final = re.compile(r"ui[ _]?amount([ _]?string)?", re.IGNO
 _LARGEST_ACCOUNTS: Final = 20
 _MIN_BALANCES: Final = 3
 _SAMPLE: Final = 100
+_FRACTION: Final = re.compile(r"[0-9][0-9, ']*\.[0-9]+")
+_FLOAT_DIGITS: Final = 15
+_MIN_FRACTIONS: Final = 10
 _PRIME: Final = 2**255 - 19
 _CURVE: Final = -121665 * pow(121666, -1, _PRIME) % _PRIME
 
@@ -340,6 +343,7 @@ def notices(raw: RawTable, address_column: str, balance_column: str | None, bala
         yield from _token_accounts(raw, address_column, balances["address"].to_pylist())
     if balance_column is not None:
         yield from _wrong_column(raw, balance_column, balances["balance"].to_pylist())
+        yield from _rounded(raw, balance_column, balances["balance"].to_pylist())
 
 
 def _token_accounts(raw: RawTable, column: str, holders: Sequence[str]) -> Iterator[str]:
@@ -372,6 +376,27 @@ def _wrong_column(raw: RawTable, column: str, balances: Sequence[str]) -> Iterat
             f"; numbers are also in {other_columns}: --map balance=COLUMN chooses a column" if other_columns else ""
         )
         yield f"{raw.path.name}: {doubt}; check that column {column} has the balances{remedy}"
+
+
+def _rounded(raw: RawTable, column: str, balances: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence if the file has amounts in token units that its source rounded.
+
+    Etherscan exports the 15 digits of a floating-point number, and pages show a fixed number of decimals.
+    """
+    texts = [str(text) for text in raw.table.column(column).to_pylist() if _FRACTION.fullmatch(str(text))]
+    digits = [len(re.sub(r"\D", "", text).lstrip("0")) for text in texts]
+    decimals = {len(text.rpartition(".")[2]) for text in texts}
+    precision = ""
+    if digits.count(_FLOAT_DIGITS) >= _MIN_BALANCES and max(digits) == _FLOAT_DIGITS:
+        is_exact = all(len(balance) <= _FLOAT_DIGITS for balance in balances)
+        precision = "" if is_exact else f"{_FLOAT_DIGITS} digits"
+    elif len(texts) >= _MIN_FRACTIONS and len(decimals) == 1 and all(balance.endswith("0") for balance in balances):
+        precision = f"{min(decimals)} decimals"
+    if precision:
+        yield (
+            f"{raw.path.name}: the balances in column {column} are rounded to {precision}, so they are not exact; "
+            "export raw balances to have exact ones"
+        )
 
 
 def _is_rank(numbers: Sequence[int]) -> bool:

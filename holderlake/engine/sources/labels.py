@@ -23,10 +23,10 @@ from holderlake.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, is_chain_i
 from holderlake.contract.chains.addresses import parse_address, parse_unplaced_address
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Label
+from holderlake.engine.sources.json_rows import RepeatedKey, unambiguous_object
 from holderlake.engine.sources.label_kinds import Kinds, entity_of, keeps_custody, kinds_of
-from holderlake.engine.sources.rows.json_rows import RepeatedKey, unambiguous_object
-from holderlake.engine.sources.rows.problems import bad_source
-from holderlake.engine.sources.rows.raw import read_text
+from holderlake.engine.sources.problems import bad_source
+from holderlake.engine.sources.raw_rows import read_text
 
 HAND: Final = 100
 EXPLORER: Final = 40

@@ -80,7 +80,7 @@ def assumed_decimals(tokens: Iterable[TokenInfo]) -> str | None:
     return (
         f"No source gave the decimals of {len(assumed):,} {'token' if len(assumed) == 1 else 'tokens'}, so "
         f"{example.decimals} are assumed and amounts in token units may be wrong, for example of {example.address} on "
-        f"{example.chain}. Import a token list, or read the token with import-rpc"
+        f"{example.chain}. Import a token list, or read the token with 'holderlake import node'"
     )
 
 

@@ -14,9 +14,9 @@ from holderlake.contract.chains.addresses import parse_token, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.sources.files.values import whole_count
-from holderlake.engine.sources.rows.json_rows import repetition
-from holderlake.engine.sources.rows.problems import bad_source
-from holderlake.engine.sources.rows.raw import read_text
+from holderlake.engine.sources.json_rows import repetition
+from holderlake.engine.sources.problems import bad_source
+from holderlake.engine.sources.raw_rows import read_text
 
 _SOLANA_MAINNET: Final = 101
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}

@@ -142,7 +142,7 @@ def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
     transfers = [path for path in readable if not path.startswith("openings/")]
     if openings:
         rows = pa.concat_tables(list(_rows(store.root, openings)))
-        rows = rows.filter(pc.not_equal(rows["source"], CORRECTIONS))  # 'import-rpc --balances-at' makes them again
+        rows = rows.filter(pc.not_equal(rows["source"], CORRECTIONS))  # 'import node --balances-at' makes them again
         balances = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENING_BALANCES.names)
         done.added += store.add_opening_balances(balances).added
     if transfers:
@@ -172,7 +172,7 @@ def _drop_lost(root: Path, lost_tokens: Sequence[tuple[str, str]], done: Rebuilt
     """Remove all parts of ``lost_tokens`` (chain, address): tokens that lost a file of transfers or opening balances.
 
     The remaining files of such a token would give wrong balances, so they are moved to quarantine. The file of
-    checkpoints is moved there too. Otherwise ``import-rpc`` would not read the lost blocks again.
+    checkpoints is moved there too. Otherwise ``import node`` would not read the lost blocks again.
     """
     if not lost_tokens:
         return
@@ -183,7 +183,7 @@ def _drop_lost(root: Path, lost_tokens: Sequence[tuple[str, str]], done: Rebuilt
         catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
     moved_files = [path for path in paths if (root / path).exists()]
     if (root / _NODES).exists():
-        moved_files.append(_NODES)  # else import-rpc would skip blocks that must be read again
+        moved_files.append(_NODES)  # else an import would skip blocks that must be read again
     set_aside(root, moved_files, "of tokens that lost a file of transfers")
     done.lost += lost_tokens
     done.set_aside += moved_files

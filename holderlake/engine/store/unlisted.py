@@ -2,7 +2,7 @@
 
 A store is refused if it has unlisted transfers that the listed files do not contain. Then the catalogue was emptied, or
 replaced by an older one. Other unlisted files are moved to the folder ``quarantine`` after an hour, and stay there
-until ``holderlake store clean``.
+until ``holderlake delete quarantine``.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def set_aside(root: Path, paths: Sequence[str], reason: str) -> None:
     if paths:
         _log.warning(
             "moved %d files of %s to its folder %s, such as %s: %s. To use one again, move it back and run "
-            "'holderlake store rebuild'; 'holderlake store clean --yes' deletes them",
+            "'holderlake store rebuild'; 'holderlake delete quarantine --yes' deletes them",
             len(paths), root, QUARANTINE, paths[0], reason,
         )  # fmt: skip
 

@@ -58,11 +58,6 @@ class Verified:
     unlisted: list[str] = field(default_factory=list)
     quarantined: int = 0
 
-    @property
-    def is_fine(self) -> bool:
-        """True if no file is damaged."""
-        return not self.damaged
-
 
 def _ignore(size: int) -> None:
     """Default of ``begin`` and ``step``, for callers that show no progress."""

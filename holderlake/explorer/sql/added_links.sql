@@ -15,7 +15,7 @@ SELECT
     chain AS transfer_chain,
     token_address AS transfer_token,
     any_value(symbol) AS transfer_symbol,
-    CASE WHEN count(amount) = count(*) THEN rtrim(rtrim(CAST(sum(amount) AS VARCHAR), '0'), '.') END AS amount,
+    exact_total(amount, amount_exact) AS amount,
     count(*) AS transfers,
     epoch(min(block_time))::BIGINT AS first_date,
     epoch(max(block_time))::BIGINT AS last_date

@@ -2,7 +2,7 @@
 SELECT
     cluster_id,
     share,
-    coalesce(amount_exact, rtrim(rtrim(CAST(amount AS VARCHAR), '0'), '.')) AS amount,
+    exact_amount(amount, amount_exact) AS amount,
     holder_count,
     magic_node_count
 FROM clusters

@@ -21,7 +21,7 @@ nodes AS (
     WHERE map_nodes.chain = $chain AND map_nodes.token_address = $token AND map_nodes.timestamp = $at
 ),
 listed AS (
-    SELECT 'holder' AS kind, * EXCLUDE (chain, timestamp, token_address, fetched_at)
+    SELECT 'holder' AS kind, * EXCLUDE (chain, timestamp, token_address, holder_limit, fetched_at)
     FROM held
     WHERE address NOT IN (SELECT address FROM nodes WHERE kind IN ('top_holder', 'magic'))
 ),
@@ -33,24 +33,9 @@ added AS (
         AND address NOT IN (SELECT address FROM held)
 )
 SELECT
-    kind,
-    address,
-    time_node,
-    rank,
-    share,
-    coalesce(amount_exact, rtrim(rtrim(CAST(amount AS VARCHAR), '0'), '.')) AS amount,
-    is_shown_on_map,
-    is_contract,
-    is_cex,
-    is_dex,
-    is_supernode,
-    label,
-    is_paid_label,
-    degree,
-    inward_relations,
-    outward_relations,
-    epoch(first_activity_date)::BIGINT AS first_activity,
-    cluster_id
+    * EXCLUDE (amount, amount_exact, first_activity_date),
+    exact_amount(amount, amount_exact) AS amount,
+    epoch(first_activity_date)::BIGINT AS first_activity
 FROM (FROM nodes UNION ALL BY NAME FROM listed UNION ALL BY NAME FROM added)
 LEFT JOIN members USING (address)
 ORDER BY rank, kind, address, time_node

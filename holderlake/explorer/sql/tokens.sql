@@ -1,12 +1,7 @@
 -- Tokens that hold all the words, those whose symbol or address is the whole text first, then those with most maps.
 -- The label of a wallet, or the beginning or end of its address, finds the tokens whose newest list of holders has it.
 -- Without words, those with the most members of clusters on their newest map come first: there is the most to see.
-WITH known AS (
-    SELECT chain, token_address, max_by(name, timestamp) AS name, max_by(symbol, timestamp) AS symbol
-    FROM tokens
-    GROUP BY chain, token_address
-),
-instants AS (
+WITH instants AS (
     SELECT chain, token_address, timestamp, true AS has_map
     FROM maps
     UNION ALL
@@ -63,7 +58,7 @@ FROM (
     SELECT
         *,
         len(list_filter($words, lambda word: NOT contains(lower(concat_ws(' ', chain, token_address, name, symbol)), word))) = 0 AS is_named
-    FROM known
+    FROM symbols
     FULL JOIN counted USING (chain, token_address)
 )
 LEFT JOIN clustered USING (chain, token_address)

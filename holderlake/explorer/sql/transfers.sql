@@ -1,7 +1,7 @@
 -- The newest transfers of a token from one address to another, up to an instant. Only own stores have single transfers.
 SELECT
     epoch(block_time)::BIGINT AS time,
-    coalesce(amount_exact, rtrim(rtrim(CAST(amount AS VARCHAR), '0'), '.')) AS amount,
+    exact_amount(amount, amount_exact) AS amount,
     token_id,
     tx_hash,
     count(*) OVER () AS found

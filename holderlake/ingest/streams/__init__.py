@@ -1,5 +1,5 @@
 """Streams: one module for each family of tables that is fetched together. The module ``all`` lists the streams.
 
-``covering_design`` divides large address sets among requests. A stream defines requests and decoding functions; sending
+A stream defines requests and decoding functions; sending
 and committing belong to ``ingest``.
 """

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.requests import MAX_METADATA_ADDRESSES, AddressesMetadataRequest, Request
-from holderlake.decoding import address_rows
+from holderlake.decoding.answers import address_rows
 from holderlake.ingest.stream import Partition, Stream
-from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 
@@ -30,16 +29,6 @@ def _subjects(workspace: Workspace, partition: Partition) -> list[str]:
         {address for address, rank in ranked if rank is not None and rank <= address_settings.top}
         | _set_addresses(workspace, partition)
     )
-
-
-def most_subjects(workspace: Workspace, partition: Partition) -> int:
-    """Return an upper limit of the number of addresses to request for a partition.
-
-    Plans use it, because the holders are not known before the run.
-    """
-    address_settings = workspace.settings.addresses
-    watched = len(watched_tokens(workspace, partition))
-    return address_settings.top * watched + len(_set_addresses(workspace, partition)) if address_settings.enabled else 0
 
 
 def _set_addresses(workspace: Workspace, partition: Partition) -> set[str]:

@@ -7,11 +7,12 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from holderlake.contract.exact_json import MalformedAnswer
 from holderlake.contract.requests import ChainsRequest, Request
-from holderlake.decoding import MalformedAnswer, chain_rows
+from holderlake.decoding.answers import chain_rows
 from holderlake.ingest.decode_queue import provider_error
 from holderlake.ingest.stream import Partition, Stream
-from holderlake.provider.fetcher import Response
+from holderlake.provider.client import Response
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace
 

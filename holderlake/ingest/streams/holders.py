@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holderlake.contract.requests import HoldersOptions, HoldersRequest, Request
-from holderlake.decoding import holder_rows
+from holderlake.decoding.answers import holder_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.provider.local_engine import BulkResult, Engine

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holderlake.contract.requests import MapOptions, MapRequest, Request
-from holderlake.decoding import map_tables
+from holderlake.decoding.answers import map_tables
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.ingest.streams.tokens import watched_tokens
 from holderlake.provider.local_engine import BulkResult, Engine

@@ -11,7 +11,7 @@ from itertools import combinations, product
 
 from holderlake.contract.prices import SUBGRAPH_ADDRESS, SUBGRAPH_BASE
 from holderlake.contract.requests import MAX_SUBGRAPH_ADDRESSES, Request, SubgraphRequest
-from holderlake.decoding import subgraph_rows
+from holderlake.decoding.answers import subgraph_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace

@@ -9,7 +9,7 @@ import pyarrow as pa
 from holderlake.contract.chains import normalise_address
 from holderlake.contract.models import TokenKey
 from holderlake.contract.requests import MAX_METADATA_TOKENS, Request, TokensMetadataRequest
-from holderlake.decoding import token_rows
+from holderlake.decoding.answers import token_rows
 from holderlake.ingest.stream import Partition, Stream
 from holderlake.settings import Settings
 from holderlake.workspace import Workspace

@@ -13,16 +13,16 @@ from pydantic import SecretStr
 from holderlake.contract.chains import KNOWN_CHAINS, NATIVE
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.contract.times import to_unix
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.checkpoints import imported_chain
-from holderlake.engine.sources.rpc.importing.run import ReadOptions, Selection, chain_named
+from holderlake.engine.sources.rpc.checkpoints import imported_chain
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.run import ReadOptions, Selection, chain_named
 from holderlake.settings import Settings, SettingsError
 from holderlake.settings.sections.engine import NodeSettings
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options of ``holderlake import-rpc`` and ``verify``. An option that is None is taken from the settings.
+    """Options of ``holderlake import node`` and ``import verify``. An option that is None is taken from the settings.
 
     ``traces`` also imports transfers of the chain's coin inside contract calls. ``sample`` is the number of ranges of
     blocks that a check compares; None means all blocks. ``against`` are the addresses of the nodes whose events a check

@@ -18,12 +18,12 @@ from holderlake import console
 from holderlake.alerts.head import HeadAlerts
 from holderlake.contract.times import to_unix, utc_now
 from holderlake.engine.errors import BadSource
-from holderlake.engine.sources.rpc.client.errors import ChainMoved, InvalidAnswer, Unavailable
-from holderlake.engine.sources.rpc.client.node import Node
-from holderlake.engine.sources.rpc.importing.checkpoints import ChainBusy
-from holderlake.engine.sources.rpc.importing.reading import frozen_objects
-from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport
-from holderlake.engine.sources.rpc.importing.undone import undone_after
+from holderlake.engine.sources.rpc.checkpoints import ChainBusy
+from holderlake.engine.sources.rpc.errors import ChainMoved, InvalidAnswer, Unavailable
+from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.reading import frozen_objects
+from holderlake.engine.sources.rpc.run import ChainImport, NodeReport
+from holderlake.engine.sources.rpc.undone import undone_after
 from holderlake.engine.store.store import Store
 from holderlake.local.engine import LocalEngine
 from holderlake.local.nodes.connection import Connected, ImportOptions, connected

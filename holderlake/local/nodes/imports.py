@@ -1,4 +1,4 @@
-"""Import a chain's transfers from nodes, for ``holderlake import-rpc`` and the asset ``transfers``."""
+"""Import a chain's transfers from nodes, for ``holderlake import node`` and the asset ``transfers``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from holderlake import console
 from holderlake.contract.times import from_unix, to_unix
-from holderlake.engine.sources.rpc.client.errors import Diverged, Refused, WrongChain
-from holderlake.engine.sources.rpc.client.node import first_block_from
-from holderlake.engine.sources.rpc.importing.balances import BalancesRead
-from holderlake.engine.sources.rpc.importing.run import ChainImport, NodeReport, Progress
+from holderlake.engine.sources.rpc.balances import BalancesRead
+from holderlake.engine.sources.rpc.errors import Diverged, Refused, WrongChain
+from holderlake.engine.sources.rpc.node import first_block_from
+from holderlake.engine.sources.rpc.run import ChainImport, NodeReport, Progress
 from holderlake.engine.store.store import Store
 from holderlake.local.nodes.connection import ImportOptions, connected, endpoints, open_node
 from holderlake.local.store import open_own_store

@@ -1,4 +1,4 @@
-"""Compare stored transfers with nodes, for ``holderlake verify``."""
+"""Compare stored transfers with nodes, for ``holderlake import verify``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 from holderlake import console
-from holderlake.engine.sources.rpc.importing.checkpoints import ALL_TOKENS
-from holderlake.engine.sources.rpc.importing.verified import record
-from holderlake.engine.sources.rpc.importing.verify import Scope, Verified, repair, verify
+from holderlake.engine.sources.rpc.checkpoints import ALL_TOKENS
+from holderlake.engine.sources.rpc.verified import record
+from holderlake.engine.sources.rpc.verify import Scope, Verified, repair, verify
 from holderlake.engine.store.store import Store
 from holderlake.errors import SomeFailed
 from holderlake.local.nodes.connection import ImportOptions, connected
@@ -44,8 +44,8 @@ def verify_with_nodes(
     if not total.is_complete:
         raise SomeFailed(
             f"{counted(len(total.differences), 'range')} of blocks with differences, {len(total.unread):,} "
-            "missing; 'holderlake verify' with the same tokens, a node that has all events, and --repair reads "
-            "them again"
+            "missing; 'holderlake import verify' with the same tokens, a node that has all events, and --repair "
+            "reads them again"
         )
     if not total.is_equal:
         raise SomeFailed(

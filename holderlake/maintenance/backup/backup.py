@@ -91,7 +91,7 @@ def verify_backups(folder: Path) -> list[str]:
     """
     listings = [(path, read_listing(path)) for path in backups(folder)]
     if not listings:
-        raise LakeError(f"{folder} has no backup; 'holderlake backup {folder}' makes one")
+        raise LakeError(f"{folder} has no backup; 'holderlake home backup {folder}' makes one")
     checked_files: set[tuple[int, str]] = set()
     damaged_paths: list[str] = []
     with console.progress("reading files", sum(len(listing.files) for _, listing in listings)) as bar:

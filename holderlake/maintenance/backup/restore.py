@@ -85,7 +85,7 @@ def _chosen_backup(folder: Path, name: str | None) -> Path:
     if name is None and (folder / LIST).exists():
         return folder
     if not folders:
-        raise LakeError(f"{folder} has no backup; 'holderlake backup' makes one")
+        raise LakeError(f"{folder} has no backup; 'holderlake home backup' makes one")
     if name is not None and folder / name not in folders:
         raise LakeError(f"{folder} has no backup {name!r}; it has {', '.join(path.name for path in folders)}")
     return folders[-1] if name is None else folder / name

@@ -13,6 +13,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -346,7 +347,9 @@ class CreditLedger:
             if first_balance and balance is not None
             else (None, None)
         )
-        told_at = at and datetime.fromisoformat(at)
+        told_at = None
+        with suppress(ValueError):  # of a damaged file
+            told_at = at and datetime.fromisoformat(at)
         ((order,),) = db.execute("SELECT coalesce(max(told), 0) FROM balance_order").fetchall()
         uncharged = int(db.execute(statements.UNCHARGED, (order, start.isoformat(), _LATE_ANSWERS)).fetchall()[0][0])
         return Totals(spent, reserved, ceilings, start, renewal, balance, told_at, charged, ledger_cost, uncharged)

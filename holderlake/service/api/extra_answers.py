@@ -35,7 +35,7 @@ from holderlake.engine.maps.changes import map_changes
 from holderlake.engine.maps.evidence import cluster_evidence
 from holderlake.engine.queries.holders import HolderPosition, holders_page
 from holderlake.engine.queries.items import holders_of_item, items_of_address
-from holderlake.engine.sources.rpc.importing.verified import read_verified
+from holderlake.engine.sources.rpc.verified import read_verified
 from holderlake.engine.store.store import Store
 from holderlake.entities import clusters
 from holderlake.service.api.answers import Answer, instant_of, raw_units
@@ -153,7 +153,9 @@ def owners(store: Store, request: OwnersRequest, now: datetime) -> Answer:
     as_of, is_past = instant_of(options.timestamp, now)
     search = clusters.search_at(folder, as_of)
     if search is None:
-        raise ServiceError("no_entities", "This service has no entities yet; its owner runs 'holderlake entities'")
+        raise ServiceError(
+            "no_entities", "This service has no entities yet; its owner runs 'holderlake store entities'"
+        )
     page, _ = holders_page(store, request.chain, request.token_address, as_of, options.limit)
     shares = dict(zip(page["address"].to_pylist(), page["share"].to_pylist(), strict=True))
     groups = clusters.entities_among(folder, search, shares, options.confidence)

@@ -121,7 +121,7 @@ class KeyStore:
 
     ``secret`` is the service's secret. By default it is in a file next to the SQLite file (``<stem>.secret``), which is
     created if it is missing. ``now`` returns the current time (UTC). ``busy_seconds`` limits the wait for other
-    writers, and for a server that cannot be reached.
+    writers.
 
     A ``KeyStore`` is a context manager; without ``with``, call ``close``. The constructor raises ``WrongSecret``. All
     methods raise ``DatabaseError``; if a retry may succeed, it is ``DatabaseBusy``.
@@ -334,9 +334,10 @@ class KeyStore:
 def postgresql_place(url: SecretStr, files: Path) -> Postgres:
     """Return the place of the keys in PostgreSQL. Processes of one host also lock files next to the path ``files``.
 
-    The tables are in the schema that connections of the URL have by default.
+    The tables are in the schema that the URL's connections have by default. Callers of the service do not wait for a
+    server that is away.
     """
-    return Postgres(url, files, None, setting="service.database (HOLDERLAKE_SERVICE__DATABASE)")
+    return Postgres(url, files, None, bridged_seconds=0.0, setting="service.database (HOLDERLAKE_SERVICE__DATABASE)")
 
 
 def _key(row: Sequence[Any]) -> Key:

@@ -147,7 +147,7 @@ def token_map(
     ``raw`` adds raw amounts, None leaves them out. The result repeats ``service_score`` in the fields ``score_names``.
     """
     links = _relationships(tables["grouped_transfers"], raw)
-    parts = {
+    parts: Values = {
         "ts_update": [to_unix(datetime.fromisoformat(dt_update(tables)))],
         "nodes": [_nodes(tables["map_nodes"], links, options, raw) if options.return_nodes else None],
         "relationships": [links.get(None, []) if options.return_relationships else None],

@@ -5,31 +5,36 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+from annotated_types import Ge
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
+from holderlake.contract.extra_models import MapRules
 from holderlake.contract.models import ChainId
 from holderlake.settings.fields import Addresses, Folder, MemoryLimit, Section, TypedTokens, secret_matching
+
+
+def _threshold(name: str) -> Any:
+    """Return the field of a threshold, with the bound and the description of the contract's rule of this name."""
+    rule = MapRules.model_fields[name]
+    least = next((bound.ge for bound in rule.metadata if isinstance(bound, Ge)), None)
+    return Field(default=None, ge=least, description=(rule.description or "").rstrip("."))
 
 
 class Thresholds(Section):
     """Thresholds of the engine's classification. A threshold without a value has the engine's default. Each command
     that opens the store reports thresholds that changed."""
 
-    supernode_degree: int | None = Field(default=None, ge=1, description="Counterparties from which one is a supernode")
-    hypernode_transfers: int | None = Field(default=None, ge=0, description="Transfers above which one is a hypernode")
-    magic_links: int | None = Field(default=None, ge=1, description="Shown holders that a magic node must connect")
-    magic_limit: int | None = Field(default=None, ge=0, description="Most magic nodes of a map")
-    time_window: int | None = Field(default=None, ge=1, description="Seconds of a time node's window")
-    time_links: int | None = Field(default=None, ge=1, description="Shown holders that must share a time node")
-    time_wallets: int | None = Field(
-        default=None, ge=1, description="Counterparties of an exchange in a window above which there is no time node"
-    )
-    time_limit: int | None = Field(default=None, ge=0, description="Most time nodes of a map")
-    fresh_wallet_seconds: int | None = Field(default=None, ge=0, description="Age below which a wallet is fresh")
-    time_allowed: Addresses | None = Field(
-        default=None, description="Contracts that may be the exchange of a time node"
-    )
+    supernode_degree: int | None = _threshold("supernode_degree")
+    hypernode_transfers: int | None = _threshold("hypernode_transfers")
+    magic_links: int | None = _threshold("magic_links")
+    magic_limit: int | None = _threshold("magic_limit")
+    time_window: int | None = _threshold("time_window")
+    time_links: int | None = _threshold("time_links")
+    time_wallets: int | None = _threshold("time_wallets")
+    time_limit: int | None = _threshold("time_limit")
+    fresh_wallet_seconds: int | None = _threshold("fresh_wallet_seconds")
+    time_allowed: Addresses | None = _threshold("time_allowed")
 
     def chosen_values(self) -> dict[str, Any]:
         """Return the thresholds that have a value, by the engine's names."""
@@ -37,7 +42,7 @@ class Thresholds(Section):
 
 
 class EngineSettings(Section):
-    """The engine behind `import` and `serve`."""
+    """The engine behind `holderlake import` and `serve`."""
 
     store: Folder | None = Field(default=None, description="Folder of the engine's store; by default `engine` in home")
     memory_limit: MemoryLimit = Field(

@@ -1,12 +1,13 @@
-"""The sections ``[lake]``, ``[bucket]`` and ``[state]``: places of the lake, its copy and the hosts' state."""
+"""The sections ``[lake]``, ``[bucket]``, ``[state]`` and ``[sql]``: places of data, and warnings about queries."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from holderlake.settings.fields import DatabaseUrl, HttpAddress, MemoryLimit, Section
+from holderlake.settings.fields import DatabaseUrl, Duration, HttpAddress, MemoryLimit, Section
 from holderlake.units import parse_memory_limit
 
 
@@ -77,4 +78,14 @@ class StateSettings(Section):
     )
     lease_seconds: float = Field(
         default=60.0, ge=1.0, description="A host that is silent for longer loses its open calls to the others"
+    )
+
+
+class SqlSettings(Section):
+    """Queries of the warehouse. A changed value counts from the next load."""
+
+    as_of_warning: Duration = Field(
+        default=timedelta(days=1),
+        ge=timedelta(0),
+        description="Warn about an answer that is older than the requested instant by more than this",
     )

@@ -75,15 +75,15 @@ class Schedule(Section):
 
 
 class Retention(Section):
-    """The age at which `holderlake prune` and the schedule `retention` delete old data. Without a value, the data are
-    kept for ever. Rows of the lake's tables are never deleted, except rows of `failures`."""
+    """The age at which `holderlake delete expired` and the schedule `retention` delete old data. Without a value,
+    the data are kept for ever. Rows of the lake's tables are never deleted, except rows of `failures`."""
 
     history: Duration | None = Field(default=None, description="Dagster's finished runs with their events and logs")
     failures: Duration | None = Field(default=None, description="Rows of the table `failures`")
     revisions: Duration | None = Field(default=None, description="Archived answers that a later answer replaced")
     archive: Duration | None = Field(default=None, description="All archived answers whose rows are in the lake")
     without_rebuild: bool = Field(
-        default=False, description="Let the schedule delete answers too, which `holderlake rebuild` needs"
+        default=False, description="Let the schedule delete answers too, which `holderlake home rebuild` needs"
     )
     cron: Annotated[str, AfterValidator(check_cron)] = Field(
         default="40 3 * * *", description="When the schedule `retention` deletes, UTC; the schedule is off by default"

@@ -1,36 +1,23 @@
 -- Addresses that entered or left the list of holders between the start and the end of the period: the largest of each.
-WITH listed AS (
-    SELECT *
-    FROM holders
-    WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
-),
-ends AS (SELECT min(timestamp) AS first, max(timestamp) AS last FROM listed),
-named AS (
+SELECT
+    changes.change,
+    coalesce(rank_after, rank_before) AS rank,
+    changes.address,
+    coalesce(changes.label, named.label) AS label,
+    CASE change
+        WHEN 'entered' THEN exact_amount(amount_after, amount_after_exact)
+        ELSE exact_amount(amount_before, amount_before_exact)
+    END AS amount,
+    coalesce(amount_before_at_most, amount_after_at_most) AS unlisted_at_most,
+    CASE change WHEN 'entered' THEN share_after ELSE share_before END AS share,
+    count(*) OVER (PARTITION BY changes.change) AS of_all
+FROM holder_changes(CAST($since AS TIMESTAMP), CAST($until AS TIMESTAMP)) AS changes
+LEFT JOIN (
     SELECT address, arg_max(label, timestamp) AS label
     FROM map_nodes
     WHERE chain = $chain AND token_address = $token AND timestamp <= $until AND kind = 'top_holder'
     GROUP BY address
-),
-moved AS (
-    SELECT 'entered' AS change, present.*
-    FROM listed AS present
-    JOIN ends ON present.timestamp = ends.last AND ends.first < ends.last
-    WHERE present.address NOT IN (SELECT address FROM listed, ends WHERE timestamp = ends.first)
-    UNION ALL
-    SELECT 'left', earlier.*
-    FROM listed AS earlier
-    JOIN ends ON earlier.timestamp = ends.first AND ends.first < ends.last
-    WHERE earlier.address NOT IN (SELECT address FROM listed, ends WHERE timestamp = ends.last)
-)
-SELECT
-    moved.change,
-    moved.rank,
-    moved.address,
-    coalesce(moved.label, named.label) AS label,
-    coalesce(moved.amount_exact, CAST(moved.amount AS VARCHAR)) AS amount,
-    moved.share,
-    count(*) OVER (PARTITION BY moved.change) AS of_all
-FROM moved
-LEFT JOIN named ON named.address = moved.address
-QUALIFY row_number() OVER (PARTITION BY moved.change ORDER BY moved.rank, moved.address) <= 12
-ORDER BY moved.change, moved.rank, moved.address;
+) AS named ON named.address = changes.address
+WHERE chain = $chain AND token_address = $token AND change IN ('entered', 'left')
+QUALIFY row_number() OVER (PARTITION BY changes.change ORDER BY rank, changes.address) <= 12
+ORDER BY changes.change, rank, changes.address;

@@ -16,7 +16,7 @@ SELECT
     flows.to_address,
     receiver.label AS to_label,
     coalesce(sender.is_exchange, false) OR coalesce(receiver.is_exchange, false) AS is_exchange,
-    coalesce(flows.total_value_exact, CAST(flows.total_value AS VARCHAR)) AS value,
+    exact_amount(flows.total_value, flows.total_value_exact) AS value,
     flows.total_transfers,
     flows.first_date,
     flows.last_date,
@@ -29,9 +29,5 @@ WHERE flows.chain = $chain
     AND flows.timestamp = (SELECT timestamp FROM last)
     AND flows.transfer_token = $token
     AND coalesce(flows.transfer_chain, $chain) = $chain
-ORDER BY
-    length(split_part(value, '.', 1)) DESC,
-    value DESC,
-    flows.from_address,
-    flows.to_address
+ORDER BY amount_units(value) DESC, flows.from_address, flows.to_address
 LIMIT 20;

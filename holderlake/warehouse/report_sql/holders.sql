@@ -1,7 +1,7 @@
 -- The first holders at the end of the period, with their amounts at its start.
 WITH listed AS (
     SELECT *
-    FROM holders
+    FROM listed_holders
     WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
 ),
 ends AS (SELECT min(timestamp) AS first, max(timestamp) AS last FROM listed),
@@ -24,7 +24,7 @@ SELECT
     coalesce(present.is_cex, named.is_cex) AS is_cex,
     coalesce(present.is_dex, named.is_dex) AS is_dex,
     coalesce(present.is_contract, named.is_contract) AS is_contract,
-    coalesce(present.amount_exact, CAST(present.amount AS VARCHAR)) AS amount,
+    exact_amount(present.amount, present.amount_exact) AS amount,
     present.share,
     earlier.rank AS rank_before,
     earlier.share AS share_before

@@ -7,7 +7,7 @@ WITH moments AS (
     GROUP BY timestamp
     UNION ALL
     SELECT timestamp, min(fetched_at), 'holders', count(*)
-    FROM holders
+    FROM listed_holders
     WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
     GROUP BY timestamp
 ),
@@ -21,6 +21,11 @@ SELECT
     CAST(epoch(max(gap)) / 3600 AS DOUBLE) AS longest_gap_hours,
     min(rows) FILTER (kind = 'holders') AS fewest_holders,
     max(rows) FILTER (kind = 'holders') AS most_holders,
+    (
+        SELECT count(*)
+        FROM holder_lists
+        WHERE is_complete AND chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
+    ) AS complete_lists,
     min(fetched_at) AS learnt_from,
     max(fetched_at) AS learnt_to,
     (

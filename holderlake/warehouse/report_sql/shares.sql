@@ -1,7 +1,7 @@
 -- The shares through time of the eight addresses that once held most; null if the list lacks the address.
 WITH listed AS (
     SELECT timestamp, address, share
-    FROM holders
+    FROM listed_holders
     WHERE chain = $chain AND token_address = $token AND timestamp BETWEEN $since AND $until
 ),
 largest AS (

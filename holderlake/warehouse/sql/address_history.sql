@@ -1,11 +1,11 @@
 -- Every token that an address held through time, on all chains: one row for each token and instant at which the address
 -- was in the list of holders, on the map or in a cluster. Its transfers are in address_transfers, its newest metadata
--- in latest_addresses.
+-- in latest_addresses. A list has an end: an address that is not listed may still hold, see holder_lists.
 -- Example: FROM address_history('0x1111111111111111111111111111111111111111') ORDER BY timestamp, chain, token_address;
 CREATE OR REPLACE MACRO address_history(of_address) AS TABLE
 WITH held AS (
     SELECT
-        chain, token_address, timestamp, rank, amount, amount_exact, share, is_contract, is_cex, is_dex, entity_id,
+        chain, token_address, timestamp, address, rank, amount, amount_exact, share, is_contract, is_cex, is_dex, entity_id,
         first_activity_date
     FROM holders
     WHERE address = plain_address(of_address)
@@ -31,7 +31,7 @@ SELECT
     chain,
     token_address,
     timestamp,
-    held.rank IS NOT NULL AS held,
+    held.address IS NOT NULL AS is_listed,
     held.rank,
     held.amount,
     held.amount_exact,

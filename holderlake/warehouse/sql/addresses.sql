@@ -14,10 +14,15 @@ SELECT *
 FROM addresses
 QUALIFY row_number() OVER (PARTITION BY chain, address ORDER BY fetched_at DESC, timestamp DESC) = 1;
 
--- The metadata of each address on each chain in its newest partition at or before t.
+-- The metadata of each address on each chain in its newest partition at or before t; see answered_as_of for the columns
+-- that it adds.
 -- Example: SELECT chain, address, label FROM addresses_as_of('2026-06-30') WHERE label IS NOT NULL ORDER BY ALL;
 CREATE OR REPLACE MACRO addresses_as_of(t) AS TABLE
-SELECT *
+SELECT
+    *,
+    instant(t) AS requested,
+    as_of_distance(t, timestamp) AS days_earlier,
+    timestamp < instant(t) - as_of_warning() AS is_outdated
 FROM addresses
 WHERE timestamp <= instant(t)
 QUALIFY row_number() OVER (PARTITION BY chain, address ORDER BY timestamp DESC) = 1;

@@ -20,6 +20,12 @@ CASE WHEN starts_with(CAST(units AS VARCHAR), '-') THEN '-' ELSE '' END
 || regexp_replace(left(lpad(ltrim(CAST(units AS VARCHAR), '-'), 136, '0'), 100), '^0+(\d)', '\1')
 || regexp_replace('.' || right(lpad(ltrim(CAST(units AS VARCHAR), '-'), 136, '0'), 36), '\.?0*$', '');
 
+-- An amount of any size as a number to order and compare by, from its two columns. ORDER BY amount, max(amount) and
+-- amount > x leave out amounts that only the exact column has, and a text orders 9 after 10. amount_text gives the text
+-- of it. For raw whole numbers as text, such as raw_amount, write raw_amount::BIGNUM.
+-- Example: SELECT amount_text(max(exact_number(amount, amount_exact))) AS largest FROM latest_holders;
+CREATE OR REPLACE MACRO exact_number(amount, exact) AS amount_units(exact_amount(amount, exact));
+
 -- The exact sum of amounts of any size as text, from their two columns: an aggregate, like sum. sum(amount) alone
 -- ignores amounts that only the exact column contains, and fails if a sum passes 10^20.
 -- Example: SELECT chain, token_address, exact_total(amount, amount_exact) AS listed FROM latest_holders GROUP BY ALL ORDER BY ALL;

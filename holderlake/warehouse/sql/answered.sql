@@ -1,11 +1,19 @@
 -- The newest partition of a family (tokens, holders, maps) at or before t that answered for each token, with or without
--- rows. The latest_ views and _as_of macros take their rows from it.
+-- rows. The latest_ views and _as_of macros take their rows from it. An answer may be much older than t: requested is
+-- t, days_earlier is the distance, and is_outdated is true beyond the setting sql.as_of_warning.
 -- Example: FROM answered_as_of('holders', '2026-06-30') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_as_of(of_family, t) AS TABLE
-SELECT chain, subject AS token_address, max(timestamp) AS timestamp
-FROM coverage
-WHERE family = of_family AND timestamp <= instant(t)
-GROUP BY chain, subject;
+SELECT
+    *,
+    instant(t) AS requested,
+    as_of_distance(t, timestamp) AS days_earlier,
+    timestamp < instant(t) - as_of_warning() AS is_outdated
+FROM (
+    SELECT chain, subject AS token_address, max(timestamp) AS timestamp
+    FROM coverage
+    WHERE family = of_family AND timestamp <= instant(t)
+    GROUP BY chain, subject
+);
 
 -- Since when the answer about each token in each partition is known, and since when it is as it stands. A later answer
 -- with the same content only confirms it. The rows that a later answer changed are in replaced_tokens, replaced_holders
@@ -85,7 +93,13 @@ FROM (
 -- the time known: two axes of time.
 -- Example: FROM answered_known_at('holders', '2026-06-30', '2027-01-01') ORDER BY ALL;
 CREATE OR REPLACE MACRO answered_known_at(of_table, t, known) AS TABLE
-SELECT chain, token_address, timestamp
+SELECT
+    chain,
+    token_address,
+    timestamp,
+    instant(t) AS requested,
+    as_of_distance(t, timestamp) AS days_earlier,
+    timestamp < instant(t) - as_of_warning() AS is_outdated
 FROM knowledge
 WHERE family = CASE WHEN of_table IN ('tokens', 'holders') THEN of_table ELSE 'maps' END
     AND timestamp <= instant(t)

@@ -50,6 +50,9 @@ summed AS (
         chain,
         token_address,
         timestamp,
+        requested,
+        days_earlier,
+        is_outdated,
         CASE
             WHEN from_cluster_id IS NOT NULL THEN 'cluster'
             WHEN from_exchange IS NOT NULL THEN 'exchange'
@@ -76,9 +79,12 @@ summed AS (
     GROUP BY ALL
 )
 SELECT
-    * EXCLUDE (exact),
+    * EXCLUDE (exact, requested, days_earlier, is_outdated),
     as_amount(exact) AS total_value,
-    as_exact(exact) AS total_value_exact
+    as_exact(exact) AS total_value_exact,
+    requested,
+    days_earlier,
+    is_outdated
 FROM summed;
 
 -- Deposits into and withdrawals from each exchange on each token's map at t, by token that was sent and by cluster.
@@ -88,14 +94,14 @@ CREATE OR REPLACE MACRO exchange_flows(t) AS TABLE
 WITH flows AS (FROM cluster_flows(t)),
 sides AS (
     SELECT
-        chain, token_address, timestamp, to_exchange AS exchange, from_cluster_id AS cluster_id, transfer_chain,
+        chain, token_address, timestamp, requested, days_earlier, is_outdated, to_exchange AS exchange, from_cluster_id AS cluster_id, transfer_chain,
         transfer_token, exact_amount(total_value, total_value_exact) AS deposits, '0' AS withdrawals,
         total_transfers AS deposit_count, 0 AS withdrawal_count, first_date, last_date
     FROM flows
     WHERE to_kind = 'exchange'
     UNION ALL
     SELECT
-        chain, token_address, timestamp, from_exchange, to_cluster_id, transfer_chain,
+        chain, token_address, timestamp, requested, days_earlier, is_outdated, from_exchange, to_cluster_id, transfer_chain,
         transfer_token, '0', exact_amount(total_value, total_value_exact), 0, total_transfers, first_date, last_date
     FROM flows
     WHERE from_kind = 'exchange'
@@ -105,6 +111,9 @@ summed AS (
         chain,
         token_address,
         timestamp,
+        requested,
+        days_earlier,
+        is_outdated,
         exchange,
         cluster_id,
         transfer_chain,
@@ -136,5 +145,8 @@ SELECT
     deposit_count,
     withdrawal_count,
     first_date,
-    last_date
+    last_date,
+    requested,
+    days_earlier,
+    is_outdated
 FROM summed;

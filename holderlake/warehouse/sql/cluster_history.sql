@@ -1,6 +1,6 @@
 -- Each cluster of one token (its address or symbol) through time, on every chain that has the token. A line is a cluster
 -- that cluster_lineage continues from map to map.
--- Example: SELECT timestamp, share, members FROM cluster_history('0x2222222222222222222222222222222222222222') ORDER BY lineage, timestamp;
+-- Example: SELECT timestamp, share, members FROM cluster_history((SELECT min(token_address) FROM latest_clusters)) ORDER BY lineage, timestamp;
 CREATE OR REPLACE MACRO cluster_history(of_token) AS TABLE
 WITH RECURSIVE living AS MATERIALIZED (
     FROM cluster_lineage
@@ -36,4 +36,5 @@ SELECT
     event,
     merged_from,
     split_from
-FROM line;
+FROM line
+WHERE token_address = token_of(of_token);

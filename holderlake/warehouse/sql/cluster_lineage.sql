@@ -3,16 +3,7 @@
 -- cluster's share is held by members of the previous one (origin). Where a map has no shares, members count instead.
 -- Example: FROM cluster_kinship WHERE shared_members < members ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE VIEW cluster_kinship AS
-WITH moments AS NOT MATERIALIZED (
-    SELECT
-        chain,
-        token_address,
-        timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
-    FROM comparable
-    WHERE family = 'maps'
-),
-members AS NOT MATERIALIZED (
+WITH members AS NOT MATERIALIZED (
     SELECT
         member.chain,
         member.token_address,
@@ -46,7 +37,7 @@ SELECT
     sum(present.part) AS origin,
     greatest(kept, origin) >= 0.5 - 1e-9 AS is_related
 FROM members AS present
-JOIN moments
+JOIN map_series AS moments
     ON moments.chain = present.chain
     AND moments.token_address = present.token_address
     AND moments.timestamp = present.timestamp
@@ -65,16 +56,7 @@ GROUP BY ALL;
 -- cluster continues the related one with the largest share in common (shared_share), if that is true from both sides.
 -- Example: FROM cluster_lineage WHERE event IN ('born', 'died') ORDER BY chain, token_address, timestamp;
 CREATE OR REPLACE VIEW cluster_lineage AS
-WITH moments AS NOT MATERIALIZED (
-    SELECT
-        chain,
-        token_address,
-        timestamp,
-        lag(timestamp) OVER (PARTITION BY chain, token_address ORDER BY timestamp) AS previous_timestamp
-    FROM comparable
-    WHERE family = 'maps'
-),
-sizes AS NOT MATERIALIZED (
+WITH sizes AS NOT MATERIALIZED (
     SELECT chain, token_address, timestamp, cluster_id, count(*) AS members
     FROM cluster_members
     GROUP BY ALL
@@ -124,7 +106,7 @@ living AS (
         CASE WHEN len(origins.related) > 1 THEN origins.related END AS merged_from,
         origins.split_from
     FROM clusters
-    JOIN moments USING (chain, token_address, timestamp)
+    JOIN map_series AS moments USING (chain, token_address, timestamp)
     JOIN sizes USING (chain, token_address, timestamp, cluster_id)
     LEFT JOIN origins USING (chain, token_address, timestamp, cluster_id)
     LEFT JOIN clusters AS earlier
@@ -144,7 +126,7 @@ dead AS (
         clusters.share AS previous_share
     FROM sizes
     JOIN clusters USING (chain, token_address, timestamp, cluster_id)
-    JOIN moments
+    JOIN map_series AS moments
         ON moments.chain = sizes.chain
         AND moments.token_address = sizes.token_address
         AND moments.previous_timestamp = sizes.timestamp

@@ -1,10 +1,13 @@
--- The concentration of each token at each of its maps, and the change of its score since the previous map.
+-- The concentration of each token at each of its maps, and the change of its score since the previous map of its series
+-- (map_series): figures of maps with other options are not comparable.
 -- Example: SELECT timestamp, service_score, top_10_share FROM concentration_history ORDER BY token_address, timestamp;
 CREATE OR REPLACE VIEW concentration_history AS
 SELECT
     maps.chain,
     maps.token_address,
     maps.timestamp,
+    series.series,
+    series.series_maps,
     maps.service_score,
     maps.service_score - lag(maps.service_score) OVER history AS score_change,
     maps.gini_index,
@@ -12,29 +15,31 @@ SELECT
     maps.nakamoto_coefficient,
     listed.top_10_share,
     listed.holders_listed,
+    listed.is_complete,
+    listed.holders_total,
     maps.top_10_adjusted,
     maps.bundles,
+    coalesce(grouped.clusters, 0) AS clusters,
+    grouped.largest_cluster_share,
     maps.cexs,
     maps.dexs,
     maps.contracts,
     maps.fresh_wallets
 FROM maps
-SEMI JOIN comparable
-    ON comparable.family = 'maps'
-    AND comparable.chain = maps.chain
-    AND comparable.token_address = maps.token_address
-    AND comparable.timestamp = maps.timestamp
-LEFT JOIN (
-    SELECT
-        chain,
-        token_address,
-        timestamp,
-        sum(share) FILTER (rank <= 10) AS top_10_share,
-        count(*) AS holders_listed
-    FROM holders
-    GROUP BY chain, token_address, timestamp
-) AS listed
+JOIN map_series AS series
+    ON series.chain = maps.chain
+    AND series.token_address = maps.token_address
+    AND series.timestamp = maps.timestamp
+LEFT JOIN holder_lists AS listed
     ON listed.chain = maps.chain
     AND listed.token_address = maps.token_address
     AND listed.timestamp = maps.timestamp
-WINDOW history AS (PARTITION BY maps.chain, maps.token_address ORDER BY maps.timestamp);
+LEFT JOIN (
+    SELECT chain, token_address, timestamp, count(*) AS clusters, max(share) AS largest_cluster_share
+    FROM clusters
+    GROUP BY chain, token_address, timestamp
+) AS grouped
+    ON grouped.chain = maps.chain
+    AND grouped.token_address = maps.token_address
+    AND grouped.timestamp = maps.timestamp
+WINDOW history AS (PARTITION BY maps.chain, maps.token_address, series.series ORDER BY maps.timestamp);

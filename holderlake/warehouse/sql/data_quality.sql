@@ -27,7 +27,7 @@ END;
 -- a past instant. fetched_early (error): fetched before the instant that it is for, so it shows an earlier state; a
 -- plan counts it as missing, and a backfill fetches it again. negative_balance (warning): in the own store an address
 -- has a balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
--- token's newest map, and what names the first map with it ('holderlake negative-balances' names the second).
+-- token's newest map, and what names the first map with it ('holderlake store negative-balances' names the second).
 -- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
 -- out, or a value is null, because it could not be read; what names the place. missing_content
 -- (warning): content that was requested and paid is absent or null; what names the place. content_lost (warning): a
@@ -229,7 +229,7 @@ WHERE NOT is_complete OR balances = 'different'
 UNION ALL
 SELECT
     'assumed_decimals', 'warning', chain, last_transfer, 'tokens', token_address, decimals,
-    'no source gave the decimals; import a token list, or read the token with import-rpc'
+    'no source gave the decimals; import a token list, or read the token from a node'
 FROM stored_tokens
 WHERE has_assumed_decimals
 UNION ALL

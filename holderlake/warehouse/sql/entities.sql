@@ -1,4 +1,4 @@
--- Wallets that probably have one owner, from the transfers of your store: as 'holderlake entities' found them before the
+-- Wallets that probably have one owner, from the transfers of your store: as 'holderlake store entities' found them before the
 -- last load. A wallet without a row was joined to no other one. Clusters are another thing: they follow the provider's
 -- rule, on one map.
 -- Example: SELECT entity, wallets, round(min(confidence), 2) AS confidence FROM entities GROUP BY ALL ORDER BY wallets DESC, entity LIMIT 3;
@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW entities AS
 FROM _internal.stored_entities
 WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
 
--- The instants of the last 'holderlake entities' (--at), with the rule and the number of entities. The view entities is as
+-- The instants of the last 'holderlake store entities' (--at), with the rule and the number of entities. The view entities is as
 -- of the last one.
 -- Example: FROM entity_searches ORDER BY as_of;
 CREATE OR REPLACE VIEW entity_searches AS
@@ -15,6 +15,11 @@ FROM _internal.entity_searches;
 -- The entities as of the newest searched instant at or before t, or of the first one if t is before it.
 -- Example: SELECT as_of, entity, count(*) AS wallets FROM entities_as_of('2026-06-01') GROUP BY ALL ORDER BY wallets DESC, entity LIMIT 3;
 CREATE OR REPLACE MACRO entities_as_of(t) AS TABLE
+SELECT
+    *,
+    instant(t) AS requested,
+    as_of_distance(t, as_of) AS days_earlier,
+    as_of NOT BETWEEN instant(t) - as_of_warning() AND instant(t) AS is_outdated
 FROM _internal.stored_entities
 WHERE as_of IS NOT DISTINCT FROM (
     SELECT coalesce(max(as_of) FILTER (as_of <= instant(t)), min(as_of)) FROM _internal.entity_searches
@@ -61,7 +66,10 @@ SELECT
     count(*) AS wallets,
     sum(holders.amount) AS amount,
     sum(holders.share) AS share,
-    min(holders.rank) AS rank
+    min(holders.rank) AS rank,
+    holders.requested,
+    holders.days_earlier,
+    holders.is_outdated
 FROM holders_as_of(t) AS holders
 LEFT JOIN entities_as_of(t) AS entities ON entities.address = holders.address
 GROUP BY ALL;

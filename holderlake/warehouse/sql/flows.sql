@@ -3,9 +3,17 @@
 -- those that any row or label names. Mints come from, and burns go to, addresses without an owner. Transfers within a
 -- group are included. since and until (not included) limit the time, and make long histories fast:
 -- flows('FERN', 'day', since := '2026-01-01').
--- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows('0x1111111111111111111111111111111111111111', 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
+-- Example: SELECT period, from_kind, to_kind, sum(transfers) AS transfers FROM flows((SELECT min(token_address) FROM stored_tokens), 'month') GROUP BY ALL ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE MACRO flows(of_token, each, since := NULL, until := NULL) AS TABLE
-WITH named AS (
+WITH token AS MATERIALIZED (
+    SELECT
+        CASE
+            WHEN since IS NULL OR until IS NULL OR end_of_period(since, until) IS NOT NULL
+            THEN token_among(of_token, list({'token_address': token_address, 'symbol': symbol}))
+        END AS address
+    FROM (SELECT token_address, symbol FROM known_tokens UNION ALL SELECT token_address, symbol FROM stored_tokens)
+),
+named AS (
     SELECT chain, address, kind, label FROM special_addresses
     UNION ALL
     SELECT chain, address, kind, label FROM stored_labels WHERE kind = 'burn'
@@ -25,12 +33,12 @@ groups AS MATERIALIZED (
     ANTI JOIN latest_cluster_members AS members
         ON members.chain = named.chain
         AND members.address = named.address
-        AND members.token_address = token_of(of_token)
+        AND members.token_address = (SELECT address FROM token)
     GROUP BY chain, address
     UNION ALL
     SELECT chain, address, 'cluster', cluster_id, NULL
     FROM latest_cluster_members
-    WHERE token_address = token_of(of_token)
+    WHERE token_address = (SELECT address FROM token)
 ),
 summed AS (
     SELECT
@@ -50,9 +58,9 @@ summed AS (
     FROM transfers AS moved
     LEFT JOIN groups AS senders ON senders.chain = moved.chain AND senders.address = moved.from_address
     LEFT JOIN groups AS receivers ON receivers.chain = moved.chain AND receivers.address = moved.to_address
-    WHERE moved.token_address = token_of(of_token)
-        AND (since IS NULL OR moved.block_time >= instant(since))
-        AND (until IS NULL OR moved.block_time < instant(until))
+    WHERE moved.token_address = (SELECT address FROM token)
+        AND (since IS NULL OR moved.block_time >= start_of_period(since))
+        AND (until IS NULL OR moved.block_time < start_of_period(until))
     GROUP BY ALL
 )
 SELECT * EXCLUDE (exact), as_amount(exact) AS amount, as_exact(exact) AS amount_exact

@@ -10,20 +10,53 @@ QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY fetched_at
 CREATE OR REPLACE MACRO is_symbol(given) AS
 length(trim(given)) < 32 AND lower(trim(given)) <> 'native' AND NOT starts_with(lower(trim(given)), '0x');
 
+-- Tokens that the warehouse knows: those of symbols, and those with an answer.
+-- Example: SELECT count(*) AS tokens FROM known_tokens;
+CREATE OR REPLACE VIEW known_tokens AS
+SELECT chain, token_address, any_value(symbol) AS symbol
+FROM (
+    SELECT chain, token_address, symbol FROM symbols
+    UNION ALL
+    SELECT chain, subject, NULL FROM coverage WHERE family IN ('tokens', 'holders', 'maps')
+)
+GROUP BY chain, token_address;
+
 -- The address of a token, from its symbol in any case, or from its address. A symbol that several tokens have is an
--- error: then give the address. Macros with a token accept both.
--- Example: SELECT token_of('0xABCDEF0000000000000000000000000000000001') AS of_address;
+-- error: then give the address. A symbol or address that no token has is an error too, which names similar ones. Macros
+-- with a token accept both.
+-- Example: SELECT token_of(min(token_address)) AS of_address FROM tokens;
 CREATE OR REPLACE MACRO token_of(given) AS
-coalesce(
-    (
+token_among(given, (SELECT list({'token_address': token_address, 'symbol': symbol}) FROM known_tokens));
+
+-- The address of a token among these, a list of token_address and symbol: see token_of.
+-- Example: SELECT token_among('fern', [{'token_address': '0xf', 'symbol': 'FERN'}]) AS of_address;
+CREATE OR REPLACE MACRO token_among(given, tokens) AS (
+    SELECT
+        CASE
+            WHEN given IS NULL THEN NULL
+            WHEN count(DISTINCT token_address) FILTER (distance = 0) > 1
+            THEN error('several tokens have the symbol ' || any_value(name) FILTER (distance = 0) || ': give the address of one')
+            WHEN coalesce(min(distance) > 0, true)
+            THEN error(
+                'no token has the ' || CASE WHEN is_symbol(given) THEN 'symbol ' ELSE 'address ' END || trim(given)
+                || coalesce(
+                    '; similar: ' || array_to_string(
+                        list_sort(list_distinct(arg_min(name, distance, 4) FILTER (is_symbol(given) OR distance <= 6))), ', '
+                    ),
+                    ''
+                )
+                || '. The view known_tokens lists all'
+            )
+            ELSE any_value(token_address) FILTER (distance = 0)
+        END
+    FROM (
         SELECT
+            token_address,
+            CASE WHEN is_symbol(given) THEN symbol ELSE token_address END AS name,
             CASE
-                WHEN count(DISTINCT token_address) > 1
-                THEN error('several tokens have the symbol ' || any_value(symbol) || ': give the address of one')
-                ELSE any_value(token_address)
-            END
-        FROM symbols
-        WHERE is_symbol(given) AND lower(symbol) = lower(trim(given))
-    ),
-    plain_address(given)
+                WHEN is_symbol(given) THEN damerau_levenshtein(lower(symbol), lower(trim(given)))
+                ELSE damerau_levenshtein(token_address, plain_address(given))
+            END AS distance
+        FROM (SELECT unnest(tokens, recursive := true))
+    )
 );

@@ -4,7 +4,7 @@
 CREATE OR REPLACE VIEW stored_tokens AS
 FROM _internal.stored_tokens;
 
--- The labels of your store (holderlake labels), on each chain of the warehouse and of the store.
+-- The labels of your store (holderlake import labels), on each chain of the warehouse and of the store.
 -- Example: SELECT kind, count(*) AS addresses FROM stored_labels GROUP BY kind ORDER BY kind;
 CREATE OR REPLACE VIEW stored_labels AS
 SELECT used.chain, labels.address, labels.kind, labels.label
@@ -25,7 +25,8 @@ END;
 
 -- Transfers of your store (or of the sample world, if that is the provider) as of the last load, one row for each,
 -- with the same columns for files and nodes. With conditions on chain, token_address and block_time, a query reads
--- only these rows. A mint comes from the zero address, a burn goes to it. Opening balances are no transfers.
+-- only these rows. A mint comes from the zero address, a burn goes to it. Opening balances are no transfers. raw_amount
+-- is a text: write max(raw_amount::BIGNUM), and ORDER BY raw_amount::BIGNUM.
 -- Example: SELECT block_time, from_address, to_address, amount FROM transfers WHERE token_address = '0x1111111111111111111111111111111111111111' AND block_time >= TIMESTAMP '2026-06-01' ORDER BY block_time, log_index LIMIT 3;
 CREATE OR REPLACE VIEW transfers AS
 WITH typed AS (

@@ -1,4 +1,4 @@
--- The newest comparison of each token's stored transfers with a node ('holderlake verify'), one row a token. balances
+-- The newest comparison of each token's stored transfers with a node ('holderlake import verify'), one row a token. balances
 -- says whether its supply and a sample of its balances are those of its contract: equal, different (the token changes
 -- balances without transfers, as rebasing tokens and tokens with a fee do) or unknown (the node keeps no state of the
 -- past, or rows are missing). blocks are those that were compared, fewer than from first_block to last_block if the

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holderlake.contract.chains.addresses import parse_address
-from holderlake.engine.sources.rpc.decoding.events import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
+from holderlake.engine.sources.rpc.events import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 
 TOKEN = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
 CHECKSUMMED_TOKEN = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holderlake.engine.errors import BadSource
-from holderlake.engine.sources.rows import json_rows
+from holderlake.engine.sources import json_rows
 
 PATH = Path("rows.json")
 VALUES = st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=40)

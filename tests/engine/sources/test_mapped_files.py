@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from holderlake.engine.errors import BadSource
-from holderlake.engine.sources.files.mapping import parse_map, read_block_times, read_map
-from holderlake.engine.sources.files.transfers import FileOptions, detect_format, read_file, read_transfers
+from holderlake.engine.sources.files.mapping import parse_map, read_block_times, read_map, suggestion
+from holderlake.engine.sources.files.transfers import FileOptions, read_file
 from holderlake.engine.store.store import Store
 from tests.engine.sources.conftest import CRYO_ROW, ETL_ROW, HASH, RECEIVER, SENDER
+from tests.engine.sources.reading import read_transfers
 
 Write = Callable[..., Path]
 MAX = 2**256 - 1
@@ -39,6 +40,29 @@ def lines(path: Path, *rows: Any) -> Path:
 
 
 # ---------------------------------------------------------------- maps
+
+
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        (
+            ["from_address", "to_address", "value_raw", "block_timestamp"],
+            ["value=value_raw", "block_time=block_timestamp"],
+        ),
+        (["tokenAddress", "Block Time", "txHash"], ["token_address=tokenAddress", "block_time='Block Time'"]),
+        (["From", "Amount", "Value", "Decimals"], ["from_address=From", "value=Amount"]),
+        (["from", "to", "address", "value"], ["token_address=address"]),
+    ],
+)
+def test_unknown_columns_are_suggested_by_their_names(names: list[str], options: list[str]) -> None:
+    suggested = suggestion(names)
+    assert [option for option in options if f"--map {option}" not in suggested] == []
+
+
+def test_items_without_a_value_are_suggested_as_one_each() -> None:
+    assert suggestion(["from", "to", "tokenId"]).endswith(
+        "--map token_id=tokenId --set token_standard=erc721 --set value=1"
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "json lines"])
@@ -242,7 +266,6 @@ def test_successful_transactions_are_native_transfers(csv_file: Write) -> None:
         {**base, "value": "0", "transaction_index": "5"},
         {**base, **made, "transaction_index": "6"},
     )
-    assert detect_format(path) == "ethereum-etl"
     rows = read_transfers(path, None, "eth").to_pylist()
     assert [(row["token_address"], row["token_standard"], row["to_address"]) for row in rows] == [
         ("native", "native", RECEIVER),
@@ -275,7 +298,6 @@ def test_native_transfers_of_cryo_have_the_log_indexes_of_the_node(parquet_file:
         {**base, "transaction_index": 4, "transfer_index": 8, "value_binary": (2**255).to_bytes(32, "big")},
         {**base, "transaction_index": 4, "transfer_index": 9, **nothing, "to_address": None},
     )
-    assert detect_format(path) == "cryo"
     rows = read_transfers(path).to_pylist()
     assert [row["log_index"] for row in rows] == [3 << 20, (3 << 20) + 2, 4 << 20]
     assert {(row["token_address"], row["chain"], row["tx_hash"]) for row in rows} == {("native", "eth", HASH)}

@@ -9,9 +9,9 @@ import json
 import pytest
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.client.endpoint import Endpoint
-from holderlake.engine.sources.rpc.client.errors import RpcError, TooLarge, Unavailable
-from holderlake.engine.sources.rpc.client.messages import Call
+from holderlake.engine.sources.rpc.endpoint import Endpoint
+from holderlake.engine.sources.rpc.errors import RpcError, TooLarge, Unavailable
+from holderlake.engine.sources.rpc.messages import Call
 from tests.processes import PATIENCE
 from tests.provider.misbehaving import Misbehaving, Step, answer, endless
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holderlake.engine.sources.rpc.client.errors import (
+from holderlake.engine.sources.rpc.errors import (
     ChainMoved,
     Diverged,
     InvalidAnswer,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from holderlake.engine.sources.rpc.client.node import Node, first_block_from
+from holderlake.engine.sources.rpc.node import Node, first_block_from
 from holderlake.engine.store.store import Store
 from tests.chain.anvil import GENESIS_TIME, SENDER, Anvil, call
 from tests.chain.importer import import_chain

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
-from holderlake.engine.sources.files.transfers import FORMATS, detect_format, read_transfers
+from holderlake.engine.sources.files.transfers import FORMATS
 from tests import flawed_histories
 from tests.engine.sources.conftest import CRYO_ROW, ETL_ROW, HASH, HOLDERLAKE_ROW, RECEIVER, SENDER, TOKEN
+from tests.engine.sources.reading import read_transfers
 
 MAX = 2**256 - 1
 Write = Callable[..., Path]
@@ -74,7 +75,6 @@ def refusal(path: Path, **arguments: Any) -> str:
 
 def test_our_own_layout_is_read(parquet_file: Write) -> None:
     path = parquet_file(holderlake())
-    assert detect_format(path) == "holderlake"
     assert read_one(path) == {**ROW_READ, "source": "by hand"}
 
 
@@ -90,7 +90,6 @@ def test_our_own_layout_is_read_from_csv_too(csv_file: Write) -> None:
 
 def test_ethereum_etl_csv_is_read_with_a_chain(csv_file: Write) -> None:
     path = csv_file(etl())
-    assert detect_format(path) == "ethereum-etl"
     assert read_one(path, chain="eth") == {**ROW_READ, "source": "transfers.csv"}
 
 
@@ -102,7 +101,6 @@ def test_a_gzipped_file_is_read_like_a_plain_one(csv_file: Write) -> None:
     # the content decides, not the name
     misnamed = plain.with_name("misnamed.csv")
     misnamed.write_bytes(packed.read_bytes())
-    assert detect_format(misnamed) == "ethereum-etl"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,6 @@ def test_exports_with_token_types_keep_ids_of_items_only(
 
 def test_cryo_erc20_exports_are_read_from_binary_columns(parquet_file: Write) -> None:
     path = parquet_file(CRYO_ROW)
-    assert detect_format(path) == "cryo"
     assert read_one(path) == {**ROW_READ, "source": "transfers.parquet"}
 
 
@@ -334,8 +331,6 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     assert "no header" in refusal(tmp_path / "blank.csv")
     (tmp_path / "empty.csv.gz").write_bytes(gzip.compress(b""))
     assert "no header" in refusal(tmp_path / "empty.csv.gz")
-    with pytest.raises(BadSource, match="empty"):
-        detect_format(tmp_path / "empty.csv")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -348,8 +343,6 @@ def test_a_truncated_parquet_file_is_refused(parquet_file: Write, keep: float) -
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * keep)])
     assert "it may be damaged: fetch the file again" in refusal(path)
-    with pytest.raises(BadSource, match="not a complete"):
-        detect_format(path)
 
 
 def test_a_parquet_file_damaged_in_the_middle_is_refused(parquet_file: Write) -> None:
@@ -401,7 +394,6 @@ def test_a_block_number_beyond_64_bits_is_refused(csv_file: Write) -> None:
 @pytest.mark.parametrize("name", flawed_histories.NAMES)
 def test_a_flawed_history_is_read_completely(tmp_path: Path, name: str) -> None:
     path = flawed_histories.write(name, tmp_path)
-    assert detect_format(path) == "holderlake"
     assert read_transfers(path).to_pylist() == flawed_histories.history(name)
 
 

@@ -18,7 +18,7 @@ const FIGURES: [string, (at: Instant) => number | null, (value: number) => strin
   ["Nakamoto coefficient", (at) => at.nakamoto_coefficient, count],
 ];
 
-const KINDS: [Exclude<Change["change"], "same">, string, string][] = [
+const KINDS: [Change["change"], string, string][] = [
   ["entered", "Entered", "+"],
   ["left", "Left", ""],
   ["grew", "Grew", "▲"],
@@ -115,7 +115,7 @@ function Dates(props: { id: string; value: string; nothing?: string; onChange: (
 
 function Found({ before, now, found }: { before: Instant; now: Instant; found: Change[] }) {
   const { find } = view.value;
-  const moved = found.filter((one) => one.change !== "same" && matches(find, one.label, one.address));
+  const moved = found.filter((one) => matches(find, one.label, one.address));
   return (
     <>
       <table class="figures-table">
@@ -137,17 +137,20 @@ function Found({ before, now, found }: { before: Instant; now: Instant; found: C
           })}
         </tbody>
       </table>
+      {before.series !== now.series && before.series && now.series && (
+        <p class="quiet">The maps have different options ({before.series}; {now.series}): their numbers are not comparable.</p>
+      )}
       <p class="quiet">Changes from {date(before.at)} to {date(now.at)}, whichever of the two the map shows.</p>
-      <Find what="changes" found={`${moved.length} of ${found.length} holders moved`} onFind={(text) => show({ find: text })} />
+      <Find what="changes" found={`${moved.length} holders moved`} onFind={(text) => show({ find: text })} />
       {KINDS.map(([kind, title, sign]) => (
         <Moved key={kind} kind={kind} title={title} sign={sign} rows={moved.filter((one) => one.change === kind)} />
       ))}
-      <p class="quiet">The list of holders has an end: someone who left may only have fallen below it.</p>
+      <p class="quiet">A full list has an end: an address that it lacks may still hold, at most the amount of its last holder.</p>
     </>
   );
 }
 
-function Moved({ kind, title, sign, rows }: { kind: "entered" | "left" | "grew" | "shrank"; title: string; sign: string; rows: Change[] }) {
+function Moved({ kind, title, sign, rows }: { kind: Change["change"]; title: string; sign: string; rows: Change[] }) {
   return (
     <details open={rows.length > 0}>
       <summary>
@@ -163,7 +166,7 @@ function Moved({ kind, title, sign, rows }: { kind: "entered" | "left" | "grew" 
                 <tr key={one.address}>
                   <td><Holder node={one} /></td>
                   <td class="num">{share(one.share_before)} → {share(one.share_after)}</td>
-                  <td class="num">{one.amount_change === null ? "" : signed(Number(one.amount_change), () => rough(one.amount_change))}</td>
+                  <td class="num">{one.amount_change !== null ? signed(Number(one.amount_change), () => rough(one.amount_change)) : one.unlisted_at_most !== null && `at most ${rough(one.unlisted_at_most)} ${kind === "entered" ? "before" : "after"}`}</td>
                 </tr>
               )}
             </Rows>

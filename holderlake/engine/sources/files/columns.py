@@ -37,7 +37,7 @@ from holderlake.engine.sources.files.values import (
     whole_count,
     whole_number,
 )
-from holderlake.engine.sources.rows.raw import RawTable
+from holderlake.engine.sources.raw_rows import RawTable
 
 _MAX_INT64: Final = 2**63 - 1
 _WHOLE_NUMBER: Final = r"^[0-9]{1,77}$"

@@ -11,8 +11,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holderlake.engine.sources.rows.raw import RawTable
-from holderlake.engine.sources.rpc.decoding.events import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE, batch_of
+from holderlake.engine.sources.raw_rows import RawTable
+from holderlake.engine.sources.rpc.events import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE, batch_of
 
 LOG_COLUMNS: Final = frozenset({"address", "topics", "data", "block_number", "log_index", "tx_hash"})
 """The columns of logs under our names; ``presets`` has their names in exports."""

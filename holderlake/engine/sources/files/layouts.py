@@ -18,7 +18,7 @@ from holderlake.engine.content_indexes import content_indexes
 from holderlake.engine.records import NATIVE_LOG_INDEX, TRANSFERS
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.event_logs import LOG_COLUMNS, decoded_logs
-from holderlake.engine.sources.rows.raw import RawTable
+from holderlake.engine.sources.raw_rows import RawTable
 
 DECIMALS: Final = "decimals"
 """Name of the column with the token's decimals, which a column map may set. With it, the file's amounts are in token

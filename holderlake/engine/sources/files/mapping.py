@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files import columns
-from holderlake.engine.sources.rows.problems import bad_source
-from holderlake.engine.sources.rows.raw import RawTable, read_raw, rejected_rows
+from holderlake.engine.sources.problems import bad_source
+from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
 
 _NEEDED: Final = ("token_address", "from_address", "to_address", "value", "block_number")
 _OF_LOGS: Final = ("address", "topics", "data")
@@ -31,24 +31,19 @@ _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp",
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
 """Those of our column names that other files use with other meanings. They count only if the column map names them."""
 _GUESSES: Final = {
-    "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "fromaddress", "from.address"),
-    "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner", "toaddress"),
-    "value": ("amount_raw", "raw_amount", "raw_value", "rawvalue", "quantity", "amount", "raw", "quant", "wad"),
-    "token_address": (
-        "token",
-        "contract_address",
-        "contract",
-        "mint",
-        "token_mint_address",
-        "contractaddress",
-        "asset",
-    ),
-    "block_number": ("block", "blocknumber", "blockno", "block_height", "height", "slot", "block_slot", "lt", "number"),
-    "block_time": ("time", "datetime", "date", "unixtimestamp", "evt_block_time", "utime", "ts", "blocktimestamp"),
-    "tx_hash": ("hash", "transaction_hash", "transactionhash", "txhash", "tx", "signature", "tx_id", "transaction_id"),
-    "log_index": ("logindex", "event_index", "evt_index", "index"),
-}
-"""For each of our columns, the usual names in other files. ``suggestion`` uses them."""
+    "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner"),
+    "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner"),
+    "value": ("amount_raw", "raw_amount", "raw_value", "value_raw", "quantity", "amount", "raw", "quant", "wad"),
+    "token_address": ("token", "contract_address", "contract", "mint", "token_mint_address", "asset", "address"),
+    "token_id": (),
+    "block_number": ("block", "blockno", "block_height", "height", "slot", "block_slot", "lt", "number", "block_id"),
+    "block_time": ("block_timestamp", "timestamp", "time", "datetime", "date", "unixtimestamp", "evt_block_time",
+                   "utime", "ts"),
+    "tx_hash": ("hash", "transaction_hash", "tx", "signature", "tx_id", "transaction_id"),
+    "log_index": ("event_index", "evt_index", "index"),
+}  # fmt: skip
+"""For each of our columns, the usual names in other files. Case and separators make no difference. ``suggestion`` uses
+them."""
 
 
 @dataclass(frozen=True)
@@ -177,13 +172,22 @@ def with_item_values(raw: RawTable) -> RawTable:
 
 def suggestion(names: Sequence[str]) -> str:
     """Return the ``--map`` options for columns with usual names as a text, which is empty if there are none."""
-    spelt = {name.lower(): name for name in names}
+    spelt = {_plain_name(name): name for name in reversed(names)}
     pairs = {}
     for ours, synonyms in _GUESSES.items():
-        theirs = next((spelt[name] for name in (ours, *synonyms) if name in spelt), None)
+        theirs = next((spelt[name] for name in map(_plain_name, (ours, *synonyms)) if name in spelt), None)
         if theirs is not None and theirs != ours:
             pairs[ours] = f"{ours}='{theirs}'" if " " in theirs else f"{ours}={theirs}"
-    return " ".join(f"--map {pair}" for pair in pairs.values())
+    if {"value", "amount", "decimals"} <= spelt.keys():  # the value is then a price, as in exports of Solscan
+        pairs["value"] = f"value={spelt['amount']}"
+    options = [f"--map {pair}" for pair in pairs.values()]
+    if pairs.keys() & {"token_id"} and not pairs.keys() & {"value"} and "value" not in spelt:
+        options.append("--set token_standard=erc721 --set value=1")
+    return " ".join(options)
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:

@@ -34,8 +34,8 @@ from holderlake.engine.sources.files.mapping import (
     with_times,
 )
 from holderlake.engine.sources.files.values import note_ambiguous, without_separators
-from holderlake.engine.sources.rows.problems import Rejected
-from holderlake.engine.sources.rows.raw import RawTable, read_header, read_raw, rejected_rows
+from holderlake.engine.sources.problems import Rejected
+from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
 """The names of formats, for ``FileOptions.format`` and ``detect_format``."""
@@ -99,30 +99,6 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
     return FileTransfers(
         transfers, rejected_rows(raw), raw.passed_over, raw.problems.wrong_checksums, raw.partly_indexed
     )
-
-
-def read_transfers(
-    path: Path,
-    format: str | None = None,
-    chain: str | None = None,
-    column_map: ColumnMap | None = None,
-    block_times: Mapping[int, int] | None = None,
-) -> pa.Table:
-    """Return the transfers of a file, in the file's order. Raises ``BadSource`` if any row is invalid.
-
-    ``format`` is one of ``FORMATS``; None detects it. ``chain`` is the chain of a file without a chain column.
-    ``column_map`` assigns the file's columns to ours. ``block_times`` (unix seconds by block) replace the times in the
-    file.
-    """
-    content = read_file(path, FileOptions(format, chain, column_map or ColumnMap(), block_times or {}))
-    if content.rejected is not None:
-        raise content.rejected.error()
-    return content.transfers
-
-
-def detect_format(path: Path) -> str:
-    """Return the format of the file, one of ``FORMATS``. Raises ``BadSource`` if it has none of them."""
-    return _layout_of(read_header(path), FileOptions()).format
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from holderlake.contract.chains import Family
 from holderlake.contract.chains.addresses import MAX_LENGTH, shown
 from holderlake.contract.times import to_unix
-from holderlake.engine.sources.rows.raw import RawTable
+from holderlake.engine.sources.raw_rows import RawTable
 
 MAX_AMOUNT: Final = 2**256 - 1
 MAX_DECIMALS: Final = 255

@@ -1,0 +1,156 @@
+"""``holderlake alerts``: list alerts, deliver them, and test the webhook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holderlake import console
+from holderlake.cli import shared
+from holderlake.cli.exit_codes import ExitCode
+from holderlake.cli.shared import From, Json, To
+from holderlake.contract.times import parse_end, parse_when, utc_now
+from holderlake.units import counted
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from holderlake.alerts.delivery import DeliveryReport
+    from holderlake.alerts.outbox import Delivery
+    from holderlake.alerts.rules import Alert
+    from holderlake.settings import Settings
+
+
+app = typer.Typer(help="List the alerts of the warehouse's rules, and deliver them.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_alerts(
+    start: From = None,
+    end: To = None,
+    rule: Annotated[list[str] | None, typer.Option("--rule", help="Only this rule; may be given again.")] = None,
+    json: Json = False,
+) -> None:
+    """List the alerts of the warehouse's rules with their deliveries, and notices about the pipeline. It sends none.
+
+    By default it lists those since alerts.max_age ago.
+
+    Example: holderlake alerts list --from 2025-01-01 --rule cluster_share
+    """
+    from holderlake.alerts.delivery import evaluate_rules
+
+    settings = shared.settings()
+    now = utc_now()
+    since = now - settings.alerts.max_age if start is None else parse_when(start)
+    until = now if end is None else parse_end(end)
+    shared.check_period(since, until)
+    _report_found(settings, evaluate_rules(shared.workspace(settings), since, until, rule or ()), since, json)
+
+
+@app.command("deliver")
+def deliver_new_alerts(json: Json = False) -> None:
+    """Send new alerts to the log and the webhook, as the sensor does.
+
+    Example: holderlake alerts deliver
+    """
+    from holderlake.alerts.delivery import deliver_alerts
+
+    _report_delivery(deliver_alerts(shared.workspace()), json)
+
+
+@app.command("test-webhook")
+def test_webhook(json: Json = False) -> None:
+    """Send a test message to the webhook.
+
+    Example: holderlake alerts test-webhook
+    """
+    from holderlake.alerts.delivery import webhook_of
+    from holderlake.alerts.webhook import NotDelivered, test_message
+    from holderlake.errors import RunFailed
+
+    webhook = webhook_of(shared.settings())
+    if webhook is None:
+        raise ValueError(
+            "no webhook is set; set HOLDERLAKE_ALERTS__WEBHOOK, or alerts.webhook_file to a file with its URL"
+        )
+    message = test_message(utc_now())
+    try:
+        webhook.send(message)
+    except NotDelivered as error:
+        raise RunFailed(str(error)) from None
+    if json:
+        console.as_json({"delivered": True, "id": message.key, "signed": webhook.secret is not None})
+    else:
+        signed = "signed" if webhook.secret else "not signed: no secret is set"
+        console.out.print(f"The webhook accepted the message {message.key} ({signed}).")
+
+
+def _report_delivery(report: DeliveryReport, as_json: bool) -> None:
+    if as_json:
+        new_alerts = [_plain(alert, []) for alert in report.new_alerts]
+        console.as_json(
+            {"new": new_alerts, "sent": report.sent_counts, "errors": report.errors, "busy": report.is_busy}
+        )
+    else:
+        text = str(report)
+        console.out.print(f"{text[0].upper()}{text[1:]}.")
+    if report.errors:
+        raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+def _report_found(settings: Settings, found_alerts: list[Alert], since: datetime, as_json: bool) -> None:
+    from holderlake.alerts.outbox import Outbox
+    from holderlake.workspace import state_of
+
+    outbox = Outbox(state_of(settings, settings.alerts_book))
+    deliveries = outbox.deliveries()
+    notices = outbox.notices(since)
+    if as_json:
+        console.as_json([_plain(alert, deliveries.get(alert.fingerprint, [])) for alert in [*found_alerts, *notices]])
+        return
+    if notices:
+        console.rows(
+            "Notices about the pipeline", ("at", "notice"), [(notice.timestamp, notice.sentence) for notice in notices]
+        )
+    if not found_alerts:
+        console.out.print(f"No alerts since {since:%Y-%m-%d %H:%M} UTC; --from looks further back.")
+        return
+    console.rows(
+        "",
+        ("as of", "alert", "chain", "token", "subject", "measured", "threshold", "delivered"),
+        [
+            (
+                alert.timestamp,
+                alert.name,
+                alert.chain,
+                alert.token_address,
+                alert.subject if alert.subject != alert.token_address else "the token",
+                alert.measured,
+                alert.threshold,
+                ", ".join(
+                    f"{delivery.destination} {delivery.state}" for delivery in deliveries.get(alert.fingerprint, [])
+                )
+                or "-",
+            )
+            for alert in found_alerts
+        ],
+    )
+    console.out.print(f"{counted(len(found_alerts), 'alert')}; --json adds their evidence.")
+
+
+def _plain(alert: Alert, deliveries: list[Delivery]) -> dict[str, Any]:
+    return {
+        "name": alert.name,
+        "rule": alert.rule,
+        "chain": alert.chain,
+        "token_address": alert.token_address,
+        "timestamp": alert.timestamp,
+        "subject": alert.subject,
+        "measured": alert.measured,
+        "threshold": alert.threshold,
+        "text": alert.sentence,
+        "evidence": alert.evidence,
+        "fingerprint": alert.fingerprint,
+        "deliveries": [vars(delivery) for delivery in deliveries],
+    }

@@ -1,0 +1,162 @@
+"""``holderlake store``: check, repair and index the engine's store, and find wallets of one owner in it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from holderlake import console
+from holderlake.cli import shared
+from holderlake.cli.shared import AT, Json, SeveralAt
+from holderlake.units import counted
+
+app = typer.Typer(help="Index, analyse, check and repair the engine's store of transfers.", no_args_is_help=True)
+
+
+@app.command("index")
+def index_tokens(
+    chain: Annotated[str | None, typer.Argument(help="Chain of the tokens; default: list all chains.")] = None,
+    tokens: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOKEN]...", help="Token addresses, or native.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop indexing these tokens.")] = False,
+    json: Json = False,
+) -> None:
+    """Index tokens, so that their transfers link holders on every map. Without tokens, list the indexed ones.
+
+    Example: holderlake store index eth native
+
+    Example: holderlake store index eth native --remove
+    """
+    from holderlake.local.indexed_tokens import change_index, list_index
+
+    if tokens and chain:
+        change_index(shared.settings(), chain, tokens, remove, json)
+    elif remove:
+        raise typer.BadParameter("give the addresses of the tokens to remove", param_hint="TOKEN")
+    else:
+        list_index(shared.settings(), chain, json)
+
+
+@app.command("negative-balances")
+def list_negative_balances(
+    chain: Annotated[str | None, typer.Argument(help="The token's chain; default: all tokens of your store.")] = None,
+    token: Annotated[str | None, typer.Argument(help="The token's address, or native.")] = None,
+    at: Annotated[str, AT] = "now",
+    json: Json = False,
+) -> None:
+    """List the addresses whose imported balance is below zero, with the amount and the time.
+
+    Example: holderlake store negative-balances
+
+    Example: holderlake store negative-balances eth native --at 2026-05-01
+    """
+    from holderlake.contract.times import parse_when
+    from holderlake.local.negative_balances import report_negative_balances
+
+    report_negative_balances(shared.settings(), chain, token, parse_when(at), json)
+
+
+@app.command("entities")
+def find_wallets(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", help="Parquet or CSV files of transfers; default: your own store."),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="A file with addresses that join no wallets, for FILES: address, is_exchange.", exists=True),
+    ] = None,
+    preset: Annotated[Literal["two-kinds", "one-kind", "bare-edges"], typer.Option(help="The rule.")] = "two-kinds",
+    at: SeveralAt = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the results; default: your store's, which the warehouse loads, or ./entities."),
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Compute on the cluster of the settings; it must reach the files.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Find wallets that probably have one owner, by several kinds of evidence. It sends no request to a provider.
+
+    It uses all transfers; --at names instants whose later transfers do not count.
+
+    The results are cluster_links.parquet (the evidence, with its confidence) and entities.parquet (the wallets that it
+    joins). 'holderlake sql' has those of your store as the tables cluster_links and entities, and as of each instant by
+    the macro entities_as_of.
+
+    Example: holderlake store entities --at 2026-06-01
+
+    Example: holderlake store entities edges.parquet --labels labels.parquet --preset bare-edges
+    """
+    from holderlake.contract.times import parse_when, to_unix
+    from holderlake.entities.clusters import FOLDER
+    from holderlake.entities.kinds import PRESETS
+    from holderlake.entities.links import find_entities, find_on
+    from holderlake.entities.sources import file_marks, store_files, store_marks
+    from holderlake.local.store import open_own_store
+
+    rule, instants = PRESETS[preset], {to_unix(parse_when(instant)) for instant in at or ()}
+    if labels and not files:
+        raise typer.BadParameter(
+            "your store has its own labels: 'holderlake import labels' adds some", param_hint="--labels"
+        )
+    if cluster:
+        from holderlake.cli.cluster_jobs import opened_engine as cluster_engine
+    with console.progress("Looking for evidence", 1 + max(1, len(instants)) * (len(rule.kinds) + 1)) as bar:
+
+        def advance(note: str) -> None:
+            bar.advance(bar.task_ids[0])
+            bar.update(bar.task_ids[0], note=note)
+
+        settings = shared.settings()
+        folder = out or (Path("entities") if files else settings.engine_store / FOLDER)
+        with ExitStack() as stack:
+            if files:
+                paths, marks = files, file_marks(labels)
+            else:
+                store = stack.enter_context(open_own_store(settings))
+                paths, marks = store_files(store), store_marks(store)
+            if cluster:
+                engine = stack.enter_context(cluster_engine(settings))
+                result = find_on(engine, paths, marks, rule, folder, instants, advance)
+            else:
+                result = find_entities(paths, marks, rule, folder, instants, advance=advance)
+    if not files and out is None:
+        shared.load()
+    if json:
+        console.as_json({**vars(result), "preset": preset, "folder": str(folder), "instants": max(1, len(instants))})
+        return
+    console.rows("Evidence", ("kind", "links"), [(kind, f"{count:,}") for kind, count in result.links.items()])
+    console.out.print(
+        f"Entities: {result.entities:,}, with {counted(result.joined, 'wallet')} (preset {preset}), "
+        f"from {result.transfers:,} "
+        f"transfers between {counted(result.wallets, 'address')}. The results are in {folder}.",
+        soft_wrap=True,
+    )
+
+
+@app.command("verify")
+def store_verify(json: Json = False) -> None:
+    """Compare every file of the store with its checksum, and list damaged files with the remedy.
+
+    Example: holderlake store verify
+    """
+    from holderlake.local.store_care import verify_store
+
+    verify_store(shared.settings(), json)
+
+
+@app.command("rebuild")
+def store_rebuild(json: Json = False) -> None:
+    """Repair the store: restore the catalogue from its copy or the files, and derived files from the transfers.
+
+    Example: holderlake store rebuild
+    """
+    from holderlake.local.store_care import rebuild_store
+
+    rebuild_store(shared.settings(), json)
