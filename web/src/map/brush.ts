@@ -29,6 +29,8 @@ type Shapes = ReadonlyMap<string, Shape>;
 const TINT_WIDTH = 5;
 /** With more lines, only those of the selection have arrows. */
 const ARROWS_UP_TO = 700;
+/** With more highlighted lines, they are thinner. */
+const MANY_CHOSEN = 120;
 
 /** Tints the ground around the bubbles and lines of each cluster; colour-blind people need more than a colour. */
 export function paintTints(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look): void {
@@ -82,10 +84,10 @@ export function paintLines(context: CanvasRenderingContext2D, shapes: Shapes, li
 
 export function paintChosenLines(context: CanvasRenderingContext2D, shapes: Shapes, lines: Line[], look: Look, zoom: number): void {
   context.strokeStyle = context.fillStyle = look.line;
-  context.lineWidth = (lines.length > ARROWS_UP_TO ? 0.7 : 1.7) / zoom;
+  context.lineWidth = (lines.length > MANY_CHOSEN ? 0.8 : 1.7) / zoom;
   for (const line of lines) {
     const [from, to] = [shapes.get(line.from.id), shapes.get(line.to.id)];
-    if (from && to) paintLine(context, line, from, to, 7 / zoom);
+    if (from && to) paintLine(context, line, from, to, (lines.length > MANY_CHOSEN ? 4.5 : 7) / zoom);
   }
 }
 

@@ -37,7 +37,7 @@ export function anchor({ ids, radii, links, aspect }: Graph): Float64Array {
     return { radius: radii[at] ?? 1, x, y };
   });
   const ties = links.map(([source, target]) => ({ source, target }));
-  const ticks = bodies.length > 250 ? 70 : 180;
+  const ticks = bodies.length > 250 ? 45 : 180;
   forceSimulation(bodies)
     .force("apart", forceManyBody<Body>().strength((body) => -3 - body.radius * 0.55).distanceMax(260))
     .force(

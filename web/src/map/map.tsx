@@ -134,11 +134,11 @@ function followMap(stage: Stage): () => void {
       stage.pace = playing.peek() ? Math.min(LONGEST_MOVE, 900 / speed.peek()) : LONGEST_MOVE;
       stage.show(made, isFirst);
       drawnAt.value = map.at;
+      for (const next of ahead(of, map.at)) {
+        const early = tokenMap(of.chain, of.address, next.at, added.peek().join());
+        Promise.all([early, found]).then(([later, places]) => arranged(later, places, drawing)).catch(() => undefined);
+      }
     }).catch(failed);
-    for (const next of ahead(of, map.at)) {
-      const early = tokenMap(of.chain, of.address, next.at, added.peek().join());
-      Promise.all([early, found]).then(([later, at]) => arranged(later, at, drawing)).catch(() => undefined);
-    }
   });
 }
 
@@ -160,7 +160,8 @@ const layers = computed(() => LAYERS.filter((one) => view.value[one]).join());
 const chosenIds = computed(() => {
   const map = shown.value;
   const isSmall = (id: string) => map?.byId.has(id) && isInLargeCluster(map, map.byId.get(id) as Node);
-  return [view.value.node, ...(path.value ?? [])].filter(isSmall).join("\n");
+  const { from = "", to = "" } = evidence.value?.strongest ?? {};
+  return [view.value.node, from, to, ...(path.value ?? [])].filter(isSmall).join("\n");
 });
 const isComplete = computed(() => view.value.all);
 /** The nodes to draw. It changes only with the part of the view that it depends on. */

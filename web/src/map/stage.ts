@@ -94,7 +94,7 @@ export class Stage {
     const isCalm = this.calm.matches;
     if (isFirst || isCalm) this.refit();
     else if (this.fitting) this.fly();
-    this.moving = isCalm ? -Infinity : performance.now();
+    this.moving = isCalm || isFirst ? -Infinity : performance.now();
     if (scene.lines.length > MANY_LINES) this.below.style.opacity = "0";
     this.changed();
   }

@@ -128,8 +128,10 @@ function drawLegend(pen: Pen, scene: Scene, scale: number | null, top: number): 
     pen.line([x - 9, y], [x + 4, y], quiet, 1.5);
     pen.shape([[x + 10, y], [x + 3, y - 4], [x + 3, y + 4]], { fill: quiet });
   });
-  const left = [counted(scene.more.length, "weaker line"), counted(scene.hidden, "smaller member")].filter((text) => !text.startsWith("0 "));
-  pen.text([COLUMN, at], fitted(["Not drawn: exchanges, contracts", ...left].join(", "), SIDE, 14), { size: 14, colour: quiet });
+  const isDrawn = (kind: "is_cex" | "is_contract") => scene.bubbles.some(({ node }) => node.kind === "top_holder" && node[kind]);
+  const absent = [!isDrawn("is_cex") && "exchanges", !isDrawn("is_contract") && "contracts"].filter(Boolean).join(" and ");
+  const weak = [scene.more.length && counted(scene.more.length, "weaker line"), scene.hidden && counted(scene.hidden, "smaller member")].filter(Boolean).join(", ");
+  [absent && `Not drawn: ${absent}`, weak && `Not drawn: ${weak}`].filter(Boolean).forEach((text, line) => pen.text([COLUMN, at + 21 * line], text || "", { size: 14, colour: quiet }));
 }
 
 const diamond = ([x, y]: Point, radius: number): Point[] => [[x, y - radius], [x + radius, y], [x, y + radius], [x - radius, y]];
