@@ -118,7 +118,7 @@ class Backfill:
 
     def rebuild(self) -> None:
         """Rebuild lake and warehouse from the archive."""
-        ended(self._start(processes.HOLDERLAKE, "rebuild"))
+        ended(self._start(processes.HOLDERLAKE, "home", "rebuild"))
 
     def finish(self, run: str = "undisturbed") -> None:
         """Run until the backfill is complete."""

@@ -91,7 +91,7 @@ def test_a_backfill_with_a_failed_token_exits_3_with_a_count(make_workspace: Mak
 
 def test_a_backfill_that_lands_nothing_exits_1(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(watchlist={CHAIN: ["0x" + "9" * 40]})
-    with pytest.raises(RunFailed, match=r"no rows were committed: 1 times unknown_token") as failed:
+    with pytest.raises(RunFailed, match=r"no rows were committed: 1 time unknown_token") as failed:
         run_backfill(workspace, [CHAIN], [MAY], (), ["holders"], as_json=False)
     assert exit_code(failed.value) == 1
 

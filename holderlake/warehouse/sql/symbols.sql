@@ -29,7 +29,7 @@ CREATE OR REPLACE MACRO token_of(given) AS
 token_among(given, (SELECT list({'token_address': token_address, 'symbol': symbol}) FROM known_tokens));
 
 -- The address of a token among these, a list of token_address and symbol: see token_of.
--- Example: SELECT token_among('fern', [{'token_address': '0xf', 'symbol': 'FERN'}]) AS of_address;
+-- Example: SELECT token_among('fern', [struct_pack(token_address := '0xf', symbol := 'FERN')]) AS of_address;
 CREATE OR REPLACE MACRO token_among(given, tokens) AS (
     SELECT
         CASE
