@@ -234,7 +234,7 @@ class Year:
         """Stop all, and upgrade Dagster's history as if an earlier release of Dagster had written it."""
         self.host.stop("daemon", "code", "service")
         write_format(self.host.home / "dagster", 1, dagster="1.0")
-        self.host.command("holderlake", "upgrade", "--yes")
+        self.host.command("holderlake", "home", "upgrade", "--yes")
         self.host.start("service", "code", "daemon")
 
     def _key(self) -> Key:

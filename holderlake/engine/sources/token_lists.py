@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,18 @@ def read_tokens(path: Path) -> TokenList:
 
 
 def _with_repeated(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    """Return a JSON object as a dictionary. One with a repeated key has a sentence about it under ``_REPEATED``."""
+    """Return a JSON object as a dictionary. One with a repeated key has a sentence about it under ``_REPEATED``.
+
+    If the repeated keys are tokens of a contract map, these tokens have the sentence.
+    """
     result: dict[Any, Any] = dict(pairs)
-    return result if len(result) == len(pairs) else result | {_REPEATED: repetition(pairs)}
+    if len(result) == len(pairs):
+        return result
+    names = Counter(name for name, _ in pairs)
+    repeated = {name: result[name] for name, count in names.items() if count > 1}
+    if not all(map(_is_contract_map, repeated.values())):
+        return result | {_REPEATED: repetition(pairs)}
+    return result | {name: token | {_REPEATED: repetition([(name, token)] * 2)} for name, token in repeated.items()}
 
 
 def is_token_list(path: Path) -> bool:

@@ -84,12 +84,14 @@ def test_a_token_with_a_repeated_key_is_left_out(tmp_path: Path) -> None:
     assert "row 2: the key 'decimals' is repeated" in read.left_out[0]
 
 
-def test_a_map_with_a_repeated_address_is_refused(tmp_path: Path) -> None:
+def test_a_token_that_a_map_has_twice_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "map.json"
-    entry = f'"{TOKEN["address"]}": {{"name": "Quill", "symbol": "Q", "decimals": 8}}'
-    path.write_text(f"{{{entry}, {entry}}}")
-    with pytest.raises(BadSource, match="is repeated in a JSON object; remove the repetition"):
-        read_tokens(path)
+    named = '{"name": "Quill", "symbol": "Q", "decimals": 8}'
+    other = "0x" + "9" * 40
+    path.write_text(f'{{"{TOKEN["address"]}": {named}, "{other}": {named}, "{TOKEN["address"]}": {named}}}')
+    read = read_tokens(path)
+    assert [token.address for token in read.tokens] == [other]
+    assert "is repeated in a JSON object; remove the repetition, or the token" in read.left_out[0]
 
 
 @pytest.mark.parametrize(
