@@ -181,7 +181,17 @@ def _write_chain(root: Path, chain: str, size: Size) -> None:
         tables = {name: pa.concat_tables([one[name] for one in made]) for name in made[0]}
         covered = dict.fromkeys(addresses, day + _DELAY)
         for family, some in (("holders", {"holders": tables.pop("holders")}), ("maps", tables)):
-            lake.write(family, chain, day, some, provider="benchmark", by="token", requested=addresses, covered=covered)
+            lake.write(
+                family,
+                chain,
+                day,
+                some,
+                provider="benchmark",
+                by="token",
+                requested=addresses,
+                covered=covered,
+                options={},
+            )
 
 
 def _decimals(values: np.ndarray) -> pa.Array:

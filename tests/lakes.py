@@ -140,8 +140,8 @@ def write(  # noqa: PLR0913, PLR0917 - the parts of a commit
         time for rows in tables.values() if "fetched_at" in rows.column_names for time in rows["fetched_at"].to_pylist()
     ]
     answered = dict.fromkeys(covered, at or max(times, default=FETCHED_AT))
-    options = {"requested": requested, "covered": answered, "failures": failed, "final": final, "unsent": unsent}
-    return lake.write(family, chain, as_of, tables, provider="tests", by=by, **options)
+    parts = {"requested": requested, "covered": answered, "failures": failed, "final": final, "unsent": unsent}
+    return lake.write(family, chain, as_of, tables, provider="tests", by=by, options={}, **parts)
 
 
 def query(warehouse: Warehouse, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -162,14 +162,14 @@ _MOST_SET: Final = (
     "sources.rpc.<name>.endpoints",
 )
 DECISIONS: Final = {
-    "Where data lie": ("home", "lake", "sql", "bucket", "state"),
+    "Where data lie": ("home", "lake", "bucket", "state"),
     "Whom to ask": ("api_key", "api_key_file", "http_transport", "provider"),
     "What to fetch": ("watchlist", "address_sets", "maps", "holders", "addresses"),
     "When, and for how much": ("schedule", "budget", "healing"),
     "What to keep": ("retention",),
-    "What to tell": ("alerts",),
+    "What to tell": ("alerts", "sql"),
     "Own transfers": ("engine", "sources", "cluster"),
-    "What others see": ("service", "explorer", "sql"),
+    "What others see": ("service", "explorer"),
 }
 """Fields of ``Settings`` by what a user decides with them."""
 

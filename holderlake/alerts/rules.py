@@ -148,7 +148,7 @@ def _alerts(warehouse: duckdb.DuckDBPyConnection, name: str, rule: AlertRule, sp
 @cache
 def rule_sql(kind: str) -> str:
     """Return the SQL query of a kind of rule, for example ``score_fall``."""
-    return files("holderlake.alerts").joinpath("sql", f"{kind}.sql").read_text()
+    return files("holderlake.alerts").joinpath("sql", f"{kind}.sql").read_text("utf-8")
 
 
 def _table_of(tokens: Tokens) -> pa.Table:

@@ -314,7 +314,7 @@ class AnswerArchive:
 
     def lost(self) -> list[str]:
         """Return the digests of answers that were in damaged segments and were not fetched again."""
-        digest_lists = (path.read_text().split() for path in (self.root / _DAMAGED).glob(f"*/{_LOST_FILE}"))
+        digest_lists = (path.read_text("utf-8").split() for path in (self.root / _DAMAGED).glob(f"*/{_LOST_FILE}"))
         return sorted({digest for digests in digest_lists for digest in digests if digest not in self})
 
 

@@ -6,6 +6,7 @@ All requests go over HTTP, although the engine runs in this process: the demo sh
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,6 +45,16 @@ ORDER BY clusters.share DESC, tokens.symbol, clusters.timestamp
 LIMIT 5
 """
 
+_STORY: Final = """
+SELECT chain, token_address AS token, strftime(max_by(timestamp, bundles), '%Y-%m-%dT%H:%M:%S') AS at, '1' AS cluster
+FROM maps
+GROUP BY ALL
+HAVING max(bundles) < 0.9
+ORDER BY max(bundles) - min(bundles) DESC
+LIMIT 1
+"""
+"""The token whose clusters grew most, at the instant when they held most."""
+
 _QUESTIONS: Final = (
     ("Which token's concentration changed most over two years?", _CONCENTRATION),
     ("Which clusters held most of a token, and when?", _CLUSTERS),
@@ -74,6 +85,15 @@ def run_demo(workspace: Workspace, as_json: bool) -> None:
     _where_next(workspace)
 
 
+def show_story(workspace: Workspace) -> None:
+    """Serve the explorer until it is stopped, and open it on the token whose clusters grew most."""
+    from holderlake.explorer.app import serve
+
+    (view,) = workspace.warehouse.query(_STORY).to_pylist()
+    say = partial(console.err.print, soft_wrap=True)
+    serve(workspace.warehouse, "127.0.0.1", 0, True, say, workspace.settings.explorer.links, view)
+
+
 def _spent(workspace: Workspace) -> tuple[int, int]:
     calls = sum(line.calls for line in workspace.ledger.report("endpoint"))
     return calls, workspace.ledger.totals().spent
@@ -102,7 +122,8 @@ def _as_json(
 
 
 def _print(tables: list[dict[str, Any]], answers: list[tuple[str, str, pa.Table]]) -> None:
-    console.rows("Rows in the warehouse", list(tables[0]), (list(line.values()) for line in tables))
+    columns = ("table", "rows", "instants", "a row is")
+    console.rows("Rows in the warehouse", columns, ([line[name] for name in columns] for line in tables))
     console.out.print()
     for question, sql, rows in answers:
         console.out.print(question, style="bold")
@@ -117,7 +138,7 @@ def _where_next(workspace: Workspace) -> None:
         ("", ""),
         [
             ("holderlake ui", "Dagster's web UI: every asset with its columns, costs, plots and checks"),
-            ("holderlake explore", "the warehouse as a page: maps that play through time, holders, clusters"),
+            ("holderlake explore --open", "the warehouse as a page: maps that play through time, holders, clusters"),
             ("holderlake tables", "tables, views and macros of the warehouse"),
             (
                 "holderlake sql \"FROM holder_changes('2025-01-01', '2026-01-01') LIMIT 5\"",

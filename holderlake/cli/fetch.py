@@ -27,14 +27,24 @@ from holderlake.cli.shared import (
 from holderlake.contract.prices import parse_credits
 
 
-def demo(json: Json = False) -> None:
+def demo(
+    opening: Annotated[
+        bool, typer.Option("--open", help="Then serve the explorer, and open it in the browser. Stop it with Ctrl-C.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Run the main job on the built-in sample world: chains, tokens and instants, through Dagster to DuckDB.
 
     Example: holderlake demo
-    """
-    from holderlake.cli.demo import run_demo
 
-    run_demo(shared.workspace(shared.settings().without_provider()), as_json=json)
+    Example: holderlake demo --open
+    """
+    from holderlake.cli.demo import run_demo, show_story
+
+    workspace = shared.workspace(shared.settings().without_provider())
+    run_demo(workspace, as_json=json)
+    if opening:
+        show_story(workspace)
 
 
 def ingest(

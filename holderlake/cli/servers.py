@@ -53,9 +53,14 @@ def explore(
     from holderlake.explorer.app import serve as serve_page
 
     workspace = shared.reading()
-    explorer_settings = workspace.settings.explorer
-    links = {"address": explorer_settings.address_links, "transaction": explorer_settings.transaction_links}
-    serve_page(workspace.warehouse, host, port, opening, partial(console.err.print, soft_wrap=True), links)
+    serve_page(
+        workspace.warehouse,
+        host,
+        port,
+        opening,
+        partial(console.err.print, soft_wrap=True),
+        workspace.settings.explorer.links,
+    )
 
 
 def ui(port: Port = 3000) -> None:

@@ -59,8 +59,8 @@ class Statement:
 def statement(name: str) -> Statement:
     """Return the cluster's statement ``name``, from ``sql/build/NAME.sql`` or ``sql/answers/NAME.sql``."""
     folder = files("holderlake.cluster").joinpath("sql")
-    text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text()
-    return Statement(name, text.replace("{carried}", folder.joinpath("carried.sql").read_text()))
+    text = folder.joinpath("build" if name in BUILD else "answers", f"{name}.sql").read_text("utf-8")
+    return Statement(name, text.replace("{carried}", folder.joinpath("carried.sql").read_text("utf-8")))
 
 
 def _literal(value: Value) -> str:

@@ -114,7 +114,7 @@ def counts(differences: pa.Table) -> pa.Table:
 
 @cache
 def _sql(name: str) -> str:
-    return files("holderlake.comparison").joinpath("sql", f"{name}.sql").read_text()
+    return files("holderlake.comparison").joinpath("sql", f"{name}.sql").read_text("utf-8")
 
 
 def write_page(differences: pa.Table, names: tuple[str, str], path: Path, made_at: datetime) -> None:
@@ -139,4 +139,4 @@ def write_page(differences: pa.Table, names: tuple[str, str], path: Path, made_a
         made_at=made_at,
     )
     with whole_file(path) as part:
-        part.write_text(page)
+        part.write_text(page, "utf-8")

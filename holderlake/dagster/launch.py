@@ -137,7 +137,7 @@ def _remove_empty_databases(home: Path) -> None:
 
 def _fast_event_log(config: Path) -> dict[str, Any]:
     """Return the settings of the fast event log; empty if the user's ``dagster.yaml`` chooses a storage."""
-    if re.search(r"^(storage|event_log_storage):", config.read_text(), re.MULTILINE):
+    if re.search(r"^(storage|event_log_storage):", config.read_text("utf-8"), re.MULTILINE):
         return {}
     module, name = _FAST_EVENT_LOG
     folder = str(config.parent.resolve() / "history" / "runs")

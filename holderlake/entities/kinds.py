@@ -54,7 +54,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 @cache
 def statement(name: str) -> Statement:
     """Return the statement in the file ``name`` of the folder ``sql``."""
-    text = files("holderlake.entities").joinpath("sql", f"{name}.sql").read_text()
+    text = files("holderlake.entities").joinpath("sql", f"{name}.sql").read_text("utf-8")
     return Statement(name.rpartition("/")[2], text)
 
 

@@ -134,10 +134,12 @@ def _packed(answer: pa.Table) -> dict[str, Any]:
 @cache
 def queries_hash() -> str:
     """Return a hash of all SQL files. It is part of each answer's ETag, so that a changed query invalidates answers."""
-    texts = sorted((file.name, file.read_text()) for file in files("holderlake.explorer").joinpath("sql").iterdir())
+    texts = sorted(
+        (file.name, file.read_text("utf-8")) for file in files("holderlake.explorer").joinpath("sql").iterdir()
+    )
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 
 
 @cache
 def _sql(name: str) -> str:
-    return files("holderlake.explorer").joinpath("sql", f"{name}.sql").read_text()
+    return files("holderlake.explorer").joinpath("sql", f"{name}.sql").read_text("utf-8")

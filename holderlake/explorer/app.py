@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 import uvicorn
@@ -218,17 +219,25 @@ class Guard:
         return True
 
 
-def serve(warehouse: Warehouse, host: str, port: int, opening: bool, say: Callable[[str], None], links: Links) -> None:
+def serve(
+    warehouse: Warehouse,
+    host: str,
+    port: int,
+    opening: bool,
+    say: Callable[[str], None],
+    links: Links,
+    view: Mapping[str, str] | None = None,
+) -> None:
     """Serve the explorer's page until SIGTERM or Ctrl-C. Port 0 takes a free port.
 
     ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``links`` are
-    the pages of block explorers, see ``create_app``. Raises ``WarehouseError`` if there is no warehouse, and
-    ``ValueError`` if the port cannot be used.
+    the pages of block explorers, see ``create_app``. ``view`` (chain, token, at, …) is what the page shows first.
+    Raises ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
     listening = _listen(host, port)
     url_host = f"[{host}]" if ":" in host else host
-    address = f"http://{url_host}:{listening.getsockname()[1]}/"
+    address = f"http://{url_host}:{listening.getsockname()[1]}/{f'?{urlencode(view)}' if view else ''}"
     say(f"The explorer is at {address} (read-only; stop with Ctrl-C)")
     if opening:
         webbrowser.open(address)

@@ -27,7 +27,7 @@ _EXACT: Final = Context(prec=120)
 
 def html_page(package: str, template: str, **values: Any) -> str:
     """Return the HTML of a package's template (``page.html``), with the style and its content security policy."""
-    style = files("holderlake.export").joinpath("style.css").read_text()
+    style = files("holderlake.export").joinpath("style.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
         _environment(package)

@@ -325,7 +325,7 @@ async def commit(
         context.workspace.skipped[stream.name] = batch.skipped
     manifest = None
     if missing.subjects and not batch.skipped:
-        rules = await context.rules() if stream.name == "maps" else None
+        rules = await context.rules() if batch.tables.get("maps") else None
         write = partial(_write, context, stream, partition, missing, rules)
         manifest = await context.decoder.run(write, batch, is_remote=not context.workspace.lake.is_local)
     if batch.refused:

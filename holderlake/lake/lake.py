@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
-from types import MappingProxyType
 from typing import Any, Final
 from uuid import uuid4
 
@@ -251,10 +250,10 @@ class Lake:
         by: str,
         requested: Collection[str],
         covered: Mapping[str, datetime],
+        options: Mapping[str, Any],
         unsent: Collection[str] = (),
         failures: pa.Table | None = None,
         final: bool = False,
-        options: Mapping[str, Any] = MappingProxyType({}),
         record: bytes | None = None,
     ) -> Manifest:
         """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
@@ -266,7 +265,7 @@ class Lake:
         subject; rows of one subject keep their order. Writing the same answer again changes nothing. ``unsent`` are
         subjects whose requests the run was stopped before.
 
-        ``options`` are the request options. ``final`` means that the rows are about
+        ``options`` are the request options; rows of other options are replaced. ``final`` means that the rows are about
         a past that does not change: a subject with rows that were fetched before ``as_of`` is not covered. ``record``
         is the commit record, which a lake in a bucket keeps in the manifest.
 

@@ -84,4 +84,4 @@ class WriterLease:
         """The id of this home, which is made at its first use."""
         if not self._id_path.exists():
             write_whole(self._id_path, uuid4().hex.encode())
-        return self._id_path.read_text()
+        return self._id_path.read_text("utf-8")

@@ -142,6 +142,7 @@ def _failures(workspace: Workspace, oldest: datetime) -> Iterator[Expired]:
                 by=stream_of(manifest).by,
                 requested=subjects,
                 covered={},
+                options=manifest.options,
             )
         workspace.warehouse.load(workspace.lake)
 

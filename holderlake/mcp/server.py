@@ -258,7 +258,7 @@ def _add_resources(server: MCPServer[Any]) -> None:
     for page in _PAGES:
         path = _docs() / f"{page}.md"
         if path.exists():
-            title = path.read_text().partition("\n")[0].lstrip("# ")
+            title = path.read_text("utf-8").partition("\n")[0].lstrip("# ")
             server.add_resource(
                 FunctionResource(
                     uri=f"holderlake://docs/{page}.md",

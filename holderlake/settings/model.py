@@ -227,7 +227,7 @@ def _read(file: Path, content: str, parse: Callable[[str], Value]) -> Value:
     ``content`` names the content in errors. Raises ``SettingsError``, which never contains the content.
     """
     try:
-        return parse(file.read_text().strip())
+        return parse(file.read_text("utf-8").strip())
     except (OSError, ValueError):
         raise SettingsError(
             f"the file {file} must contain {content} and nothing else: create or correct it, or set the value in the "

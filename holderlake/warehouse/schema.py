@@ -183,7 +183,7 @@ class Query:
 def queries() -> tuple[Query, ...]:
     """Return all views and macros, sorted by name."""
     folder = files("holderlake.warehouse").joinpath("sql")
-    texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".sql")]
+    texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")]
     texts += map(_snapshots, _SNAPSHOTS)
     statements = [_query(part) for text in texts for part in _STATEMENT_END.split(text)]
     return tuple(sorted(statements, key=lambda query: query.name))
@@ -315,7 +315,7 @@ def _in_order() -> list[Query]:
 def _snapshots(table: str) -> str:
     """Return the SQL of a table's ``latest_`` view and its ``_as_of`` and ``_known_at`` macros."""
     family, rows, example = _SNAPSHOTS[table]
-    template = files("holderlake.warehouse").joinpath("sql", "snapshots.sql.template").read_text()
+    template = files("holderlake.warehouse").joinpath("sql", "snapshots.sql.template").read_text("utf-8")
     fields = [field for field in TABLES[table].schema if field.name not in {"chain", "as_of", "token_address"}]
     return template.format(
         table=table,

@@ -68,4 +68,4 @@ def token_history(warehouse: Warehouse, period: Period) -> Iterator[TokenHistory
 
 @cache
 def _sql(name: str) -> str:
-    return files("holderlake.warehouse").joinpath("report_sql", f"{name}.sql").read_text()
+    return files("holderlake.warehouse").joinpath("report_sql", f"{name}.sql").read_text("utf-8")

@@ -411,4 +411,5 @@ def _write(workspace: Workspace, chain: str, when: datetime, tokens: list[str]) 
             by=stream.by,
             requested=covered,
             covered=dict.fromkeys(covered, when),
+            options={},
         )

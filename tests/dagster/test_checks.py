@@ -130,7 +130,7 @@ def test_a_partition_with_half_of_the_rows_of_before_is_named(
         names = {f"0xt{n}" for n in range(covered)}
         lake.write(
             "holders", "eth", day, {"holders": table}, provider="p", by="token", requested=names,
-            covered=dict.fromkeys(names, day),
+            covered=dict.fromkeys(names, day), options={},
         )  # fmt: skip
     found = lost_rows(lake, HOLDERS, list(lake.manifests("holders")), "holders")
     assert found == [f"eth 2026-06-01T00:00:00Z: {rows} rows, and 20 at 2026-05-01T00:00:00Z"][:faults]
@@ -188,7 +188,7 @@ def test_a_chain_without_answers_is_not_fresh_because_another_is(make_workspace:
     rows = TABLES["holders"].schema.empty_table()
     workspace.lake.write(
         "holders", "base", now, {"holders": rows}, provider="sample", by="token", requested={"native"}, covered={},
-        failures=failed,
+        failures=failed, options={},
     )  # fmt: skip
     found = clock.check("is_fresh")
     assert not found.passed

@@ -177,6 +177,7 @@ def _rewrite(workspace: Workspace, fetched_at: datetime) -> None:
         by="token",
         requested=manifest.covered,
         covered=dict.fromkeys(manifest.covered, fetched_at),
+        options=manifest.options,
         final=True,
     )
 

@@ -107,6 +107,7 @@ def test_the_record_of_a_commit_is_in_its_manifest(bucket: Counted, host: Host) 
             *("holders", "eth", DAYS[0], rows),
             **{"provider": "tests", "by": "token", "requested": set(held), "covered": dict.fromkeys(held, FETCHED_AT)},
             record=b"record %d" % number,
+            options={},
         )
     assert isinstance(lake.store, BucketStore)
     assert list(lake.store.records()) == [(("holders", "eth", "20261101T000000Z"), (b"record 0", b"record 1"))]

@@ -124,6 +124,7 @@ def test_failed_asset_checks_are_printed_with_the_run(
         "by": "token",
         "requested": manifest.covered,
         "covered": dict.fromkeys(manifest.covered, manifest.written_at),
+        "options": manifest.options,
     }
     workspace.lake.write("holders", CHAIN, MAY, {"holders": rows}, **options)
     with dagster_instance(workspace.settings.dagster_home) as instance:

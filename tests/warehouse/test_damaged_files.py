@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from holderlake.comparison.compare import COMPARISONS
 from holderlake.doctor.file_checks import _warehouse
 from holderlake.lake.lake import Lake
+from holderlake.lake.manifests import read_manifest, sealed
 from holderlake.lake.object_store import open_bucket
 from holderlake.lake.sync import pull, push
 from holderlake.warehouse import comparisons, derived
@@ -88,10 +90,12 @@ def forged(lake: Lake, data: bytes) -> Path:
     write_holders(lake, "bsc", DAYS[0], {"0xa": {"0x1": 1}})
     path = lake.path("holders", "bsc", DAYS[0])
     path.write_bytes(data)
-    manifest = next(one for one in lake.manifest_paths() if "chain=bsc" in str(one))
-    content = json.loads(manifest.read_bytes())
-    content["tables"]["holders"] |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    manifest.write_text(json.dumps(content | {"checksum": ""}))
+    place = next(one for one in lake.manifest_paths() if "chain=bsc" in str(one))
+    manifest = read_manifest(place)
+    assert manifest is not None
+    file = replace(manifest.tables["holders"], bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    forgery = replace(manifest, tables=manifest.tables | {"holders": file})
+    place.write_bytes(msgspec.json.encode(sealed(forgery)))
     return path
 
 

@@ -77,7 +77,7 @@ class Rule:
 
 
 RULES: Final = tuple(
-    Rule(*parts) for parts in _RULE.findall(files("holderlake.dagster.checks").joinpath("rules.sql").read_text())
+    Rule(*parts) for parts in _RULE.findall(files("holderlake.dagster.checks").joinpath("rules.sql").read_text("utf-8"))
 )
 
 

@@ -28,7 +28,7 @@ EMPTY: Final = "none.parquet"
 
 FORMAT: Final = 1
 """Format of a store: of its catalogue, which has it as ``PRAGMA user_version``, and of all other files."""
-_SCHEMA: Final = files("holderlake.engine.catalog").joinpath("catalog.sql").read_text()
+_SCHEMA: Final = files("holderlake.engine.catalog").joinpath("catalog.sql").read_text("utf-8")
 _BUSY_SECONDS: Final = 60.0
 
 

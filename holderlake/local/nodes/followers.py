@@ -64,7 +64,7 @@ def followers(root: Path) -> list[Follower]:
 def read_state(path: Path) -> Follower | None:
     """Return the state in a file; None if there is no such file or it cannot be read."""
     with suppress(ValueError, TypeError, OSError):
-        return Follower(**json.loads(path.read_text()))
+        return Follower(**json.loads(path.read_text("utf-8")))
     return None
 
 

@@ -148,7 +148,7 @@ def _example(endpoint: str) -> dict[str, Any]:
 @cache
 def examples() -> dict[str, Any]:
     """Return one shortened answer of each endpoint, by the name of the endpoint."""
-    loaded: dict[str, Any] = json.loads(files("holderlake.service.output").joinpath("examples.json").read_text())
+    loaded: dict[str, Any] = json.loads(files("holderlake.service.output").joinpath("examples.json").read_text("utf-8"))
     return loaded
 
 

@@ -131,3 +131,8 @@ class ExplorerSettings(Section):
     transaction_links: Links = Field(
         default={}, description="Another block explorer's page about a transaction, by chain: https://…/tx/{value}"
     )
+
+    @property
+    def links(self) -> dict[str, Links]:
+        """The links by kind: ``address`` and ``transaction``."""
+        return {"address": self.address_links, "transaction": self.transaction_links}
