@@ -522,8 +522,8 @@ def test_members_of_a_cluster_are_near_and_neighbours_differ_in_colour(open_page
         packed = math.sqrt(sum((at[one][2] + 2) ** 2 for one in members) / 0.5)
         assert max(math.dist(at[one][:2], middle) for one in members) < 1.4 * packed
     for members in (group for group in groups if group is not alone and len(group) == 80):
-        first = _reached(members, at, 30)
-        assert len(first) == 40, "two clusters of one colour are neighbours"
+        cluster = _reached(members, at, 30)
+        assert len(cluster) == 40, "two clusters of one colour are neighbours"
 
 
 def _reached(members: list[str], at: dict[str, tuple[float, float, float]], gap: float) -> set[str]:
@@ -793,7 +793,7 @@ def test_short_screen_shows_card_and_map_next_to_each_other(open_page: Open, siz
     expect(card.get_by_text("Why together")).to_be_in_viewport(ratio=1)
 
 
-@pytest.mark.parametrize("size", [(320, 640), (640, 360), (390, 844), (960, 700), (1_280, 720)])
+@pytest.mark.parametrize("size", [(320, 640), (640, 360), (390, 844), (960, 700), (1_280, 720), (1_440, 900)])
 def test_tables_fit_every_width(open_page: Open, size: tuple[int, int]) -> None:
     for token, more in ((TIDE, "&cluster=1"), (HOSTILE, "&cluster=1&with=20260101T000000Z")):
         page = open_page(of(token, more), viewport={"width": size[0], "height": size[1]})
