@@ -19,6 +19,7 @@ from holderlake.cli.shared import (
     From,
     Instants,
     Json,
+    Open,
     Refresh,
     SeveralAt,
     To,
@@ -28,12 +29,12 @@ from holderlake.contract.prices import parse_credits
 
 
 def demo(
-    opening: Annotated[
-        bool, typer.Option("--open", help="Then serve the explorer, and open it in the browser. Stop it with Ctrl-C.")
-    ] = False,
+    opening: Open = False,
     json: Json = False,
 ) -> None:
     """Run the main job on the built-in sample world: chains, tokens and instants, through Dagster to DuckDB.
+
+    With --open it then serves the explorer. Stop it with Ctrl-C.
 
     Example: holderlake demo
 

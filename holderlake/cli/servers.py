@@ -12,7 +12,7 @@ import typer
 
 from holderlake import console, extras
 from holderlake.cli import shared
-from holderlake.cli.shared import HOST, PORT, Host, Port
+from holderlake.cli.shared import HOST, PORT, Host, Open, Port
 
 
 def serve(
@@ -42,7 +42,7 @@ def serve(
 def explore(
     host: Host = "127.0.0.1",
     port: Port = 8015,
-    opening: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    opening: Open = False,
 ) -> None:
     """Serve a read-only web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C.
 

@@ -35,6 +35,7 @@ Refresh = Annotated[
 ]
 From = Annotated[str | None, typer.Option("--from", help="First instant: ISO date, date-time, unix seconds.")]
 To = Annotated[str | None, typer.Option("--to", help="Last instant, included; default: now.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 Every = Annotated[str | None, typer.Option("--every", help="Step: 1h, 6h, 1d, 1w or 1mo; default: 1d.")]
 Instants = Annotated[
     typer.FileText | None,
