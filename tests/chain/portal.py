@@ -59,15 +59,15 @@ class ScriptedPortal:
 
     def stream(self, query: Query) -> bytes:
         """The lines of a query: blocks with events, and the first and the last block."""
-        first = query["fromBlock"]
-        last = min(query["toBlock"], first + self.blocks - 1, self.chain.head)
+        first_block = query["fromBlock"]
+        last_block = min(query["toBlock"], first_block + self.blocks - 1, self.chain.head)
         lines = []
-        for number in range(first, last + 1):
+        for number in range(first_block, last_block + 1):
             logs = [_event(log) for log in self.chain.logs(number) if number and _is_wished(log, query.get("logs", []))]
-            if logs or query.get("includeAllBlocks") or number in (first, last):
+            if logs or query.get("includeAllBlocks") or number in (first_block, last_block):
                 block = {"header": self._header(number), **({"logs": logs} if logs else {})}
-                own = {name: block["header"][name] for name in query["fields"]["block"]}
-                lines.append(json.dumps(block | {"header": own}))
+                header = {name: block["header"][name] for name in query["fields"]["block"]}
+                lines.append(json.dumps(block | {"header": header}))
         return "".join(f"{line}\n" for line in lines).encode()
 
     def _header(self, number: int) -> dict[str, Any]:

@@ -94,12 +94,21 @@ def _without_first_block(portal: ScriptedPortal, handler: BaseHTTPRequestHandler
     send(handler, b"".join(portal.stream(query).splitlines(keepends=True)[1:]) or b"\n")
 
 
-def _in_reverse(portal: ScriptedPortal, handler: BaseHTTPRequestHandler, query: Query) -> None:
-    send(handler, b"".join(reversed(portal.stream(query).splitlines(keepends=True))))
+def _out_of_order(portal: ScriptedPortal, handler: BaseHTTPRequestHandler, query: Query) -> None:
+    first, second, third, *more = portal.stream(query).splitlines(keepends=True)
+    send(handler, b"".join([first, third, second, *more]))
+
+
+def _repeated(portal: ScriptedPortal, handler: BaseHTTPRequestHandler, query: Query) -> None:
+    first, second, *more = portal.stream(query).splitlines(keepends=True)
+    send(handler, b"".join([first, second, second, *more]))
 
 
 def _beyond_the_range(portal: ScriptedPortal, handler: BaseHTTPRequestHandler, query: Query) -> None:
-    send(handler, portal.stream(query | {"fromBlock": query["fromBlock"] + 1, "toBlock": query["toBlock"] + 1}))
+    last_block = query["toBlock"]
+    send(
+        handler, portal.stream(query) + portal.stream(query | {"fromBlock": last_block + 1, "toBlock": last_block + 1})
+    )
 
 
 ONCE: dict[str, Answer] = {
@@ -115,7 +124,8 @@ ONCE: dict[str, Answer] = {
     "cut gzip": _cut_gzip,
     "cut connection": _cut_connection,
     "without first block": _without_first_block,
-    "in reverse": _in_reverse,
+    "out of order": _out_of_order,
+    "repeated": _repeated,
     "beyond the range": _beyond_the_range,
 }
 
@@ -134,7 +144,7 @@ def test_after_a_fault_the_portal_is_asked_again(tmp_path: Path, fault: str) -> 
     with ScriptedPortal(MadeUpChain(BLOCKS), blocks=40, before=before) as portal:
         report = import_from(tmp_path, portal, blocks=60)
     assert failed
-    assert report.last_block == BLOCKS
+    assert (report.last_block, report.duplicates) == (BLOCKS, 0)
     assert facts(rows_of(tmp_path)) == expected()
 
 
@@ -221,6 +231,8 @@ def test_what_a_portal_does_not_have_is_refused_with_advice(tmp_path: Path, monk
         coin = command(tmp_path, monkeypatch, "portal", portal.url, "--token", "native")
         arguments = ["import", "portal", portal.url, "--chain", "mychain", "--token", TOKEN]
         unknown = CliRunner().invoke(app, arguments)
+        unnamed = CliRunner().invoke(app, ["import", "portal", portal.url, "--token", TOKEN])
+    assert (unnamed.exit_code, "--chain eth" in unnamed.output) == (2, True)
     assert "the chain's coin" in str(coin.exception)
     assert "chain 'mychain' is unknown" in str(unknown.exception)
     assert portal.queries == []

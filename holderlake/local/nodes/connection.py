@@ -119,10 +119,10 @@ def _check_portal(chain: str, selection: Selection) -> None:
     """Raise ``SettingsError`` if a portal cannot serve the selection."""
     known_chain = KNOWN_CHAINS.get(chain)
     if known_chain is None or known_chain.evm_id is None:
-        known = ", ".join(known.id for known in KNOWN_CHAINS.values() if known.evm_id is not None)
+        evm_chains = ", ".join(each.id for each in KNOWN_CHAINS.values() if each.evm_id is not None)
         raise SettingsError(
-            f"a portal does not state its chain id, and that of chain {chain!r} is unknown; known are {known}. Use "
-            "'holderlake import node' for other chains"
+            f"a portal does not state its chain id, and that of chain {chain!r} is unknown; known are {evm_chains}. "
+            "Use 'holderlake import node' for other chains"
         )
     if selection.has_native:
         raise SettingsError(
