@@ -184,6 +184,35 @@ def import_node(  # noqa: PLR0913, PLR0917 - a command's options
         shared.load()
 
 
+@app.command("portal")
+def import_portal(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of a dataset of an SQD portal.")],
+    chain: Chain = None,
+    token: Tokens = None,
+    all_tokens: Annotated[bool, typer.Option("--all-tokens", help="Import every token of the chain.")] = False,
+    from_block: FromBlock = None,
+    to_block: ToBlock = None,
+    json: Json = False,
+) -> None:
+    """Import transfers of final blocks from an SQD portal, without a node. Repeat it after an interruption.
+
+    A portal does not name its chain, so --chain is required. By default it reads from the block of the
+    settings to the newest final one.
+
+    Example: holderlake import portal https://portal.sqd.dev/datasets/ethereum-mainnet --chain eth --all-tokens
+    """
+    from holderlake.local.nodes.connection import ImportOptions
+    from holderlake.local.nodes.imports import import_from_nodes
+
+    if chain is None:
+        raise typer.BadParameter("a portal does not name its chain; add for example --chain eth", param_hint="--chain")
+    options = ImportOptions(
+        chain_typed(chain), token or [], all_tokens, from_block=from_block, to_block=to_block, is_portal=True
+    )
+    import_from_nodes(shared.settings(), [url], options, json)
+    shared.load()
+
+
 @app.command("balances")
 def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
     files: Annotated[list[Path], typer.Argument(help="Balance lists: Parquet, CSV or JSON.")],

@@ -14,7 +14,13 @@ from tests.processes import PATIENCE
 
 
 def import_chain(
-    store: Store, *urls: str, chain: str = "test", evm_id: int | None = None, timeout: float = PATIENCE, **chosen: Any
+    store: Store,
+    *urls: str,
+    chain: str = "test",
+    evm_id: int | None = None,
+    timeout: float = PATIENCE,
+    kind: type[Node] = Node,
+    **chosen: Any,
 ) -> NodeReport:
     """Imports what ``chosen`` says: fields of a wish and of manners."""
     wished = {name: value for name, value in chosen.items() if name in Selection.__dataclass_fields__}
@@ -22,7 +28,7 @@ def import_chain(
 
     async def run() -> NodeReport:
         addresses = [SecretStr(url) for url in urls]
-        async with Node(addresses, evm_id, timeout=timeout, attempts=3, first_wait=0.01) as node:
+        async with kind(addresses, evm_id, timeout=timeout, attempts=3, first_wait=0.01) as node:
             return await ChainImport(store, node, chain, Selection(**wished), ReadOptions(**manners)).run()
 
     return asyncio.run(run())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from holderlake.contract.chains.addresses import typed_token
 from holderlake.contract.times import to_unix
 from holderlake.engine.sources.rpc.checkpoints import imported_chain
 from holderlake.engine.sources.rpc.node import Node
+from holderlake.engine.sources.rpc.portal import PortalNode
 from holderlake.engine.sources.rpc.run import ReadOptions, Selection, chain_named
 from holderlake.settings import Settings, SettingsError
 from holderlake.settings.sections.engine import NodeSettings
@@ -22,13 +23,14 @@ from holderlake.settings.sections.engine import NodeSettings
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options of ``holderlake import node`` and ``import verify``. An option that is None is taken from the settings.
+    """Options of ``holderlake import node``, ``portal`` and ``verify``. An option that is None is taken from the
+    settings.
 
     ``traces`` also imports transfers of the chain's coin inside contract calls. ``sample`` is the number of ranges of
     blocks that a check compares; None means all blocks. ``against`` are the addresses of the nodes whose events a check
     compares. ``imported`` is the root of a store: without ``tokens``, all its tokens that came from nodes are chosen,
     and an unknown chain id is that of the chain that was imported with it. ``balances_at`` are times (UTC) at which
-    balances are read, too.
+    balances are read, too. ``is_portal``: the addresses are of datasets of SQD portals.
     """
 
     chain: str | None = None
@@ -43,6 +45,7 @@ class ImportOptions:
     against: Sequence[str] = ()
     imported: Path | None = None
     balances_at: Sequence[datetime] = ()
+    is_portal: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,20 @@ async def connected(settings: Settings, urls: Sequence[str], import_options: Imp
     Raises ``SettingsError`` if no node or token is named, and ``RpcError`` if the nodes fail.
     """
     addresses = [SecretStr(url) for url in urls] or endpoints(settings, import_options.chain)
-    async with open_node(settings, addresses, settings.node(import_options.chain or ""), import_options.chain) as node:
+    chain_settings = settings.node(import_options.chain or "")
+    kind = PortalNode if import_options.is_portal else Node
+    async with open_node(settings, addresses, chain_settings, import_options.chain, kind) as node:
         chain_name = import_options.chain
         if chain_name is None and import_options.imported is not None:
             chain_name = imported_chain(import_options.imported, await node.evm_id())
         chain = await chain_named(node, chain_name)
         options = _read_options(settings.node(chain), import_options.confirmations)
-        yield Connected(node, chain, _selection(settings, chain, import_options), options)
+        selection = _selection(settings, chain, import_options)
+        if import_options.is_portal:
+            _check_portal(chain, selection)
+            # its blocks are final, and it limits the rate of requests
+            options = replace(options, confirmations=0, reorg_depth=0, concurrency=1, has_state=False)
+        yield Connected(node, chain, selection, options)
 
 
 def endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
@@ -87,10 +97,14 @@ def endpoints(settings: Settings, chain: str | None) -> list[SecretStr]:
 
 
 def open_node(
-    settings: Settings, addresses: Sequence[SecretStr], node_settings: NodeSettings, chain: str | None
+    settings: Settings,
+    addresses: Sequence[SecretStr],
+    node_settings: NodeSettings,
+    chain: str | None,
+    kind: type[Node] = Node,
 ) -> Node:
     known_chain = KNOWN_CHAINS.get(chain or "")
-    return Node(
+    return kind(
         addresses,
         known_chain.evm_id if known_chain else None,
         timeout=node_settings.timeout_seconds,
@@ -99,6 +113,22 @@ def open_node(
         connections=2 * node_settings.concurrency,
         transport=settings.http_transport,
     )
+
+
+def _check_portal(chain: str, selection: Selection) -> None:
+    """Raise ``SettingsError`` if a portal cannot serve the selection."""
+    known_chain = KNOWN_CHAINS.get(chain)
+    if known_chain is None or known_chain.evm_id is None:
+        evm_chains = ", ".join(each.id for each in KNOWN_CHAINS.values() if each.evm_id is not None)
+        raise SettingsError(
+            f"a portal does not state its chain id, and that of chain {chain!r} is unknown; known are {evm_chains}. "
+            "Use 'holderlake import node' for other chains"
+        )
+    if selection.has_native:
+        raise SettingsError(
+            "transfers of the chain's coin are not read from a portal; name tokens with --token, and use "
+            "'holderlake import node' for the coin"
+        )
 
 
 def _read_options(node_settings: NodeSettings, confirmations: int | None) -> ReadOptions:

@@ -29,7 +29,7 @@ from holderlake.engine.sources.rpc.errors import (
 from holderlake.engine.sources.rpc.messages import Call, chain_id, number
 from holderlake.http import RESPONSE_BYTES, HttpClient, HttpError, Transport
 
-_TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
+TOO_LARGE: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT, HTTPStatus.REQUEST_TIMEOUT)
 _KEY_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _MOST_WORDS: Final = 2_000
 _CHECK_EVERY: Final = 50
@@ -142,16 +142,17 @@ class Endpoint:
             {"jsonrpc": "2.0", "id": call_id, "method": call.method, "params": call.params}
             for call_id, call in numbered.items()
         ]
-        raw = await self._post(msgspec.json.encode(body if len(body) > 1 else body[0]), calls)
-        replies = self._replies(raw, len(calls), any(call.is_divisible for call in calls))
+        is_divisible = any(call.is_divisible for call in calls)
+        content = msgspec.json.encode(body if len(body) > 1 else body[0])
+        raw = await self._send("POST", self._address, content, is_divisible)
+        replies = self._replies(raw, len(calls), is_divisible)
         return [self._result(call, replies.get(call_id)) for call_id, call in numbered.items()]
 
-    async def _post(self, body: bytes, calls: Sequence[Call]) -> bytes:
-        is_divisible = any(call.is_divisible for call in calls)
+    async def _send(self, method: str, address: str, body: bytes | None, is_divisible: bool) -> bytes:
         self.requests += 1
         failure: RpcError
         try:
-            response = await self._http.send("POST", self._address, content=body)
+            response = await self._http.send(method, address, content=body)
         except HttpError as error:
             is_too_much = is_divisible and error.cause in ("timeout", "too_large")
             # An error of the connection may hold the address, so only its kind is named.
@@ -170,16 +171,16 @@ class Endpoint:
 
     def _http_error(self, status: int, retry_after: str | None, raw: bytes, is_divisible: bool) -> RpcError:
         fault = _fault_in(raw)
-        if is_divisible and status in _TOO_LARGE:
+        if is_divisible and status in TOO_LARGE:
             return TooLarge(f"{self.host} answers with HTTP status {status}")
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             return Unavailable(
-                f"{self.host} limits the rate of requests; wait, or add an endpoint", _seconds(retry_after)
+                f"{self.host} limits the rate of requests; wait, or add an endpoint", seconds_of(retry_after)
             )
         if fault is not None:
             return error_from(self.host, fault.code, fault.words, is_divisible=is_divisible)
         advice = "; check the address and the key of this endpoint" if status in _KEY_REFUSED else ""
-        return Unavailable(f"{self.host} answers with HTTP status {status}{advice}", _seconds(retry_after))
+        return Unavailable(f"{self.host} answers with HTTP status {status}{advice}", seconds_of(retry_after))
 
     def _replies(self, raw: bytes, expected: int, is_divisible: bool) -> dict[Any, _Reply]:
         try:
@@ -258,5 +259,6 @@ def _checked(url: SecretStr) -> httpx.URL:
     return address
 
 
-def _seconds(text: str | None) -> float | None:
+def seconds_of(text: str | None) -> float | None:
+    """Return the seconds of a header ``Retry-After``; None if it has none."""
     return float(text) if text and text.isdigit() else None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import stamina
 from pydantic import SecretStr
@@ -45,6 +45,8 @@ class Node:
     endpoints. Raises ``ValueError`` for an invalid address.
     """
 
+    _kind: ClassVar[type[Endpoint]] = Endpoint
+
     def __init__(
         self,
         urls: Sequence[SecretStr],
@@ -60,7 +62,7 @@ class Node:
         if not urls:
             raise ValueError("a node needs at least one endpoint; give its address, for example http://127.0.0.1:8545")
         self._endpoints = [
-            Endpoint(url, timeout=timeout, batch=batch, connections=connections, transport=transport) for url in urls
+            self._kind(url, timeout=timeout, batch=batch, connections=connections, transport=transport) for url in urls
         ]
         self._resting: dict[Endpoint, float] = {}
         self._rejected: dict[Endpoint, WrongChain] = {}

@@ -111,6 +111,7 @@ class ReadOptions:
     - ``concurrency``: number of ranges of blocks that are read at the same time.
     - ``commit_rows``: number of rows after which the rows are stored.
     - ``top``: number of largest holders of each token that are tested for being contracts.
+    - ``has_state``: the node can call contracts, so tokens are described, and contracts found among the holders.
     """
 
     confirmations: int = 12
@@ -120,6 +121,7 @@ class ReadOptions:
     concurrency: int = 4
     commit_rows: int = 200_000
     top: int = 500
+    has_state: bool = True
 
 
 @dataclass
@@ -411,20 +413,20 @@ class ChainImport:
 
     async def _describe(self) -> None:
         tokens = self._tokens_in_store()
-        new_addresses = self._checkpoints.not_asked(
-            "token", (token.address for token in tokens if token.address != NATIVE)
-        )
+        addresses = [token.address for token in tokens if token.address != NATIVE] if self._options.has_state else []
+        new_addresses = self._checkpoints.not_asked("token", addresses)
         assumed = [token for token in tokens if token.address in set(new_addresses) and token.name == token.address]
         new_tokens = await described(self._node, assumed)
         self._store.add_tokens(replace(token, is_indexed=False) for token in new_tokens)  # others stay indexed
         self._checkpoints.keep_asked("token", new_addresses)
-        await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
+        if self._options.has_state:
+            await self._ask_decimals([token for token in tokens if token.address not in set(new_addresses)])
         notice = assumed_decimals(self._tokens_in_store())
         self._report.notices += [*([notice] if notice else []), *partly_indexed(self._partly_indexed)]
         if self._report.added:
             self._report.notices += self._odd_values(tokens if self._selection.tokens is not None else assumed)
         self._report.tokens_described = sum(token.name != token.address for token in new_tokens)
-        if self._selection.tokens is not None:
+        if self._selection.tokens is not None and self._options.has_state:
             await self._find_contracts(tokens)
 
     async def _ask_decimals(self, tokens: Sequence[TokenInfo]) -> None:
