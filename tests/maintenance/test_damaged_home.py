@@ -77,7 +77,7 @@ def template(make_workspace: MakeWorkspace, empty_history: Path, monkeypatch: py
     made.warehouse.load(made.lake)
     made.close()
     stores.fill(made.settings.engine_store)
-    made.transfers = lambda: stored_transfers(made.settings.engine_store)
+    made._transfers = lambda: stored_transfers(made.settings.engine_store)
     made.warehouse.load(made.lake)
     made.close()
     monkeypatch.setenv("DAGSTER_HOME", "")  # which opening a history sets
@@ -212,6 +212,7 @@ def run(environment: dict[str, str], home: Path, *words: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.timeout(1200)
 def test_commands_on_a_damaged_home_print_no_wrong_figure(template: Workspace, tmp_path: Path) -> None:
     paths = [path.relative_to(template.settings.home) for path in files_of(template.settings.home)]
     endpoint = template._endpoint()
