@@ -64,6 +64,7 @@ def home(provider: SlowProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "PROVIDER__CONCURRENCY": str(CONCURRENCY),
         "API_KEY": "a-key-of-the-tests",
         "WATCHLIST": f'{{"eth": ["{TOKEN}"]}}',
+        "SCHEDULE__START": "2026-01-01",  # the backfill begins with the newest instants
         "SCHEDULE__OFFSETS": str(offsets).replace("'", '"'),
     }
     for name, value in chosen.items():
