@@ -13,8 +13,9 @@ from pathlib import Path
 import aiohttp
 import httpx
 import pytest
+from pydantic import SecretStr
 
-from holderlake.service.billing.keys import KeyStore
+from holderlake.service.billing.keys import KeyStore, postgresql_place
 from tests import processes
 from tests.processes import Process
 
@@ -24,15 +25,16 @@ SECRET = b"a secret of sixteen bytes at least"
 _SERVE = """
 import sys
 from pathlib import Path
+from pydantic import SecretStr
 from holderlake.engine.store.store import Store
-from holderlake.service.billing.keys import KeyStore
+from holderlake.service.billing.keys import KeyStore, postgresql_place
 from holderlake.service.middleware import rate_limits
 from holderlake.service.run import serve
 from holderlake.settings.sections.service import ServiceSettings
 folder, where, secret, port, per_minute = sys.argv[1:]
 rate_limits._COUNT_TIMEOUT_SECONDS = 600
 settings = ServiceSettings(calls_per_minute=int(per_minute), shared_limits=True, answer_seconds=900)
-where = where if "://" in where else Path(where)
+where = postgresql_place(SecretStr(where), Path(folder) / "keys") if "://" in where else Path(where)
 with Store(Path(folder)) as store, KeyStore(where, bytes.fromhex(secret)) as keys:
     serve(store, keys, "127.0.0.1", int(port), settings)
 """
@@ -47,8 +49,9 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def keys(ledger: str) -> Iterator[KeyStore]:
-    with KeyStore(ledger if "://" in ledger else Path(ledger), SECRET) as opened:
+def keys(ledger: str, tmp_path: Path) -> Iterator[KeyStore]:
+    place = postgresql_place(SecretStr(ledger), tmp_path / "keys") if "://" in ledger else Path(ledger)
+    with KeyStore(place, SECRET) as opened:
         yield opened
 
 
