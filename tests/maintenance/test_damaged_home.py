@@ -77,6 +77,7 @@ def template(make_workspace: MakeWorkspace, empty_history: Path, monkeypatch: py
     made.warehouse.load(made.lake)
     made.close()
     stores.fill(made.settings.engine_store)
+    del made.warehouse  # the next one reads the store
     made._transfers = lambda: stored_transfers(made.settings.engine_store)
     made.warehouse.load(made.lake)
     made.close()
