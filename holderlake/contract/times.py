@@ -19,7 +19,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def from_unix(seconds: int) -> datetime:
+def from_unix(seconds: float) -> datetime:
     """Return the instant (UTC, without zone) of unix seconds."""
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 

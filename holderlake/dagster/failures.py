@@ -141,7 +141,7 @@ def _attempt(record: RunRecord) -> Attempt:
     run = record.dagster_run
     ((chain, day),) = days_of([run.tags[PARTITION_TAG]])
     error = "" if run.status == DagsterRunStatus.SUCCESS else run.tags.get(ERROR_TAG, run.status.value)
-    ended = from_unix(int(record.end_time)) if run.is_finished and record.end_time else None
+    ended = from_unix(record.end_time) if run.is_finished and record.end_time else None
     steps: Any = run.run_config.get("ops", {})
     is_limited = any(step.get("config", {}).get("tokens") for step in steps.values())
     return Attempt((chain, date.fromisoformat(day)), ended, error, REPETITION_TAG in run.tags, is_limited)

@@ -139,4 +139,4 @@ def _is_due(context: SensorEvaluationContext, chain: str, now: datetime) -> bool
     if not failures or failures[0].end_time is None:
         return True
     wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** len(failures))
-    return bool(now >= from_unix(int(failures[0].end_time)) + wait)
+    return bool(now >= from_unix(failures[0].end_time) + wait)

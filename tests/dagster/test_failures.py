@@ -1,12 +1,13 @@
-"""Errors of a step: a run that starts while PostgreSQL is down is tried again."""
+"""Errors of a step, and the earlier runs of a day in their order."""
 
+from datetime import UTC, date
 from pathlib import Path
 
 import pytest
 from dagster import DagsterInstance, OpExecutionContext, job, op
 
 from holderlake.dagster import failures
-from holderlake.dagster.failures import ERROR_TAG, step_errors
+from holderlake.dagster.failures import ERROR_TAG, PARTITION_TAG, attempts_of, step_errors
 from holderlake.settings import Settings
 from holderlake.workspace import Endpoint, Workspace
 from tests.postgres import PostgresServer
@@ -37,3 +38,15 @@ def test_a_run_waits_for_a_state_database_that_is_down(
     (run,) = instance.get_runs()
     assert run.tags[ERROR_TAG] == "Unreachable"
     workspace.close()
+
+
+def test_the_ends_of_runs_in_one_second_keep_their_order(instance: DagsterInstance) -> None:
+    @job
+    def nothing() -> None:
+        pass
+
+    for _ in range(3):
+        nothing.execute_in_process(instance=instance, tags={PARTITION_TAG: "eth|2026-05-01"})
+    ends = [record.end_time for record in instance.get_run_records()]
+    attempts = attempts_of(instance, "nothing", [("eth", date(2026, 5, 1))])
+    assert [attempt.ended.replace(tzinfo=UTC).timestamp() for attempt in attempts if attempt.ended] == ends
