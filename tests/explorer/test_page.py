@@ -413,7 +413,10 @@ def test_link_is_copied_without_the_clipboard_api(open_page: Open) -> None:
 def test_token_with_one_holder_is_shown(open_page: Open) -> None:
     page = open_page(of(LONE))
     expect(page.get_by_role("tabpanel")).to_contain_text("1 holder")
-    assert "1 holders" not in page.locator("body").inner_text()
+    text = page.locator("body").inner_text()
+    assert "1 holders" not in text
+    assert "99.9%" in text
+    assert "100.0%" not in text
     expect(page.get_by_role("status")).to_contain_text("1 holder,")
     assert len(places(page)) == 1
 

@@ -16,7 +16,9 @@ export function share(value: number | null | undefined): string {
   const size = Math.abs(value);
   if (size === 0) return "0%";
   if (size < 0.00001) return value > 0 ? "<0.001%" : ">−0.001%";
-  return (percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat).format(value).replace("-", "−");
+  const most = size < 1 - 1e-9 ? 0.999 : size; // only all of the supply is 100%
+  const digits = percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat;
+  return digits.format(Math.sign(value) * Math.min(size, most)).replace("-", "−");
 }
 
 /** Formats a difference of two shares in percentage points. */
