@@ -20,6 +20,7 @@ import duckdb
 import pytest
 import typer.main
 
+from docs.reference.pages import DECISIONS
 from holderlake.cli.main import app
 from holderlake.settings import Settings
 from holderlake.warehouse import schema
@@ -166,7 +167,8 @@ def test_each_setting_is_documented_with_its_variable(pages: dict[str, PageReade
     settings = list(_settings(schema, schema))
     assert len(settings) > 60
     for *section, name in settings:
-        text = pages["settings.html"].sections[f"[{'.'.join(section)}]" if section else "Top level"]
+        headings = [f"[{'.'.join(section)}]"] if section else DECISIONS
+        text = " ".join(pages["settings.html"].sections[heading] for heading in headings)
         variable = "HOLDERLAKE_" + "__".join((*section, name)).upper()
         assert {name, variable} <= set(re.findall(r"[\w<>]+", text)), (section, name)
 

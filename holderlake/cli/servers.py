@@ -59,7 +59,7 @@ def explore(
         port,
         opening,
         partial(console.err.print, soft_wrap=True),
-        workspace.settings.explorer.links,
+        workspace.settings.explorer,
     )
 
 

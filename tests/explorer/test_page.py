@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import date
+from http.server import SimpleHTTPRequestHandler
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ from tests.explorer.world import (
     fill,
 )
 from tests.explorer.world import address as numbered
+from tests.servers import LoopbackServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -829,3 +831,35 @@ def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     assert page.evaluate(ground) == "rgb(251, 251, 249)"
     page.reload()
     assert page.evaluate(ground) == "rgb(251, 251, 249)"
+
+
+class _Framing(SimpleHTTPRequestHandler):
+    """Answers each request with a page that shows the explorer in a frame."""
+
+    explorer = ""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(f'<iframe src="{self.explorer}" width="900" height="600"></iframe>'.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_page_is_shown_in_frames_of_the_named_sites_only(browser: Browser, tmp_path: Path) -> None:
+    fill(tmp_path)
+    with (
+        LoopbackServer(_Framing) as site,
+        LoopbackServer(_Framing) as other_site,
+        exploring(tmp_path, HOLDERLAKE_EXPLORER__EMBED_IN=f'["{site.url}"]') as address,
+    ):
+        _Framing.explorer = f"{address}/{of(TIDE)}"
+        page = browser.new_page()
+        page.set_default_timeout(0)  # pytest ends a test that hangs
+        page.goto(site.url)
+        expect(page.frame_locator("iframe").get_by_role("heading", level=1)).to_contain_text("Tide Pool")
+        with page.expect_event("console", lambda message: "frame-ancestors" in message.text):
+            page.goto(other_site.url)
+        page.close()
