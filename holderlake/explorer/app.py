@@ -33,7 +33,6 @@ from holderlake.contract.times import parse_when
 from holderlake.explorer import answers
 from holderlake.explorer.published import Published, Reader
 from holderlake.service.runtime.protocol import limited_protocol
-from holderlake.settings.sections.service import ExplorerSettings
 from holderlake.signals import until_stopped
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 
@@ -236,13 +235,14 @@ def serve(
     port: int,
     opening: bool,
     say: Callable[[str], None],
-    settings: ExplorerSettings,
+    links: Links,
+    sites: Collection[str],
     view: Mapping[str, str] | None = None,
 ) -> None:
     """Serve the explorer's page until SIGTERM or Ctrl-C. Port 0 takes a free port.
 
-    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``view``
-    (chain, token, at, …) is what the page shows first. Raises ``WarehouseError`` if there is no warehouse, and
+    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``links``
+    and ``sites``: see ``create_app``. ``view`` (chain, token, at, …) is what the page shows first. Raises ``WarehouseError`` if there is no warehouse, and
     ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
@@ -253,7 +253,7 @@ def serve(
     if opening:
         webbrowser.open(address)
     with until_stopped():
-        uvicorn.Server(config_of(create_app(warehouse, [host], settings.links, settings.embed_in))).run([listening])
+        uvicorn.Server(config_of(create_app(warehouse, [host], links, sites))).run([listening])
 
 
 def config_of(app: Starlette, header_seconds: float = _HEADER_SECONDS) -> uvicorn.Config:
