@@ -147,6 +147,12 @@ def counterparties(request: Request, chain: _Text, token: _Token, address: _Toke
     return _answer(request, lambda reader: answers.counterparties(reader, chain, token, address, at))
 
 
+@routes.get("/periods")
+def periods(request: Request, chain: _Text, token: _Token, address: _Token, at: _When) -> Response:
+    """Return what ``address`` got and sent of a token in each month up to the instant ``at``."""
+    return _answer(request, lambda reader: answers.periods(reader, chain, token, address, at))
+
+
 @routes.get("/links")
 def links(request: Request) -> Response:
     """Return the pages of block explorers: ``address`` and ``transaction``, by chain."""
@@ -241,9 +247,9 @@ def serve(
 ) -> None:
     """Serve the explorer's page until SIGTERM or Ctrl-C. Port 0 takes a free port.
 
-    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``links``
-    and ``sites``: see ``create_app``. ``view`` (chain, token, at, …) is what the page shows first. Raises ``WarehouseError`` if there is no warehouse, and
-    ``ValueError`` if the port cannot be used.
+    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. For ``links``
+    and ``sites`` see ``create_app``. ``view`` (chain, token, at, …) is what the page shows first. Raises
+    ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
     listening = _listen(host, port)

@@ -642,6 +642,16 @@ def test_counterparties_of_a_wallet_are_added_to_the_map(open_page: Open) -> Non
     expect(page.get_by_role("button", name=re.compile("Add 1 counterparty"))).to_have_count(0)
 
 
+def test_card_shows_what_a_wallet_got_and_sent_by_month(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    card.get_by_text("In and out by month").click()
+    months = card.get_by_role("table", name="Got and sent in each month").get_by_role("row")
+    expect(months).to_have_count(3)
+    expect(months.nth(1)).to_have_text("Jun 2026\u2013300 in 1 transfer")
+    expect(months.nth(2)).to_have_text("May 2026\u2013600 in 2 transfers")
+
+
 @pytest.mark.parametrize("text", ["tide: team", TEAM[:14], TEAM[-12:]])
 def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, text: str) -> None:
     page = open_page(of(CROWD))

@@ -7,6 +7,7 @@ const counts = new Intl.NumberFormat("en");
 const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const days = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short", year: "numeric" });
+const months = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", month: "short", year: "numeric" });
 const times = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export const NOTHING = "–";
@@ -58,6 +59,9 @@ export function seconds(at: string): number {
   const [year, month, day, hour, minute, second] = found.slice(1).map(Number) as [number, number, number, number, number, number];
   return Date.UTC(year, month - 1, day, hour, minute, second) / 1000;
 }
+
+/** Formats the UTC month of unix seconds. */
+export const monthOf = (unix: number) => months.format(new Date(unix * 1000));
 
 /** Formats unix seconds or an instant's text as a UTC day, with the time unless it is midnight. */
 export function date(of: number | string | null, always = false): string {
