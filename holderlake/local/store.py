@@ -114,13 +114,14 @@ def _tables(root: Path) -> dict[str, pa.Table]:
     import pyarrow as pa
 
     from holderlake.engine.store.store import Store
-    from holderlake.warehouse.transfers import LABELS, TOKENS
+    from holderlake.warehouse.transfers import LABEL_PERIODS, LABELS, TOKENS
 
     with Store(root) as store:
         histories = {(history.chain, history.token_address): history for history in store.histories()}
         infos = store.tokens(list(histories))
         kinds = store.marked_addresses()
         labels_by_address = store.labels(list(kinds))
+        periods = _label_periods(store)
     tokens = [
         (
             *key,
@@ -142,7 +143,25 @@ def _tables(root: Path) -> dict[str, pa.Table]:
     return {
         "tokens": pa.Table.from_pylist([dict(zip(TOKENS.names, row, strict=True)) for row in tokens], TOKENS),
         "labels": pa.Table.from_pylist([dict(zip(LABELS.names, row, strict=True)) for row in labels], LABELS),
+        "label_periods": pa.Table.from_pylist(periods, LABEL_PERIODS),
     }
+
+
+def _label_periods(store: Store) -> list[dict[str, Any]]:
+    """Return the rows of ``label_periods``: one for each time in which an address with periods has one label."""
+    rows: dict[str, list[dict[str, Any]]] = {address: [] for address in store.addresses_with_periods()}
+    for start in [0, *store.period_starts()]:
+        labels = store.labels(list(rows), None, start)
+        for address, of_address in rows.items():
+            label = labels.get(address)
+            facts = {"address": address, "kind": _kind(address, label), "label": label.name} if label else None
+            last = of_address[-1] if of_address and of_address[-1]["valid_to"] is None else None
+            if last is None or facts is None or not facts.items() <= last.items():
+                if last is not None:
+                    last["valid_to"] = from_unix(start - 1)
+                if facts is not None:
+                    of_address.append(facts | {"valid_from": from_unix(start) if start else None, "valid_to": None})
+    return [row for of_address in rows.values() for row in of_address]
 
 
 def _kind(address: str, label: AddressLabel) -> str | None:

@@ -51,9 +51,24 @@ LABELS: Final = pa.schema(
 
 ``kind`` is burn (an address without an owner: mints come from it, burns go to it), cex, dex, contract or null.
 """
+LABEL_PERIODS: Final = pa.schema(
+    [*LABELS, pa.field("valid_from", pa.timestamp("us")), pa.field("valid_to", pa.timestamp("us"))]
+)
+"""Columns of ``label_periods.parquet``, one row for each period of an address whose labels have periods.
 
+``valid_from`` and ``valid_to`` (UTC) are the first and last second; null without such an end.
+"""
 
-_FILES: Final = ("tokens", "labels", "cluster_links", "entities", "entity_searches", "verified", "undone")
+_FILES: Final = (
+    "tokens",
+    "labels",
+    "label_periods",
+    "cluster_links",
+    "entities",
+    "entity_searches",
+    "verified",
+    "undone",
+)
 _log = logging.getLogger(__name__)
 _ATTEMPTS: Final = 10
 _KEPT_VERSIONS: Final = 2
@@ -76,6 +91,9 @@ WHERE false;
 CREATE OR REPLACE VIEW _internal.stored_labels AS
 SELECT '' AS address, '' AS kind, '' AS label
 WHERE false;
+CREATE OR REPLACE VIEW _internal.label_periods AS
+SELECT *, NULL::TIMESTAMP AS valid_from, NULL::TIMESTAMP AS valid_to
+FROM _internal.stored_labels;
 """
 _TRANSFERS: Final = """
 CREATE SCHEMA IF NOT EXISTS _internal;
@@ -90,6 +108,7 @@ FROM read_parquet(
 _STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.label_periods AS FROM read_parquet({label_periods}, hive_partitioning = false);
 """
 _ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
@@ -142,9 +161,9 @@ class StoredTransfers:
     """The transfers of a store at one moment.
 
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address.
-    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``). ``findings`` has
-    the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
-    ``undone.parquet``, as far as they exist.
+    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``), ``labels`` (schema ``LABELS``) and ``label_periods``.
+    ``findings`` has the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``),
+    ``verified.parquet`` and ``undone.parquet``, as far as they exist.
     """
 
     version: str

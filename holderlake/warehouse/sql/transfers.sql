@@ -15,6 +15,24 @@ CROSS JOIN (
     SELECT chain FROM stored_tokens
 ) AS used;
 
+-- The labels of your store at a time. A label without valid_from and valid_to counts at all times.
+-- Example: SELECT kind, count(*) AS addresses FROM labels_as_of('2026-01-01') GROUP BY kind ORDER BY kind;
+CREATE OR REPLACE MACRO labels_as_of(t) AS TABLE
+SELECT chain, address, kind, label
+FROM stored_labels
+ANTI JOIN label_periods USING (address)
+UNION ALL
+SELECT chain, address, kind, label
+FROM label_periods
+WHERE instant(t) BETWEEN coalesce(valid_from, instant(t)) AND coalesce(valid_to, instant(t));
+
+-- What your store knows at each time of addresses whose labels have valid_from or valid_to, in the order of time.
+-- Example: SELECT address, kind, label, valid_from, valid_to FROM label_periods ORDER BY ALL LIMIT 5;
+CREATE OR REPLACE VIEW label_periods AS
+SELECT used.chain, periods.*
+FROM _internal.label_periods AS periods
+CROSS JOIN (SELECT DISTINCT chain FROM stored_labels) AS used;
+
 -- A raw whole number as text, in token units: the text with a decimal point before its last digits.
 -- Example: SELECT token_units('1500000', 6) AS usdc;
 CREATE OR REPLACE MACRO token_units(raw, decimals) AS
