@@ -15,7 +15,13 @@ from holderlake.engine.records import ImportReport
 from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.notices import assumed_decimals, notices_of, other_decimals, partly_indexed
+from holderlake.engine.sources.notices import (
+    assumed_decimals,
+    notices_of,
+    other_decimals,
+    partly_indexed,
+    rounded_values,
+)
 from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
@@ -99,6 +105,7 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         store.add_decimals(file_transfers.decimals)
         notices = [
             *notices_of(file_transfers.transfers),
+            *rounded_values(file_transfers.transfers),
             *other_decimals(file_transfers.decimals, store.tokens(report.keys).values()),
             *_several_tokens(options.column_map, path, len(report.keys)),
             *report.undecided,

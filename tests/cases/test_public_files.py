@@ -13,7 +13,7 @@ from holderlake.engine.errors import BadSource
 from holderlake.engine.sources.balance_lists import BalanceOptions, balance_map, read_balances
 from holderlake.engine.sources.files.mapping import ColumnMap, parse_map, suggestion
 from holderlake.engine.sources.files.transfers import FileOptions, read_file
-from holderlake.engine.sources.notices import notices_of
+from holderlake.engine.sources.notices import rounded_values
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 
 A, B, C, TOKEN = (f"0x{number:040x}" for number in (0xA1, 0xB2, 0xC3, 0x5E))
@@ -61,6 +61,12 @@ HELD = {A: 250, B: 4000}
         {A: {"wallet": A, "amount": 250}, B: {"wallet": B, "amount": 4000}},
         {"metadata": {"token": TOKEN}, "claims": [{"account": A, "amount": "250"}, {"account": B, "amount": "4000"}]},
         [{"address": [A], "balance": "250"}, {"address": [B], "balance": "4000"}],
+        {A: {"amount": {"type": "BigNumber", "hex": "0xfa"}}, B: {"amount": {"type": "BigNumber", "hex": "0xfa0"}}},
+        [
+            {"address": A, "balance": {"_hex": "0xfa", "_isBigNumber": True}},
+            {"address": B, "balance": {"_hex": "0xfa0"}},
+        ],
+        [{"address": A, "balance": {"$numberLong": "250"}}, {"address": B, "balance": {"$bigint": "4000"}}],
     ],
 )
 def test_holders_of_objects_are_read(document: object, tmp_path: Path) -> None:
@@ -93,6 +99,20 @@ def test_items_of_an_owner_are_read_by_the_rows_that_the_refusal_names(tmp_path:
     with pytest.raises(BadSource, match="add --rows tokenBalances"):
         balances(path)
     assert balances(path, rows="tokenBalances") == {A: 2, B: 2}
+
+
+def test_claims_within_the_tokens_of_a_list_are_read_by_the_named_rows(tmp_path: Path) -> None:
+    claims = {address: {"index": 0, "amount": str(value), "proof": [HASH]} for address, value in HELD.items()}
+    path = written(tmp_path, [{"symbol": "QLL", "address": TOKEN, "merkle": claims}])
+    with pytest.raises(BadSource, match="add --rows merkle"):
+        balances(path)
+    assert balances(path, "address=merkle.key", "balance=merkle.amount", rows="merkle") == HELD
+
+
+def test_rows_of_one_holder_are_noticed(tmp_path: Path) -> None:
+    rows = [{"address": TOKEN, "merkle.key": address, "amount": "250"} for address in (A, B)]
+    assert "all 2 rows have the holder" in notices(written(tmp_path, rows))[0]
+    assert notices(written(tmp_path, [{"owner": A, "token_id": "1"}, {"owner": A, "token_id": "2"}])) == []
 
 
 def test_one_token_is_not_given_to_the_rows_of_others(tmp_path: Path) -> None:
@@ -152,8 +172,7 @@ def test_amounts_of_lost_digits_are_noticed(numbers: Sequence[int], is_rounded: 
          "block_number": place, "block_time": 1_700_000_000}
         for place, number in enumerate(numbers)
     ]  # fmt: skip
-    sentences = notices_of(read_file(written(tmp_path, moves), FileOptions()).transfers)
-    assert any("rounded to the digits" in sentence for sentence in sentences) == is_rounded
+    assert bool(rounded_values(read_file(written(tmp_path, moves), FileOptions()).transfers)) == is_rounded
 
 
 # ------------------------------------------------------------------ transfers

@@ -82,6 +82,7 @@ _OWNERS: Final = _NAMES["address"][:7]
 _ACCOUNTS: Final = ("address", *_NAMES["address"][-6:], "account")
 
 _MOST_LISTED: Final = 30
+_MOST_NAMED: Final = 8
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 
 
@@ -274,7 +275,7 @@ def _remedy(raw: RawTable, ours: str, hint: str, theirs: Mapping[str, str], opti
     else:
         names = [name for name in free if is_any_address(_first_text(raw, name))]
     kind = "numbers" if ours == "balance" else "addresses"
-    return f"set it with {hint}" + (f" ({kind} are in {', '.join(names)})" if names else "")
+    return f"set it with {hint}" + (f" ({kind} are in {', '.join(names[:_MOST_NAMED])})" if names else "")
 
 
 def _refuse_several_tokens(raw: RawTable, column: str) -> None:
@@ -383,6 +384,12 @@ def notices(raw: RawTable, address_column: str, balance_column: str | None, bala
     chains = balances["chain"].unique().to_pylist()
     if all(family_of(chain) == "solana" for chain in chains) and balances.num_rows:
         yield from _token_accounts(raw, address_column, balances["address"].to_pylist())
+    holders, are_items = balances["address"].unique(), balances["token_id"].null_count < balances.num_rows
+    if balances.num_rows > len(holders) == 1 and not are_items:
+        yield (
+            f"{raw.path.name}: all {balances.num_rows:,} rows have the holder {holders[0]}; check that column "
+            f"{address_column} has the holders, or name it with --map address=COLUMN"
+        )
     if balance_column is not None:
         yield from _wrong_column(raw, balance_column, balances["balance"].to_pylist())
         yield from _rounded(raw, balance_column, balances["balance"].to_pylist())
@@ -447,7 +454,7 @@ def _is_rank(numbers: Sequence[int]) -> bool:
 
 
 def _has_numbers(raw: RawTable, name: str) -> bool:
-    return bool(re.fullmatch(r"-?[0-9][0-9.,eE+' _-]*", _first_text(raw, name)))
+    return bool(re.fullmatch(r"-?[0-9][0-9.,eE+' _-]*|0x[0-9a-fA-F]{1,38}", _first_text(raw, name)))
 
 
 def _first_text(raw: RawTable, name: str) -> str:

@@ -4,8 +4,9 @@ A row may also be an array of plain values, whose columns are ``column1``, ``col
 object whose keys are addresses. The columns of such an entry are ``key`` and ``value``, or ``key`` and those of the
 object that is its value.
 
-All values become texts. Nested objects become columns with dotted names (``token.address``). Lists become their JSON
-text, but a list of one address becomes that address.
+All values become texts. Nested objects become columns with dotted names (``token.address``), except those by which
+programs write large integers, such as ``{"type": "BigNumber", "hex": "0x1"}``. Lists become their JSON text, but a list
+of one address becomes that address.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "
 If a file has several lines, each line may be an API's answer with its rows under such a key.
 """
 _DEEPEST: Final = 6
+_NUMBER_KEYS: Final = frozenset({"$numberLong", "$numberInt", "$numberDecimal", "$bigint"})
 _FEWEST_KEYS: Final = 2
 """An object with fewer addresses as keys is no list of rows."""
 _TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
@@ -315,7 +317,9 @@ def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[
     if len(steps) == 1 and isinstance(inner, list) and inner and _is_row(inner):
         yield {**row, steps[0]: _named(inner)}
         return
-    elements = inner if isinstance(inner, list) else [] if inner is None else [inner]
+    elements = inner if isinstance(inner, list) else _entries(inner) if isinstance(inner, dict) else [inner]
+    if inner is None:
+        return
     for element in elements:
         if not isinstance(element, dict):
             raise bad_source(
@@ -361,12 +365,23 @@ def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tupl
 
 def _flat(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     for name, value in row.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and (number := _wrapped_number(value)) is not None:
+            yield f"{prefix}{name}", number
+        elif isinstance(value, dict):
             yield from _flat(f"{prefix}{name}.", value)
         elif isinstance(value, list):
             yield f"{prefix}{name}", value[0] if _is_one_address(value) else json.dumps(value)
         else:
             yield f"{prefix}{name}", None if value is None else str(value)
+
+
+def _wrapped_number(value: Mapping[str, Any]) -> str | None:
+    """Return the number of an object by which a program writes a large integer; None for any other object."""
+    digits = value.get("_hex", value.get("hex") if value.get("type") == "BigNumber" else None)
+    if len(value) == 1:
+        (name,) = value
+        digits = value[name] if name in _NUMBER_KEYS else digits
+    return digits if isinstance(digits, str) else None
 
 
 def _is_one_address(cells: Sequence[Any]) -> bool:

@@ -68,17 +68,22 @@ def notices_of(transfers: pa.Table) -> list[str]:
         for chain, token, rows, count in approvals
     ]
     of_approvals = {(chain, token) for chain, token, *_ in approvals}
-    if are_rounded(transfers["value"].slice(0, _SAMPLE).to_pylist()):
-        sentences.append(
-            "The values are rounded to the digits of floating-point numbers, so balances are not exact. Export raw "
-            "integers as text, and import them into a new home"
-        )
     return sentences + [
         f"value of token {token} on {chain} looks like numbers of items, not amounts: each of its {count:,} values is "
         f"minted at most once and moves whole, and the longest has {digits} digits. To read items, import it into "
         "a new home with --map token_id=value --set value=1 --set token_standard=erc721"
         for chain, token, count, digits, *_ in items
         if (chain, token) not in of_approvals
+    ]
+
+
+def rounded_values(transfers: pa.Table) -> list[str]:
+    """Return a sentence if the first values of a file have lost digits; the list is empty if they have not."""
+    if not are_rounded(transfers["value"].slice(0, _SAMPLE).to_pylist()):
+        return []
+    return [
+        "The values are rounded to the digits of floating-point numbers, so balances are not exact. Export raw integers "
+        "as text, and import them into a new home"
     ]
 
 

@@ -301,8 +301,15 @@ def rejected_rows(raw: RawTable) -> Rejected | None:
 
 
 def nested_column(raw: RawTable) -> str | None:
-    """Return the first column with JSON lists of objects, else the first one with lists that have exactly one address;
-    None if there is none."""
+    """Return the first column with JSON lists of objects, else the first one with lists that have exactly one address.
+
+    If columns are named by addresses, return the name of the object that they belong to. Return None if there is none.
+    """
+    for name in raw.columns:
+        parts = name.split(".")
+        place = next((place for place, part in enumerate(parts) if is_any_address(part)), 0)
+        if place:
+            return ".".join(parts[:place])
     texts = {name: raw.table.column(name) for name in raw.columns if pa.types.is_string(raw.table.column(name).type)}
     for name, column in texts.items():
         if pc.any(pc.starts_with(column, "[{")).as_py():
