@@ -248,6 +248,39 @@ def test_a_map_of_the_user_does_not_make_the_file_one_of_ethereum(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        # with these maps, most columns of TronGrid, TronScan, Solscan, Etherscan or TON Center have a column
+        ("block_timestamp,block_number,from_address,to_address,contract,amt,hash",
+         ("value=amt", "token_address=contract", "tx_hash=hash")),
+        ("block_ts,block,from_address,to_address,contract_address,amt,hash",
+         ("value=amt", "token_address=contract_address", "tx_hash=hash", "block_number=block", "block_time=block_ts")),
+        ("block_time,block_id,from_address,to_address,token_address,raw,hash",
+         ("value=raw", "block_number=block_id", "tx_hash=hash")),
+        ("UnixTimestamp,Blockno,From,To,Contract,Amt,Txhash",
+         ("value=Amt", "token_address=Contract", "from_address=From", "to_address=To", "block_number=Blockno",
+          "block_time=UnixTimestamp", "tx_hash=Txhash")),
+        ("transaction_now,transaction_lt,source,destination,token,amount,transaction_hash",
+         ("from_address=source", "to_address=destination", "token_address=token", "value=amount",
+          "block_number=transaction_lt", "block_time=transaction_now", "tx_hash=transaction_hash")),
+    ],
+)  # fmt: skip
+def test_a_map_does_not_move_a_file_to_another_chain(names: str, pairs: Sequence[str], tmp_path: Path) -> None:
+    row = (1_700_000_000, 5, A, B, TOKEN, 250, HASH)
+    path = written(tmp_path, f"{names}\n{','.join(map(str, row))}\n", "t.csv")
+    (move,) = read_file(path, FileOptions(chain="eth", column_map=parse_map(pairs, ()))).transfers.to_pylist()
+    assert (move["chain"], move["from_address"], move["to_address"], move["value"]) == ("eth", A, B, "250")
+    assert (move["tx_hash"], move["block_number"], move["block_time"]) == (HASH, 5, 1_700_000_000)
+
+
+@pytest.mark.parametrize("token", ["0x", "-", "0"])
+def test_a_mark_of_the_coin_is_refused_with_its_name(token: str, tmp_path: Path) -> None:
+    rows = [{"address": A, "balance": "5", "token": token}]
+    with pytest.raises(BadSource, match="write native"):
+        balances(written(tmp_path, rows), token=None)
+
+
+@pytest.mark.parametrize(
     "names",
     [
         (

@@ -82,8 +82,8 @@ def rounded_values(transfers: pa.Table) -> list[str]:
     if not are_rounded(transfers["value"].slice(0, _SAMPLE).to_pylist()):
         return []
     return [
-        "The values are rounded to the digits of floating-point numbers, so balances are not exact. Export raw integers "
-        "as text, and import them into a new home"
+        "The values are rounded to the digits of floating-point numbers, so balances are not exact. Export raw "
+        "integers as text, and import them into a new home"
     ]
 
 

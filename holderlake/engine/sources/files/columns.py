@@ -114,7 +114,9 @@ def _address(chain: str, spelt_as: str, is_token: bool, value: str | bytes) -> s
     try:
         return (parse_token if is_token else parse_address)(spelt_as, value)
     except ValueError as error:
-        raise ValueError(str(error).replace(f"of chain {spelt_as} ", f"of chain {chain} ")) from error
+        words = str(error).replace(f"of chain {spelt_as} ", f"of chain {chain} ")
+        is_coin = is_token and str(value).strip().lower() in _COINS
+        raise ValueError(f"{words}; if it is the chain's own coin, write native" if is_coin else words) from error
 
 
 def _count_wrong_checksums(raw: RawTable, name: str) -> None:
@@ -123,6 +125,8 @@ def _count_wrong_checksums(raw: RawTable, name: str) -> None:
         raw.problems.wrong_checksums += pc.sum(wrong_checksums(column.unique().drop_null())).as_py() or 0
 
 
+_COINS: Final = frozenset({"0x", "-", "0", "0x0"})
+"""Values that exports write for the chain's own coin."""
 _ENDS: Final = frozenset({"from_address", "to_address"})
 _COIN_IS_NATIVE: Final = (
     "a token is missing; write its address, or native for the chain's own coin (--set token_address=native if all rows "

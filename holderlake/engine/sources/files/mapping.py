@@ -342,9 +342,7 @@ class Preset:
         ``user_map`` is the user's column map, which takes precedence over the preset.
         """
         columns, missing = self.match(names, user_map)
-        own_columns = [ours for ours in columns.keys() & self.columns.keys() if ours not in user_map.columns]
-        is_other = 2 * len(own_columns) < len(self.columns)  # most names are the user's, so it is another file
-        return None if missing or is_other else user_map.over(ColumnMap(columns, self.constants))
+        return None if missing else user_map.over(ColumnMap(columns, self.constants))
 
     def missing(self, names: Iterable[str], user_map: ColumnMap) -> list[str]:
         """Return the columns of our layout that the user must map or set, so that this preset fits the file.
@@ -358,11 +356,12 @@ class Preset:
     def match(self, names: Iterable[str], user_map: ColumnMap) -> tuple[dict[str, str], list[str]]:
         """Return a dictionary from our column names to the file's columns, and a list of missing columns.
 
-        The list has the needed columns that neither the file nor the user's map has.
+        The list has the needed columns that neither the file nor the user's map has. The map counts only for columns
+        that such files may lack: if it names others, the file is of another kind.
         """
         spelt = spellings(names)
         columns: dict[str, str] = {}
-        named_columns = {*user_map.columns, *user_map.constants}
+        named_columns = {*user_map.columns, *user_map.constants} & _GIVEN_BY_USERS
         missing = [name for name in self.known_by if folded_name(name) not in spelt]
         missing += [name for name in self.lacks if folded_name(name) in spelt]
         for ours, theirs in {**self.columns, **self.optional}.items():
@@ -410,6 +409,8 @@ def missing_options(names: Iterable[str], user_map: ColumnMap, format: str | Non
     return "", set()
 
 
+_GIVEN_BY_USERS: Final = frozenset({"decimals", "token_address", "block_number", "block_time", "chain"})
+"""Columns of presets that files of these kinds may lack, so that the user gives them."""
 _REMEDIES: Final = {
     "decimals": "its amounts are in token units, so set the token's decimals (--set decimals=18)",
     "token_address": "it has no token column, so set the token (--set token_address=ADDRESS)",
