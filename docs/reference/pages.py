@@ -25,7 +25,7 @@ from docs.reference.tables import ALL_TABLES, overview, table_page
 from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
-from holderlake.engine.sources.files.mapping import PRESETS, Preset
+from holderlake.engine.sources.files.mapping import FAILED, PRESETS, Preset
 from holderlake.settings import Settings
 from holderlake.settings.declared import COMMON, Setting, declared_settings, is_section, sections_below
 from holderlake.warehouse.schema import Query, queries
@@ -164,6 +164,11 @@ _FORMATS_HEAD: Final = """\
 case and with any separators. Each sample is one row of such a file, as JSON; a CSV or Parquet file has the same names
 as columns.
 [Where transfers come from](sources.md#add-a-format) shows how to add a format, and the options for other files.
+
+Rows of failed transactions are passed over, also in files with your own `--map`. These columns mark them:
+
+| column | values of failed transactions |
+|---|---|
 """
 
 
@@ -192,7 +197,8 @@ def commands_page() -> str:
 
 def formats_page() -> str:
     """Return the page of the presets of transfer files, each with its columns and its sample."""
-    return _FORMATS_HEAD + "".join(map(_preset, PRESETS))
+    lines = [f"| `{name}` | {', '.join(f'`{value}`' for value in values)} |\n" for name, values in FAILED.items()]
+    return _FORMATS_HEAD + "".join([*lines, *map(_preset, PRESETS)])
 
 
 def _preset(preset: Preset) -> str:

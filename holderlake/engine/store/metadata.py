@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -80,6 +81,15 @@ class Metadata:
         listed = list(infos)
         self._write(lambda catalog: tokens.save_tokens(catalog, listed))
         return len(listed)
+
+    def add_decimals(self, decimals: Mapping[Key, int]) -> None:
+        """Store the decimals of tokens, by chain and address, where they were only assumed until now."""
+        assumed = [token for token in self.tokens(list(decimals)).values() if token.has_assumed_decimals]
+        if assumed:
+            self.add_tokens(
+                replace(token, decimals=decimals[token.chain, token.address], is_assumed=False, is_indexed=False)
+                for token in assumed
+            )
 
     def index_tokens(self, keys: Iterable[Key], source: str, is_indexed: bool = True) -> None:
         """Mark tokens as indexed or not indexed. ``source`` is one of ``indexed_tokens.SOURCES``.
