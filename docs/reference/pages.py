@@ -132,20 +132,21 @@ FROM balances_at('FERN', '2025-06-01') AS earlier
 FULL JOIN balances_at('FERN', '2025-12-31') AS later USING (chain, token_address, address)
 WHERE later.raw_amount IS DISTINCT FROM earlier.raw_amount;
 -- holders of both tokens
-SELECT count(*) FROM balances_at('FERN', '2025-12-31') SEMI JOIN balances_at('KELP', '2025-12-31') USING (chain, address);
+SELECT count(*)
+FROM balances_at('FERN', '2025-12-31') SEMI JOIN balances_at('KELP', '2025-12-31') USING (chain, address);
 -- how many holders there were, and what one address did
 FROM holder_counts('FERN') ORDER BY day;
-FROM balance_history('0x6ba6f2207e343923ba692e5cae646fb0f566db8d', 'FERN') ORDER BY block_time;
+FROM balance_history('0x77107a2372361564a9c0a5461bce8fac01d211a8', 'FERN') ORDER BY block_time;
 -- who holds an item of an NFT
 FROM item_owner_at('GMOTH', 1, '2025-12-31');
 ```
 
 An address without a row holds nothing then: no figure is cut off by a limit. The macros read the store's transfers,
 opening balances and corrections as of the last load, of the one token only. A load writes the balances of new transfers
-as Parquet files in the folder `warehouse.duckdb.transfers`: about 24 bytes for each change of a balance. Any DuckDB that
-opens the warehouse, and `holderlake lake views`, read them. Missing transfers make balances wrong or negative: see
-[are my transfers complete](sources.md#are-my-transfers-complete), and `verified` for tokens that change balances without
-transfers.
+as Parquet files in the folder `warehouse.duckdb.transfers`: about 24 bytes for each change of a balance. Any DuckDB
+that opens the warehouse, and `holderlake lake views`, read them. Missing transfers make balances wrong or negative: see
+[are my transfers complete](sources.md#are-my-transfers-complete), and `verified` for tokens that change balances
+without transfers.
 
 ## Without the warehouse
 

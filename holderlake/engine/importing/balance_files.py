@@ -95,7 +95,7 @@ def _batches(moves: Moves, budget: Budget) -> Iterator[Moves]:
 def _rows(changes: Columns, dictionary: Dictionary, is_base: bool) -> pa.Table:
     """Return the intervals that follow from balance changes, as rows of the file."""
     no_end = np.iinfo(changes[1].dtype).max
-    holders, balances, since, until = intervals_of(*changes, no_end)
+    holders, balances, since, until = intervals_of(*changes, no_end=no_end)
     since, until = since.astype(np.int64), until.astype(np.int64)
     until[until == no_end] = NO_END
     order = _tree_order(since, until)

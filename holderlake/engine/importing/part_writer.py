@@ -129,7 +129,7 @@ def _write_intervals(
     by_holder, sizes = ArrayBuckets(spool, budget.waiting), Sample()
     width = 1
     for number in changes.numbers():
-        intervals = intervals_of(*changes.take(number), FOREVER)
+        intervals = intervals_of(*changes.take(number), no_end=FOREVER)
         width = intervals[1].shape[1]
         by_holder.add(0, intervals)
         sizes.add(_rough_sizes(intervals[1]))
@@ -151,7 +151,7 @@ def _write_intervals(
         file.fill("places", 0, places)
 
 
-def intervals_of(addresses: Array, instants: Array, digits: Array, no_end: int) -> Columns:
+def intervals_of(addresses: Array, instants: Array, digits: Array, *, no_end: int) -> Columns:
     """Return the intervals that follow from balance changes, sorted by holder and instant.
 
     ``instants`` are days or unix seconds, ``digits`` signed digits. The columns are holders, balances (limbs), first
