@@ -102,20 +102,16 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     except EngineError as error:
         _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
         return None
-    parts = {key: manifest.parts_of(key) for key in manifest.numbers}
     files: dict[str, dict[tuple[str, str], list[Path]]] = {"transfers": {}, "openings": {}}
-    for key, of_token in parts.items():
-        for part in of_token:
+    for key in manifest.numbers:
+        for part in manifest.parts_of(key):
             files[part.folder].setdefault(key, []).append(root / part.paths[0])
     names = sorted(path.name for folder in files.values() for paths in folder.values() for path in paths)
-    balances = {key: [f"{part.file}.parquet" for part in of_token] for key, of_token in parts.items() if of_token}
     candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
     findings = sorted(path for path in candidates if path.exists())
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
     version = hashlib.sha256(repr((str(root.resolve()), generation, names)).encode()).hexdigest()[:16]
-    return StoredTransfers(
-        version, files, balances, lambda paths: _write_balances(root, paths), lambda: _tables(root), findings
-    )
+    return StoredTransfers(version, files, lambda paths: _write_balances(root, paths), lambda: _tables(root), findings)
 
 
 def _write_balances(root: Path, paths: Mapping[Path, tuple[str, str]]) -> None:

@@ -165,8 +165,8 @@ class StoredTransfers:
     """The transfers of a store at one moment.
 
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address, in
-    the folders ``transfers`` and ``openings``. ``balances`` has the names of the files of balances, and
-    ``write_balances`` writes those of the given paths; it raises ``FileNotFoundError`` if the store has changed.
+    the folders ``transfers`` and ``openings``. ``write_balances`` writes the balances that follow from such files, to
+    paths with their names; it raises ``FileNotFoundError`` if the store has changed.
     ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``). ``findings`` has
     the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
     ``undone.parquet``, as far as they exist.
@@ -174,7 +174,6 @@ class StoredTransfers:
 
     version: str
     files: Mapping[str, Mapping[Key, Sequence[Path]]]
-    balances: Mapping[Key, Sequence[str]]
     write_balances: Callable[[Mapping[Path, Key]], None]
     tables: Callable[[], Mapping[str, pa.Table]]
     findings: Sequence[Path] = ()
@@ -234,21 +233,18 @@ def _make(root: Path, transfers: StoredTransfers) -> None:
     building = root / f".{transfers.version}"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
+    new_balances = {}
     linked = {(path.parts[-4], path.name): path for path in root.glob("[!.]*/*/*/*/*.parquet")}
     for folder, files in transfers.files.items():
         for key, paths in files.items():
-            target = _token_folder(building / folder, key)
+            target, balances = (_token_folder(building / name, key) for name in (folder, "balances"))
             for path in paths:
                 _link_readable(linked.get((folder, path.name), path), target / path.name, every_byte=False)
-    new_balances = {}
-    for key, names in transfers.balances.items():
-        target = _token_folder(building / "balances", key)
-        for name in names:
-            path = linked.get(("balances", name))
-            if path and not parquet_fault(path, every_byte=False):
-                _link(path, target / name)
-            else:
-                new_balances[target / name] = key
+                known_balances = linked.get(("balances", path.name))
+                if known_balances and not parquet_fault(known_balances, every_byte=False):
+                    _link(known_balances, balances / path.name)
+                else:
+                    new_balances[balances / path.name] = key
     transfers.write_balances(new_balances)
     for path in transfers.findings:
         _link_readable(path, building / path.name, every_byte=True)
@@ -261,7 +257,7 @@ def _token_folder(folder: Path, key: Key) -> Path:
     """Make and return the folder of a token's files."""
     chain, token = (quote(text, safe="") for text in key)
     target = folder / f"chain={chain}" / f"token_address={token}"
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
     return target
 
 

@@ -25,7 +25,6 @@ from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.part_writer import intervals_of
 from holderlake.engine.importing.spill import ArrayBuckets, Columns, Sample
 from holderlake.engine.numeric.bigint import Array, resized, to_ints
-from holderlake.storage.atomic_files import whole_file
 
 NO_END: Final = 2**62
 """``until`` of an interval without an end."""
@@ -58,12 +57,12 @@ _NARROW: Final = 10**36 >> 64
 def write_balances(
     path: Path, part: Part, dictionary: Dictionary, spool: Path, budget: Budget, *, is_base: bool
 ) -> None:
-    """Write the balances of ``part`` as a Parquet file with the columns ``BALANCES``, atomically.
+    """Write the balances of ``part`` as a Parquet file with the columns ``BALANCES``.
 
     ``dictionary`` has the addresses. Rows beyond the budget are spilled to the folder ``spool``.
     """
     changes = _changes_by_address(part.moves, dictionary, spool, budget)
-    with whole_file(path) as building, pq.ParquetWriter(building, BALANCES, **_OPTIONS) as writer:
+    with pq.ParquetWriter(path, BALANCES, **_OPTIONS) as writer:
         for number in changes.numbers():
             rows = _rows(changes.take(number), dictionary, is_base)
             if rows.num_rows:
