@@ -184,7 +184,7 @@ WHERE holders_change <> 0;
 -- Who holds an item (a token_id) of an NFT of your store at the end of the second t: one row for each holder, from your
 -- own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item any number.
 -- No row if the item was not minted yet, or is burnt.
--- Example: FROM item_owner_at((SELECT min(token_address) FROM stored_tokens), 1, '2026-06-30');
+-- Example: FROM item_owner_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), 1, '2026-06-30');
 CREATE OR REPLACE MACRO item_owner_at(of_token, of_item, t) AS TABLE
 WITH token AS MATERIALIZED (
     SELECT token_of(of_token) AS address
