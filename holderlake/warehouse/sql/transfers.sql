@@ -41,6 +41,12 @@ CASE
     ELSE '0.' || lpad(raw, CAST(decimals AS INTEGER), '0')
 END;
 
+-- A raw whole number as text, in token units as the exact columns have them: with a sign, and without zeros at the end.
+-- Example: SELECT exact_units('-1500000', 6) AS usdc;
+CREATE OR REPLACE MACRO exact_units(raw, decimals) AS
+CASE WHEN starts_with(raw, '-') THEN '-' ELSE '' END
+|| regexp_replace(token_units(ltrim(raw, '-'), decimals), '\.?0*$', '');
+
 -- Transfers of your store (or of the sample world, if that is the provider) as of the last load, one row for each,
 -- with the same columns for files and nodes. With conditions on chain, token_address and block_time, a query reads
 -- only these rows. A mint comes from the zero address, a burn goes to it. Opening balances are no transfers. raw_amount
@@ -51,6 +57,7 @@ WITH typed AS (
     SELECT
         files.*,
         stored.symbol,
+        decimals,
         token_units(value, decimals) AS units,
         -- 20 digits before the point and 18 after it fit into the decimal
         decimals <= 18 AND length(value) - decimals <= 20 AS fits
@@ -68,8 +75,8 @@ SELECT
     tx_hash,
     from_address,
     to_address,
-    CASE WHEN fits THEN CAST(units AS DECIMAL(38, 18)) ELSE as_amount(regexp_replace(units, '\.?0*$', '')) END AS amount,
-    CASE WHEN NOT fits THEN as_exact(regexp_replace(units, '\.?0*$', '')) END AS amount_exact,
+    CASE WHEN fits THEN CAST(units AS DECIMAL(38, 18)) ELSE as_amount(exact_units(value, decimals)) END AS amount,
+    CASE WHEN NOT fits THEN as_exact(exact_units(value, decimals)) END AS amount_exact,
     value AS raw_amount,
     token_id,
     token_standard,
@@ -93,8 +100,8 @@ SELECT
     undone.tx_hash,
     undone.from_address,
     undone.to_address,
-    as_amount(regexp_replace(token_units(value, decimals), '\.?0*$', '')) AS amount,
-    as_exact(regexp_replace(token_units(value, decimals), '\.?0*$', '')) AS amount_exact,
+    as_amount(exact_units(value, decimals)) AS amount,
+    as_exact(exact_units(value, decimals)) AS amount_exact,
     undone.value AS raw_amount,
     undone.token_id,
     undone.token_standard
