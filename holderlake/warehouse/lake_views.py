@@ -71,7 +71,7 @@ WITH read AS (
             TRY_CAST(try(decode(content)) AS JSON) AS STRUCT(
                 family VARCHAR, chain VARCHAR, timestamp VARCHAR, provider VARCHAR, written_at TIMESTAMP,
                 tables MAP(VARCHAR, STRUCT("rows" BIGINT, bytes BIGINT)), covered VARCHAR[],
-                answers MAP(VARCHAR, TIMESTAMP[]), unanswered VARCHAR[]
+                answers MAP(VARCHAR, TIMESTAMP[]), unanswered VARCHAR[], store_change BIGINT
             )
         ) AS manifest
     FROM read_blob({manifests})
@@ -130,7 +130,8 @@ SELECT
     CAST(
         list_sum([file.value."rows" FOR file IN map_entries(tables) IF file.key NOT IN ({sides})]) AS BIGINT
     ) AS row_count,
-    tables['failures']."rows" AS failures
+    tables['failures']."rows" AS failures,
+    store_change
 FROM _internal.manifests;
 
 CREATE OR REPLACE VIEW coverage AS

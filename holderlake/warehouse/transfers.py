@@ -3,9 +3,9 @@
 The store replaces its Parquet files when it imports. So a load makes a folder of hard links to the present files, and
 the warehouse reads these: its transfers stay those of the load. The folder has the layout that DuckDB and others prune
 by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. The files ``tokens.parquet`` and
-``labels.parquet`` beside it have what the store knows of tokens and addresses. ``cluster_links.parquet`` and
-``entities.parquet`` have the wallets of one owner, ``verified.parquet`` the checks against nodes, and
-``undone.parquet`` the transfers that reorganisations undid.
+``labels.parquet`` beside it have what the store knows of tokens and addresses, and ``changes.parquet`` its changes.
+``cluster_links.parquet`` and ``entities.parquet`` have the wallets of one owner, ``verified.parquet`` the checks
+against nodes, and ``undone.parquet`` the transfers that reorganisations undid.
 """
 
 from __future__ import annotations
@@ -52,8 +52,19 @@ LABELS: Final = pa.schema(
 ``kind`` is burn (an address without an owner: mints come from it, burns go to it), cex, dex, contract or null.
 """
 
+CHANGES: Final = pa.schema(
+    [
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("first_time", pa.timestamp("s"), nullable=False),
+    ]
+)
+"""Columns of ``changes.parquet``, one row for each change that goes further back than all later ones.
 
-_FILES: Final = ("tokens", "labels", "cluster_links", "entities", "entity_searches", "verified", "undone")
+Answers as of ``first_time`` (UTC) or later may have changed.
+"""
+
+
+_FILES: Final = ("tokens", "labels", "changes", "cluster_links", "entities", "entity_searches", "verified", "undone")
 _log = logging.getLogger(__name__)
 _ATTEMPTS: Final = 10
 _KEPT_VERSIONS: Final = 2
@@ -76,6 +87,9 @@ WHERE false;
 CREATE OR REPLACE VIEW _internal.stored_labels AS
 SELECT '' AS address, '' AS kind, '' AS label
 WHERE false;
+CREATE OR REPLACE VIEW _internal.store_changes AS
+SELECT 0::BIGINT AS number, NULL::TIMESTAMP AS first_time
+WHERE false;
 """
 _TRANSFERS: Final = """
 CREATE SCHEMA IF NOT EXISTS _internal;
@@ -90,6 +104,9 @@ FROM read_parquet(
 _STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.store_changes AS
+SELECT number, CAST(first_time AS TIMESTAMP) AS first_time
+FROM read_parquet({changes}, hive_partitioning = false);
 """
 _ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
@@ -142,9 +159,9 @@ class StoredTransfers:
     """The transfers of a store at one moment.
 
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address.
-    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``) and ``labels`` (schema ``LABELS``). ``findings`` has
-    the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
-    ``undone.parquet``, as far as they exist.
+    ``tables`` returns the tables ``tokens`` (schema ``TOKENS``), ``labels`` (``LABELS``) and ``changes`` (``CHANGES``).
+    ``findings`` has the files ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``),
+    ``verified.parquet`` and ``undone.parquet``, as far as they exist.
     """
 
     version: str
