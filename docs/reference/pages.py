@@ -78,11 +78,12 @@ _SQL_HEAD: Final = """\
 | `holders_as_of(t)` | each token's newest partition at or before `t` |
 | `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
 
-**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. A date alone
-names the complete day: as of a date means as of its end; a period begins with its first day and, in `holder_changes`,
-ends with its last. `until` of `flows` is the first day that no longer counts. Macros as of a time answer with the
-newest data at or before it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more
-than `sql.as_of_warning` of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
+**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. All sessions are
+in UTC, whatever the machine's zone is; [other clients](connect.md) set it first. A date alone names the complete day:
+as of a date means as of its end; a period begins with its first day and, in `holder_changes`, ends with its last.
+`until` of `flows` is the first day that no longer counts. Macros as of a time answer with the newest data at or before
+it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more than `sql.as_of_warning`
+of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
 
 **Lists have an end.** `holder_lists` says of each list of holders whether it is complete (`is_complete`), how many
 holders the token has then (`holders_total`), and else the most that an address outside of it can have
@@ -152,8 +153,9 @@ without transfers.
 ## Without the warehouse
 
 `holderlake lake views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
-Parquet files, for any DuckDB: `duckdb -init lake.sql`. It shows the partitions that are committed when it is read; read
-it again to see later ones. While a partition is written, a query may see only a part of it; the warehouse never does.
+Parquet files, for any DuckDB: `duckdb -init lake.sql`. It sets the session's time zone to UTC. It shows the partitions
+that are committed when it is read; read it again to see later ones. While a partition is written, a query may see only
+a part of it; the warehouse never does.
 
 A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
 read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names

@@ -82,7 +82,7 @@ def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
     )
     return (
         f"The engine's rules changed ({listed}) and apply to new maps; maps in the lake keep their old figures until "
-        "they are fetched again with --refresh."
+        "'holderlake backfill --stale' computes them again."
     )
 
 
@@ -148,11 +148,11 @@ def _write_balances(root: Path, paths: Mapping[Path, tuple[str, str]]) -> None:
 
 
 def _tables(root: Path) -> dict[str, pa.Table]:
-    """Return the tables ``tokens`` and ``labels`` of a store, in the schemas of ``warehouse.transfers``."""
+    """Return the tables tokens, labels and changes of a store, in the schemas of ``warehouse.transfers``."""
     import pyarrow as pa
 
     from holderlake.engine.store.store import Store
-    from holderlake.warehouse.transfers import LABEL_PERIODS, LABELS, TOKENS
+    from holderlake.warehouse.transfers import CHANGES, LABEL_PERIODS, LABELS, TOKENS
 
     with Store(root) as store:
         histories = {(history.chain, history.token_address): history for history in store.histories()}
@@ -160,6 +160,7 @@ def _tables(root: Path) -> dict[str, pa.Table]:
         kinds = store.marked_addresses()
         labels_by_address = store.labels(list(kinds))
         periods = _label_periods(store)
+        numbers, first_times = store.first_changes()
     tokens = [
         (
             *key,
@@ -182,6 +183,7 @@ def _tables(root: Path) -> dict[str, pa.Table]:
         "tokens": pa.Table.from_pylist([dict(zip(TOKENS.names, row, strict=True)) for row in tokens], TOKENS),
         "labels": pa.Table.from_pylist([dict(zip(LABELS.names, row, strict=True)) for row in labels], LABELS),
         "label_periods": pa.Table.from_pylist(periods, LABEL_PERIODS),
+        "changes": pa.table([numbers, pa.array(first_times, pa.int64()).cast(pa.timestamp("s"))], CHANGES),
     }
 
 

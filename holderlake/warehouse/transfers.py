@@ -5,7 +5,7 @@ the warehouse reads these: its transfers stay those of the load. The folder has 
 by path: ``transfers/chain=<chain>/token_address=<token>/<file>.parquet``. ``openings/`` has opening balances and
 corrections in the same way, and ``balances/`` the balances by second that follow from each file of the two: a load
 writes those that no load before it wrote. The files ``tokens.parquet`` and ``labels.parquet`` beside them have what the
-store knows of tokens and addresses. ``cluster_links.parquet`` and
+store knows of tokens and addresses, and ``changes.parquet`` its changes. ``cluster_links.parquet`` and
 ``entities.parquet`` have the wallets of one owner, ``verified.parquet`` the checks against nodes, and
 ``undone.parquet`` the transfers that reorganisations undid.
 """
@@ -61,10 +61,22 @@ LABEL_PERIODS: Final = pa.schema(
 ``valid_from`` and ``valid_to`` (UTC) are the first and last second; null without such an end.
 """
 
+CHANGES: Final = pa.schema(
+    [
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("first_time", pa.timestamp("s"), nullable=False),
+    ]
+)
+"""Columns of ``changes.parquet``, one row for each change that goes further back than all later ones.
+
+Answers as of ``first_time`` (UTC) or later may have changed.
+"""
+
 _FILES: Final = (
     "tokens",
     "labels",
     "label_periods",
+    "changes",
     "cluster_links",
     "entities",
     "entity_searches",
@@ -102,6 +114,9 @@ WHERE false;
 CREATE OR REPLACE VIEW _internal.label_periods AS
 SELECT *, NULL::TIMESTAMP AS valid_from, NULL::TIMESTAMP AS valid_to
 FROM _internal.stored_labels;
+CREATE OR REPLACE VIEW _internal.store_changes AS
+SELECT 0::BIGINT AS number, NULL::TIMESTAMP AS first_time
+WHERE false;
 """
 _TRANSFERS: Final = """
 CREATE OR REPLACE VIEW _internal.{view} AS
@@ -132,6 +147,9 @@ _STORE: Final = """
 CREATE OR REPLACE VIEW _internal.stored_tokens AS FROM read_parquet({tokens}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.stored_labels AS FROM read_parquet({labels}, hive_partitioning = false);
 CREATE OR REPLACE VIEW _internal.label_periods AS FROM read_parquet({label_periods}, hive_partitioning = false);
+CREATE OR REPLACE VIEW _internal.store_changes AS
+SELECT number, CAST(first_time AS TIMESTAMP) AS first_time
+FROM read_parquet({changes}, hive_partitioning = false);
 """
 _ENTITIES: Final = """
 CREATE OR REPLACE VIEW _internal.stored_links AS FROM read_parquet({cluster_links}, hive_partitioning = false);
@@ -186,7 +204,7 @@ class StoredTransfers:
     ``version`` is a text that changes with the store. ``files`` has the Parquet files by chain and token address, in
     the folders ``transfers`` and ``openings``. ``write_balances`` writes the balances that follow from such files, to
     paths with their names; it raises ``FileNotFoundError`` if the store has changed. ``tables`` returns the tables
-    ``tokens`` (schema ``TOKENS``), ``labels`` (schema ``LABELS``) and ``label_periods``. ``findings`` has the files
+    ``tokens`` (schema ``TOKENS``), ``labels``, ``label_periods`` and ``changes``. ``findings`` has the files
     ``cluster_links.parquet`` and ``entities.parquet`` (see ``entities.links``), ``verified.parquet`` and
     ``undone.parquet``, as far as they exist.
     """

@@ -122,15 +122,16 @@ class Store(Metadata):
         if isinstance(transfers, pa.Table):
             refuse_if_too_large(self.root, transfers.num_rows, self._manifest())
         with self.change() as (catalog, change):
-            first_times: list[int] = []
-            was_empty = not change.manifest.numbers
+            new_contracts: list[str] = []
 
             def assume(rows: TokenRows) -> None:
                 is_new = tokens.assume_token(catalog, rows.chain, rows.address, rows.standard)
-                if is_new and rows.address != NATIVE and not was_empty:
-                    first_times.append(EVERY_PAST)  # its contract's address is no longer a wallet on any map
+                if is_new and rows.address != NATIVE:
+                    new_contracts.append(rows.address)
 
             counts = change.add_transfers(transfers, assume)
+            # the address of a contract is no longer a wallet on any map
+            first_times = [EVERY_PAST] if change.had_addresses(new_contracts) else []
             if first_times or counts.first_times:
                 change.finish()
                 note_change(catalog, min([*first_times, *counts.first_times]))
@@ -329,6 +330,13 @@ class Store(Metadata):
         This takes microseconds.
         """
         return self._changes.first_change_since(generation)
+
+    def first_changes(self) -> tuple[list[int], list[int]]:
+        """Return the numbers of changes, and the earliest unix second whose answers each changed, both ascending.
+
+        Changes are left out if a later one goes as far back, so the first change after a number is the earliest.
+        """
+        return self._changes.first_changes()
 
     def files(self, keys: Iterable[Key] | None = None) -> list[str]:
         """Return the Parquet files of the transfers of the tokens ``keys``, or of all tokens if None.
