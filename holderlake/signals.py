@@ -53,15 +53,27 @@ def run_until_stopped(command: Sequence[str]) -> int:
     The command gets a process group of its own. When this process is stopped, or loses its terminal (SIGHUP), the group
     gets SIGTERM. A terminal would send SIGINT to each process instead, and helpers without a handler print a traceback.
     """
-    with until_stopped(signal.SIGHUP):
+    process: subprocess.Popen[bytes] | None = None
+    is_stopped = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal is_stopped
+        is_stopped = True  # an exception instead would lose a process that has started, but is not yet known here
+        if process is not None:
+            _terminate_group(process)
+
+    with handling(stop, signal.SIGHUP):
         process = subprocess.Popen(command, process_group=0)  # noqa: S603 - the caller's own command
-        try:
-            return process.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
-    return 0
+        if is_stopped:
+            _terminate_group(process)
+        code = process.wait()
+        _terminate_group(process)  # what the command left behind
+    return 0 if is_stopped else code
+
+
+def _terminate_group(leader: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader.pid, signal.SIGTERM)
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,19 @@ def test_a_stop_ends_a_command_with_its_children(tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {child}; kill -TERM {os.getpid()}; wait"
     assert run_until_stopped(["sh", "-c", script]) == 0
     wait_until(lambda: not _runs(int(child.read_text())))
+
+
+def test_a_stop_while_a_command_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_process, started = subprocess.Popen, []
+
+    def start_and_stop(*command: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start_process(*command, **options))
+        signal.raise_signal(signal.SIGTERM)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_stop)
+    assert run_until_stopped(["sleep", "1000"]) == 0
+    assert started[0].returncode == -signal.SIGTERM
 
 
 def _runs(pid: int) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final
 
 import pyarrow as pa
 import typer.main
@@ -27,6 +27,7 @@ from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
 from holderlake.engine.sources.files.mapping import PRESETS, Preset
 from holderlake.settings import Settings
+from holderlake.settings.declared import COMMON, Setting, declared_settings, is_section, sections_below
 from holderlake.warehouse.schema import Query, queries
 from holderlake.warehouse.warehouse import Warehouse
 
@@ -144,23 +145,6 @@ All commands end with one of these exit codes:
 
 
 _SETTINGS_COLUMNS: Final = "| setting | environment | default | meaning |\n|---|---|---|---|\n"
-_MOST_SET: Final = (
-    "home",
-    "api_key",
-    "provider.url",
-    "provider.local",
-    "watchlist",
-    "maps.limit",
-    "holders.limit",
-    "budget.per_month",
-    "budget.renewal_day",
-    "schedule.cron",
-    "schedule.offsets",
-    "schedule.start",
-    "alerts.webhook",
-    "service.public_url",
-    "sources.rpc.<name>.endpoints",
-)
 DECISIONS: Final = {
     "Where data lie": ("home", "lake", "bucket", "state"),
     "Whom to ask": ("api_key", "api_key_file", "http_transport", "provider"),
@@ -193,8 +177,8 @@ def settings_page() -> str:
 
     The ones that most people set come first, then all of them by what a user decides.
     """
-    rows = {".".join((*path, name)): row for path, name, row in _setting_rows(Settings, ())}
-    page = _SETTINGS_HEAD + _SETTINGS_COLUMNS + "".join(rows[name] for name in _MOST_SET)
+    declared = {setting.name: setting for setting in declared_settings()}
+    page = _SETTINGS_HEAD + _SETTINGS_COLUMNS + "".join(_setting_row(declared[name]) for name in COMMON)
     for decision, names in DECISIONS.items():
         page += f"\n## {decision}\n" + "".join(_settings(Settings, (), names))
     return page
@@ -289,39 +273,20 @@ def _columns(query: Query) -> str:
 def _settings(model: type[BaseModel], path: tuple[str, ...], names: Collection[str] | None = None) -> Iterator[str]:
     """Yield the text of a section and of the sections in it; ``names`` selects fields of the section."""
     fields = {name: field for name, field in model.model_fields.items() if names is None or name in names}
-    plain = [name for name, field in fields.items() if not _is_section(field.annotation)]
+    plain = [Setting((*path, name), field) for name, field in fields.items() if not is_section(field.annotation)]
     if plain:
         about = " ".join((model.__doc__ or "").split()) if path else ""
         yield (f"\n### `[{'.'.join(path)}]`\n" if path else "") + (f"\n{about}\n" if about else "")
         yield "\n" + _SETTINGS_COLUMNS
-        yield from (row for place, name, row in _setting_rows(model, path) if place == path and name in plain)
+        yield from map(_setting_row, plain)
     for name in fields:
-        for inner, below in _sections(model, (*path, name)):
+        for inner, below in sections_below(model, (*path, name)):
             yield from _settings(inner, below)
 
 
-def _setting_rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield the path, name and row of each setting of a section and of the sections in it."""
-    for name, field in model.model_fields.items():
-        if not _is_section(field.annotation):
-            variable = "HOLDERLAKE_" + "__".join((*path, name)).upper()
-            setting = ".".join((*path, name))
-            yield path, name, f"| `{setting}` | `{variable}` | {_default(field.default)} | {field.description} |\n"
-        for inner, below in _sections(model, (*path, name)):
-            yield from _setting_rows(inner, below)
-
-
-def _sections(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[type[BaseModel], tuple[str, ...]]]:
-    """Yield the sections that the last field of ``path`` holds, with their paths."""
-    annotation = model.model_fields[path[-1]].annotation
-    if _is_section(annotation) and isinstance(annotation, type):
-        yield annotation, path
-    for inner in filter(_is_section, get_args(annotation)):  # optional, or under names of the user's own
-        yield inner, (*path, "<name>") if get_origin(annotation) is dict else path
-
-
-def _is_section(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+def _setting_row(setting: Setting) -> str:
+    field = setting.field
+    return f"| `{setting.name}` | `{setting.variable}` | {_default(field.default)} | {field.description} |\n"
 
 
 def _default(value: Any) -> str:

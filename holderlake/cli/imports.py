@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -96,7 +97,7 @@ def import_files(  # noqa: PLR0913, PLR0917 - a command's options
         empty_is_zero=empty_is_zero,
     )
     import_paths(shared.settings(), files, Reading(options, blocks or (), rejected), json)
-    shared.load()
+    _finish(json)
 
 
 @app.command("node")
@@ -182,6 +183,7 @@ def import_node(  # noqa: PLR0913, PLR0917 - a command's options
             verify_with_nodes(shared.settings(), urls or [], options, repairs=False, as_json=json)
     finally:
         shared.load()
+    _say_next(json)
 
 
 @app.command("portal")
@@ -210,7 +212,7 @@ def import_portal(
         chain_typed(chain), token or [], all_tokens, from_block=from_block, to_block=to_block, is_portal=True
     )
     import_from_nodes(shared.settings(), [url], options, json)
-    shared.load()
+    _finish(json)
 
 
 @app.command("balances")
@@ -252,6 +254,7 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
         thousands=thousands,
     )
     opening_balances.import_balances(shared.settings(), files, options, blocks or [], json)
+    _finish(json)
 
 
 @app.command("labels")
@@ -263,7 +266,7 @@ def import_labels(files: Annotated[list[Path], typer.Argument(help="Label files.
     from holderlake.local.imports import label_paths
 
     label_paths(shared.settings(), files, json)
-    shared.load()
+    _finish(json)
 
 
 @app.command("verify")
@@ -310,3 +313,36 @@ def verify_imports(  # noqa: PLR0913, PLR0917 - a command's options
         verify_with_nodes(shared.settings(), urls or [], options, repair, json)
     finally:
         shared.load()
+
+
+def _finish(as_json: bool) -> None:
+    """Load the warehouse, and print the next command."""
+    shared.load()
+    _say_next(as_json)
+
+
+def _say_next(as_json: bool) -> None:
+    if not as_json:
+        shared.say_next(*_next_step())
+
+
+def _next_step() -> tuple[str, str]:
+    """Return the command that leads from the store to a map, and its result."""
+    from holderlake.local.store import open_own_store
+    from holderlake.settings import CONFIG_NAME, CONFIG_VARIABLE
+
+    settings = shared.settings()
+    with open_own_store(settings) as store:
+        largest = max(store.histories(), key=lambda history: history.transfers, default=None)
+    if largest is None:
+        return "holderlake import files FILE", "the transfers of a token"
+    if settings.provider.url is not None:
+        return "holderlake serve", "the API over your transfers"
+    token = f" --chain {largest.chain} --token {largest.token_address}"
+    if settings.provider.local == "store":
+        is_watched = largest.token_address in settings.watchlist.get(largest.chain, ())
+        return f"holderlake ingest{'' if is_watched else token}", "holders and maps of your transfers"
+    path = Path(os.environ.get(CONFIG_VARIABLE) or CONFIG_NAME)
+    if path.exists():
+        return f"holderlake ingest{token}", f'after you set local = "store" under [provider] in {path}'
+    return f"holderlake init --own-data{token}", "settings for maps of your transfers"

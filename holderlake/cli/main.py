@@ -20,6 +20,7 @@ from holderlake.cli import (
     fetch,
     home,
     imports,
+    init,
     keys,
     lake,
     servers,
@@ -33,7 +34,8 @@ from holderlake.extras import advice
 
 _HELP = (
     "A time-travelling warehouse of token holders, the transfers between them, their clusters and labels. "
-    "Start with 'holderlake demo'; 'holderlake COMMAND --help' explains a command."
+    "Start with 'holderlake demo', then 'holderlake init' for data of your own; 'holderlake COMMAND --help' explains a "
+    "command."
 )
 _EPILOG = "Exit codes: " + " ".join(f"{code} {sentence}" for code, sentence in EXIT_CODES.items())
 
@@ -52,7 +54,7 @@ def doctor(
 
 
 _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] = {
-    "Start": {"demo": fetch.demo, "doctor": doctor, "ui": servers.ui},
+    "Start": {"demo": fetch.demo, "init": init.init, "doctor": doctor, "ui": servers.ui},
     "Fetch from a provider": {
         "ingest": fetch.ingest,
         "plan": fetch.plan,

@@ -9,6 +9,7 @@ from typing import Any
 
 from holderlake import console
 from holderlake.backfill.scope import streams_of
+from holderlake.cli import shared
 from holderlake.contract.chains import from_first_day
 from holderlake.contract.prices import credits_text
 from holderlake.contract.tables import TABLES
@@ -143,6 +144,8 @@ class Outcome:
         report_stored(contents, self.chains, self.instants, self.workspace.ledger.totals().spent, skipped, as_json)
         partitions = sum(len(from_first_day(chain, self.instants)) for chain in self.chains)
         self._raise_failures(contents, partitions * len(streams))
+        if not as_json:
+            shared.say_next(shared.EXPLORE, "the maps in the browser")
 
     def _raise_failures(self, contents: Stored, partition_count: int) -> None:
         failed = sum(failure["requests"] for failure in contents.failures if failure["code"] not in FINAL_FAILURES)

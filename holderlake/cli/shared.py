@@ -55,6 +55,8 @@ Host = Annotated[str, HOST]
 Port = Annotated[int, PORT]
 TokenChain = Annotated[str, typer.Argument(metavar="CHAIN", help="The token's chain.")]
 TokenAddress = Annotated[str, typer.Argument(metavar="TOKEN", help="The token's address, or native.")]
+EXPLORE = "holderlake explore --open"
+"""The command that shows what was fetched."""
 
 _open = ExitStack()
 
@@ -91,6 +93,11 @@ def check_period(start: datetime, end: datetime) -> None:
     """Raise ``ValueError`` if the period of ``--from`` and ``--to`` is empty."""
     if start > end:
         raise ValueError(f"--from ({start:%Y-%m-%d %H:%M}) is after --to ({end:%Y-%m-%d %H:%M}): exchange them")
+
+
+def say_next(command: str, result: str) -> None:
+    """Print the next command, and its result."""
+    console.err.print(f"Next: {command}  # {result}", soft_wrap=True)
 
 
 def say_not_done(done: str) -> None:

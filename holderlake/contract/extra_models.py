@@ -108,9 +108,9 @@ class ChangeCounts(Model):
 
     entered: int
     left: int
-    up: int
-    down: int
-    unchanged: int
+    grew: int
+    shrank: int
+    same: int
     holders_before: int
     holders_after: int
 
@@ -119,7 +119,7 @@ class HolderChange(Model):
     """A holder whose balance changed. The rank is null at an instant at which the address held nothing."""
 
     address: str
-    change: Literal["entered", "left", "up", "down"]
+    change: Literal["entered", "left", "grew", "shrank"]
     amount_before_raw: RawAmount
     amount_after_raw: RawAmount
     amount_change_raw: RawAmount

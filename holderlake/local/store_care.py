@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from holderlake import console
+from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.catalog_copy import CATALOG
 from holderlake.engine.store.rebuild import rebuild
 from holderlake.engine.store.unlisted import QUARANTINE
@@ -39,7 +40,11 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
     root = _existing(settings)
     done = rebuild(root, settings.engine.memory_limit, lambda text: console.err.print(text, markup=False))
     if as_json:
-        console.as_json(asdict(done))
+        corrections = [
+            {"chain": chain, "token_address": token, "times": [from_unix(second) for second in seconds]}
+            for (chain, token), seconds in done.corrections.items()
+        ]
+        console.as_json(asdict(done) | {"corrections": corrections})
     else:
         state = {"kept": "kept", "copy": "restored from its copy", "files": "rebuilt from the files"}[done.catalog]
         console.out.print(
@@ -53,6 +58,14 @@ def rebuild_store(settings: Settings, as_json: bool) -> None:
         if done.catalog == "files":
             console.out.print(
                 "Labels, token lists and indexed tokens were only in the catalogue: import them again.", markup=False
+            )
+        for (chain, token), seconds in done.corrections.items():
+            times = " ".join(f"--balances-at {from_unix(second):%Y-%m-%dT%H:%M:%SZ}" for second in sorted(seconds))
+            console.out.print(
+                f"The corrections of {token} on {chain} are not kept, so its balances are sums of its transfers. Read "
+                f"them again: holderlake import node --chain {chain} --token {token} {times}",
+                markup=False,
+                soft_wrap=True,
             )
     if done.lost:
         token_texts = ", ".join(f"{address} on {chain}" for chain, address in done.lost)

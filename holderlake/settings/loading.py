@@ -17,7 +17,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -26,14 +25,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource
 
+from holderlake.settings.declared import is_environment_only
 from holderlake.settings.model import Settings, SettingsError
 
 CONFIG_VARIABLE: Final = "HOLDERLAKE_CONFIG"
 CONFIG_NAME: Final = "holderlake.toml"
-_ENVIRONMENT_ONLY: Final = (
-    *("api_key", "api_key_file", "service.database", "service.secret", "state.url", "alerts.webhook", "alerts.secret"),
-    "sources.rpc.*.endpoints",
-)
 _PSEUDO: Final = ("/proc", "/sys", "/dev")
 """Folders of the kernel, which keep no files of users. ``/dev/shm`` is an exception: a disk in memory."""
 _PATHS: Final = {"home", "store", "webhook_file", "secret_file", "endpoints_file"}
@@ -109,7 +105,7 @@ def _read_file(given_path: Path | None) -> tuple[Path, dict[str, Any]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsError(f"{path} can't be read ({error}); correct the file") from error
     for key in _keys(values):
-        if any(fnmatchcase(".".join(key), pattern) for pattern in _ENVIRONMENT_ONLY):
+        if is_environment_only(".".join(key)):
             raise SettingsError(
                 f"{'.'.join(key)} does not belong in {path}, because people share that file: remove it there, and set "
                 f"{_variable(key)} in the environment"

@@ -50,7 +50,11 @@ class Settings(BaseSettings):
         default="aiohttp", description="Transport of HTTP calls: aiohttp, or httpx for its own, which takes more CPU"
     )
     provider: ProviderSettings = ProviderSettings()
-    watchlist: TypedTokens = Field(default={}, description="Token addresses (or native) by chain")
+    watchlist: TypedTokens = Field(
+        default={},
+        description="Token addresses (or native) by chain",
+        examples=[{"eth": ["0x6ba6f2207e343923ba692e5cae646fb0f566db8d"]}],
+    )
     address_sets: dict[str, AddressSet] = Field(default={}, description="Named address sets")
     budget: Budget = Budget()
     state: StateSettings = StateSettings()

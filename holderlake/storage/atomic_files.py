@@ -30,7 +30,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     if not path.parent.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sync(path.parent.parent)
+        sync(path.parent.parent)
     handle, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -41,7 +41,7 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    sync(path.parent)
 
 
 @contextmanager
@@ -68,18 +68,18 @@ def plain_file(root: Path, name: str, max_bytes: int) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path for the caller to write. If the block raises no error, its file then replaces ``path``.
 
     Other users may read the file, unlike a file of ``write_whole``. The temporary name has the suffixes of ``path``,
-    because some libraries depend on them.
+    because some libraries depend on them. Without ``durable``, the file is not synced, so a power cut may damage it.
     """
     part = path.with_name(f".{path.stem[:80]}.{uuid.uuid4().hex}{''.join(path.suffixes[-2:])}")
     with locked(part):  # ``remove_leftovers`` sees by the lock that our process lives
         try:
             yield part
-            with part.open("rb+") as file:
-                os.fsync(file.fileno())
+            if durable:
+                sync(part)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -112,13 +112,13 @@ def sync_files(paths: Iterable[Path]) -> None:
     """Sync files that were written without a sync to disk, and then their folders."""
     folders = set()
     for path in paths:
-        _sync(path)
+        sync(path)
         folders.add(path.parent)
     for folder in folders:
-        _sync(folder)
+        sync(folder)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Sync a file to disk, or a folder, so that new file names in it survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -114,12 +114,15 @@ def test_next_node_answers_for_one_that_has_pruned_the_state(tmp_path: Path) -> 
     assert balances(tmp_path, time_of(200)) == twice(200)
 
 
-def test_rebuild_leaves_corrections_to_be_read_again(tmp_path: Path) -> None:
-    read(tmp_path, *at(200))
+def test_rebuild_names_the_corrections_to_be_read_again(tmp_path: Path) -> None:
+    read(tmp_path, *at(200, 300))
     for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "catalog-copy.sqlite"):
         (tmp_path / "engine" / name).unlink(missing_ok=True)
     ended = holderlake("store", "rebuild", env={"HOLDERLAKE_HOME": str(tmp_path)})
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert balances(tmp_path, time_of(200)) == minted(200)
-    read(tmp_path, *at(200))
+    again = ended.stdout.split("holderlake import node ")[1].split()
+    assert again[:4] == ["--chain", "eth", "--token", TOKEN]
+    read(tmp_path, *again[4:])
     assert balances(tmp_path, time_of(200)) == twice(200)
+    assert balances(tmp_path, time_of(300)) == twice(300)

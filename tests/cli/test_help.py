@@ -19,8 +19,8 @@ from holderlake.cli.main import app
 
 SERVERS = {"holderlake serve", "holderlake explore", "holderlake mcp", "holderlake ui", "holderlake home metrics"}
 """Commands that run until they are stopped. ``home metrics --once`` prints Prometheus' own format."""
-SEVERAL_TEXTS = {"--format", "--out", "--verify"}
-"""Options whose help says what they read or write, which differs between commands."""
+SEVERAL_TEXTS = {"--format", "--out", "--provider", "--verify"}
+"""Options whose help says what they read, write or choose, which differs between commands."""
 
 
 def commands(command: Any, name: str = "holderlake") -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Asset checks: each rule holds on real answers and fails on rows that break it."""
+"""Asset checks: they hold on real answers and fail on odd rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from dagster import AssetCheckEvaluation, AssetCheckSeverity, AssetSelection, Definitions, define_asset_job
@@ -14,7 +13,7 @@ from dagster import AssetCheckEvaluation, AssetCheckSeverity, AssetSelection, De
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import utc_now
 from holderlake.dagster.assets import stream_asset
-from holderlake.dagster.checks import RULES, files_with_wrong_counts, freshness_checks, rows_that_break
+from holderlake.dagster.checks import evaluate, files_with_wrong_counts, freshness_checks, odd_rows
 from holderlake.dagster.checks.streams import lost_rows, new_fields
 from holderlake.healing.expected import record_tick
 from holderlake.ingest.stream import Stream
@@ -47,53 +46,69 @@ def _holder(rank: int, share: float, amount: int = 1) -> dict[str, Any]:
 
 
 LINK = {"from_address": "0xa", "rel_type": "GROUPED_TRANSFER", "total_transfers": 1, "first_date": MAY}
-BREAKS: dict[str, dict[str, list[dict[str, Any]]]] = {
-    "shares_are_parts_of_the_supply": {"holders": [_holder(1, 0.7), _holder(2, 0.6)]},
-    "ranks_are_dense": {"holders": [_holder(1, 0.1), _holder(3, 0.1)]},
-    "holders_are_listed_once": {"holders": [_holder(1, 0.1), _holder(1, 0.1)]},
-    "amounts_and_counts_are_not_negative": {"holders": [_holder(1, 0.1, -1)]},
-    "nodes_are_listed_once": {"map_nodes": [{"kind": "top_holder", "address": "0xa"}] * 2},
-    "node_shares_are_parts_of_the_supply": {"map_nodes": [{"kind": "top_holder", "address": "0xa", "share": 1.5}]},
-    "cluster_shares_are_parts_of_the_supply": {"clusters": [_cluster(2) | {"share": -0.1}]},
-    "relationships_are_listed_once": {"grouped_transfers": [{**LINK, "to_address": "0xb", "last_date": MAY}] * 2},
-    "amounts_fall_with_rank": {"holders": [_holder(1, 0.1, 5), _holder(2, 0.1, 6)]},
-    "supply_shares_are_parts": {"maps": [{"dt_update": "", **SHARES, "cexs": 1.2}]},
-    "scores_are_on_their_scale": {"maps": [{"dt_update": "", **SHARES, "service_score": 101.0}]},
-    "clusters_are_disjoint": {"cluster_members": [_member("0xa", 1), _member("0xa", 2)]},
-    "cluster_holders_are_top_holders": {"cluster_members": [_member("0xa", 1)]},
-    "clusters_have_two_holders_or_more": {"clusters": [_cluster(1)], "cluster_members": [_member("0xa", 1)]},
-    "rows_are_fetched_after_their_instant": {
-        "holders": [{"as_of": JUNE, **_holder(1, 0.1)}],
-        "maps": [{"as_of": JUNE, "dt_update": "", **SHARES}],
-    },
-    "relationships_have_two_ends": {"grouped_transfers": [{**LINK, "to_address": "0xa", "last_date": MAY}]},
+BREAKS: dict[str, tuple[str, dict[str, list[dict[str, Any]]]]] = {
+    "a sum of shares above 1": ("share_sum", {"holders": [_holder(1, 0.7), _holder(2, 0.6)]}),
+    "a rank left out": ("rank_gap", {"holders": [_holder(1, 0.1), _holder(3, 0.1)]}),
+    "a holder twice": ("repeated_row", {"holders": [_holder(1, 0.1), _holder(1, 0.1)]}),
+    "a negative amount": ("negative", {"holders": [_holder(1, 0.1, -1)]}),
+    "a node twice": ("repeated_row", {"map_nodes": [{"kind": "top_holder", "address": "0xa"}] * 2}),
+    "a node's share": ("share_range", {"map_nodes": [{"kind": "top_holder", "address": "0xa", "share": 1.5}]}),
+    "a cluster's share": ("share_range", {"clusters": [_cluster(2) | {"share": -0.1}]}),
+    "a relationship twice": (
+        "repeated_row",
+        {"grouped_transfers": [{**LINK, "to_address": "0xb", "last_date": MAY}] * 2},
+    ),
+    "amounts that rise": ("contradiction", {"holders": [_holder(1, 0.1, 5), _holder(2, 0.1, 6)]}),
+    "a supply share": ("share_range", {"maps": [{"dt_update": "", **SHARES, "cexs": 1.2}]}),
+    "a score": ("score_range", {"maps": [{"dt_update": "", **SHARES, "service_score": 101.0}]}),
+    "a member of two clusters": ("repeated_row", {"cluster_members": [_member("0xa", 1), _member("0xa", 2)]}),
+    "a member without node": ("contradiction", {"cluster_members": [_member("0xa", 1)]}),
+    "a cluster of one": ("contradiction", {"clusters": [_cluster(1)], "cluster_members": [_member("0xa", 1)]}),
+    "a list of the future": ("fetched_early", {"holders": [{"as_of": JUNE, **_holder(1, 0.1)}]}),
+    "a map of the future": ("fetched_early", {"maps": [{"as_of": JUNE, "dt_update": "", **SHARES}]}),
+    "a transfer to itself": ("contradiction", {"grouped_transfers": [{**LINK, "to_address": "0xa", "last_date": MAY}]}),
 }
 
 
-def _tables(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:
-    return {
-        name: build(TABLES[name], [COMMON | row for row in rows.get(name, [])], MAY)
-        for family in (HOLDERS, MAPS)
-        for name in family.tables
-    }
+@pytest.mark.parametrize(("issue", "rows"), BREAKS.values(), ids=BREAKS)
+def test_odd_rows_are_found_in_the_files_of_a_run(
+    issue: str, rows: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    files = {}
+    for name, some in rows.items():
+        table = build(TABLES[name], [COMMON | row for row in some], MAY).drop_columns("chain")
+        pq.write_table(table, tmp_path / name)
+        files[name] = [("eth", tmp_path / name)]
+    found = [(row["issue"], row["severity"], row["chain"]) for row in odd_rows(files).to_pylist()]
+    assert (issue, "error", "eth") in found
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_finds_the_rows_that_break_it(rule: Any) -> None:
-    [(_, rows)] = rows_that_break([rule], _tables(BREAKS[rule.name]))
-    assert rows.num_rows > 0
+def test_a_run_without_rows_has_no_odd_ones() -> None:
+    assert odd_rows({}).num_rows == 0
 
 
-def test_rules_hold_on_empty_tables() -> None:
-    assert not [rule.name for rule, rows in rows_that_break(RULES, _tables({})) if rows.num_rows]
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.1, None), (None, AssetCheckSeverity.WARN), (1.5, AssetCheckSeverity.ERROR)]
+)
+def test_the_check_of_rows_has_the_severity_of_the_worst(
+    share: float | None, severity: AssetCheckSeverity | None, make_workspace: MakeWorkspace
+) -> None:
+    token, owner = "0x" + "5" * 40, "0x" + "7" * 40
+    one = holder(owner, 1) | {"holder_data": {"amount": 3, "rank": 1, "share": share}}
+    with scripted(answer([one])) as server:
+        workspace = make_workspace(watchlist={"eth": [token]}, base_url=server.address)
+        fill(workspace, HOLDERS, "eth", MAY)
+    (found,) = [one for one in evaluate(workspace, HOLDERS, None) if one.check_name == "rows_are_sound"]
+    assert found.passed == (severity is None)
+    assert found.passed or found.severity == severity
 
 
-def test_all_rules_hold_on_real_answers(make_workspace: MakeWorkspace) -> None:
+def test_the_rows_of_real_answers_are_sound(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace()
     for family in (HOLDERS, MAPS):
         fill(workspace, family, "eth", MAY)
-    tables = {name: workspace.lake.read(name) for family in (HOLDERS, MAPS) for name in family.tables}
-    assert not [rule.name for rule, rows in rows_that_break(RULES, tables) if rows.num_rows]
+        (found,) = [one for one in evaluate(workspace, family, None) if one.check_name == "rows_are_sound"]
+        assert found.passed
 
 
 def test_a_file_with_other_rows_than_its_manifest_is_found(make_workspace: MakeWorkspace) -> None:

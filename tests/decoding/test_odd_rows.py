@@ -61,7 +61,7 @@ ODD: dict[str, tuple[Any, str, str]] = {
     ),
     "a cluster without a share": (map_of(clusters=[CLUSTER | {"share": None}]), "missing_value", "warning"),
     "a map without a time": (map_of(metadata={}), "missing_value", "warning"),
-    "a negative amount": (holders_of(holder(CAROL, 3, amount=-1)), "negative_amount", "error"),
+    "a negative amount": (holders_of(holder(CAROL, 3, amount=-1)), "negative", "error"),
     "a negative degree": (nodes(holder(ALICE, 1, address_details=details(degree=-1))), "negative", "error"),
     "a negative number of transfers": (edges(total_transfers=-1), "negative", "error"),
     "a repeated holder": (holders_of(holder(ALICE, 3)), "repeated_row", "error"),

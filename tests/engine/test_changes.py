@@ -56,7 +56,7 @@ def holders_by_brute_force(oracle: Oracle, token: Key, before: int, after: int) 
     for address in {**held[0], **held[1]}:
         early, late = (side.get(address, 0) for side in held)
         words = {(True, False): "entered", (False, True): "left"}
-        change = words.get((early == 0, late == 0), "up" if late > early else "down" if late < early else "unchanged")
+        change = words.get((early == 0, late == 0), "grew" if late > early else "shrank" if late < early else "same")
         rows.append(
             {
                 "address": address,
@@ -71,9 +71,9 @@ def holders_by_brute_force(oracle: Oracle, token: Key, before: int, after: int) 
             }
         )
     rows.sort(key=lambda row: (-abs(int(row["amount_change_raw"])), row["address"]))
-    kinds = ("entered", "left", "up", "down", "unchanged")
+    kinds = ("entered", "left", "grew", "shrank", "same")
     counts = {kind: sum(row["change"] == kind for row in rows) for kind in kinds}
-    return [row for row in rows if row["change"] != "unchanged"], counts | {
+    return [row for row in rows if row["change"] != "same"], counts | {
         "holders_before": len(held[0]),
         "holders_after": len(held[1]),
     }
@@ -89,7 +89,7 @@ def test_changes_of_holders_equal_brute_force(history: list[Row], before: int, l
     oracle, after = Oracle(history, [a_token(COIN)]), before + later
     rows, counts = holders_by_brute_force(oracle, COIN, before, after)
     with world(*history) as store:
-        if not rows and not counts["unchanged"]:
+        if not rows and not counts["same"]:
             with pytest.raises(NoHolders):
                 changed(store, before, after)
             return
@@ -106,7 +106,7 @@ def test_changes_of_a_lossy_history_equal_brute_force(flawed_store: Store) -> No
     rows, counts = holders_by_brute_force(oracle, token, before, after)
     found = changed(flawed_store, before, after, token)
     assert (found["holders"], found["counts"]) == (rows, [counts])
-    assert min(counts[kind] for kind in ("entered", "left", "up", "down")) > 0
+    assert min(counts[kind] for kind in ("entered", "left", "grew", "shrank")) > 0
 
 
 # ---------------------------------------------------------------------- holders, by example
@@ -122,11 +122,11 @@ def test_a_holder_entered_left_went_up_or_down_or_is_left_out(build: Build) -> N
     assert moved(found["holders"]) == [
         ("entered", "entered", 10),
         ("left", "left", -10),
-        ("down", "down", -4),
-        ("up", "up", 4),
+        ("down", "shrank", -4),
+        ("up", "grew", 4),
     ]
     assert found["counts"] == [
-        {"entered": 1, "left": 1, "up": 1, "down": 1, "unchanged": 1, "holders_before": 4, "holders_after": 4}
+        {"entered": 1, "left": 1, "grew": 1, "shrank": 1, "same": 1, "holders_before": 4, "holders_after": 4}
     ]
     entered = found["holders"][0]
     assert (entered["amount_before_raw"], entered["rank_before"], entered["share_before"]) == ("0", None, 0.0)
@@ -135,7 +135,7 @@ def test_a_holder_entered_left_went_up_or_down_or_is_left_out(build: Build) -> N
 
 def test_the_largest_changes_come_first_regardless_of_sign(build: Build) -> None:
     store = build(transfer("mint -> a", 90, at=1), transfer("a -> b", 50, at=5), transfer("mint -> c", 45, at=5))
-    assert moved(changed(store, 1, most=2)["holders"]) == [("a", "down", -50), ("b", "entered", 50)]
+    assert moved(changed(store, 1, most=2)["holders"]) == [("a", "shrank", -50), ("b", "entered", 50)]
 
 
 def test_amounts_of_256_bits_are_compared_exactly(build: Build) -> None:
@@ -147,7 +147,7 @@ def test_amounts_of_256_bits_are_compared_exactly(build: Build) -> None:
     )
     assert moved(changed(store, 1)["holders"]) == [
         ("a", "left", -UINT256),
-        ("b", "up", UINT256),
+        ("b", "grew", UINT256),
         ("c", "entered", UINT256),
     ]
 

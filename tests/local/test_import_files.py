@@ -292,3 +292,22 @@ def test_exports_of_unnamed_evm_chains_have_evm_addresses(run: Run) -> None:
     assert run("import", "files", "linea.csv", "--chain", "linea", "--json").lines[0]["negative balances"] == 0
     Path("bad.csv").write_bytes(as_csv([{**ETL[0], "to_address": "0x12"}]))
     assert "'0x12' is not an address of chain linea" in run("import", "files", "bad.csv", "--chain", "linea").stderr
+
+
+def test_an_import_ends_with_the_command_that_leads_to_a_map(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "etl.csv").write_bytes(as_csv(ETL))
+
+    def next_command() -> str:
+        return run("import", "files", "etl.csv", "--chain", "eth").stderr.splitlines()[-1]
+
+    token = f"--chain eth --token {TOKEN}"
+    assert next_command() == f"Next: holderlake init --own-data {token}  # settings for maps of your transfers"
+    assert run("init", "--own-data", "--chain", "eth", "--token", TOKEN).code == 0
+    assert next_command() == "Next: holderlake ingest  # holders and maps of your transfers"
+    assert "Next:" not in run("import", "files", "etl.csv", "--chain", "eth", "--json").stderr
+    (tmp_path / "holderlake.toml").write_text('[provider]\nlocal = "sample"\n')
+    assert next_command().startswith(f'Next: holderlake ingest {token}  # after you set local = "store"')
+    monkeypatch.setenv("HOLDERLAKE_PROVIDER__URL", "https://api.example.com")
+    assert next_command() == "Next: holderlake serve  # the API over your transfers"

@@ -74,7 +74,7 @@ def test_the_job_checks_runs_all_checks_without_fetching(
 @pytest.mark.parametrize(
     "key",
     [
-        AssetCheckKey(AssetKey("holders"), "ranks_are_dense"),
+        AssetCheckKey(AssetKey("holders"), "rows_are_sound"),
         AssetCheckKey(AssetKey("maps"), "is_fresh"),
         AssetCheckKey(AssetKey("maps"), "alert_score_fall"),
     ],

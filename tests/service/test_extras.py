@@ -220,7 +220,7 @@ def test_equal_instants_have_no_changes(caller, world, beyond):
     query |= {"after": query["before"]}
     found = exact_json.decode(_get(caller, f"/v0/x/tokens/changes/eth/{world.token}", **query).content, MapChanges)
     assert found.holders == []
-    assert found.counts.unchanged == found.counts.holders_before == found.counts.holders_after > 0
+    assert found.counts.same == found.counts.holders_before == found.counts.holders_after > 0
 
 
 def test_earlier_instant_is_required(caller, world):

@@ -126,7 +126,7 @@ def one_of(*values: str) -> Is:
     return lambda value: value in values
 
 
-_COUNTS = ("entered", "left", "up", "down", "unchanged", "holders_before", "holders_after")
+_COUNTS = ("entered", "left", "grew", "shrank", "same", "holders_before", "holders_after")
 CHAIN = {"id": name, "name": name, "dexscreener_id": Null(name), "coingecko_id": Null(name)}
 TOKEN_KEY = {"chain": name, "address": name}
 TOKEN = {
@@ -227,7 +227,7 @@ CHANGES = {
     "holders": [
         {
             "address": name,
-            "change": one_of("entered", "left", "up", "down"),
+            "change": one_of("entered", "left", "grew", "shrank"),
             **dict.fromkeys(("amount_before_raw", "amount_after_raw"), raw_integer),
             "amount_change_raw": signed_integer,
             **dict.fromkeys(("rank_before", "rank_after"), Null(count)),

@@ -13,7 +13,6 @@ members AS (
         large.token_address,
         large.timestamp,
         large.cluster_id,
-        large.previous_timestamp,
         cluster_members.address,
         map_nodes.rank,
         map_nodes.share,
@@ -28,18 +27,14 @@ members AS (
         AND map_nodes.kind = 'top_holder'
 ),
 before AS (
-    SELECT members.chain, members.token_address, members.timestamp, members.cluster_id, max(earlier.share) AS share
-    FROM members
-    JOIN cluster_members AS was
-        ON was.chain = members.chain
-        AND was.token_address = members.token_address
-        AND was.timestamp = members.previous_timestamp
-        AND was.address = members.address
+    SELECT kin.chain, kin.token_address, kin.timestamp, kin.cluster_id, max(earlier.share) AS share
+    FROM cluster_kinship AS kin
     JOIN clusters AS earlier
-        ON earlier.chain = was.chain
-        AND earlier.token_address = was.token_address
-        AND earlier.timestamp = was.timestamp
-        AND earlier.cluster_id = was.cluster_id
+        ON earlier.chain = kin.chain
+        AND earlier.token_address = kin.token_address
+        AND earlier.timestamp = kin.previous_timestamp
+        AND earlier.cluster_id = kin.previous_cluster_id
+    WHERE kin.timestamp BETWEEN $since AND $until
     GROUP BY ALL
 ),
 largest AS (

@@ -7,14 +7,12 @@ WITH news AS (
     SEMI JOIN watched USING (chain, token_address)
     WHERE timestamp BETWEEN $since AND $until AND previous_timestamp IS NOT NULL
 ),
-exchanges AS (
+receivers AS (
     SELECT chain, address, max(label) AS label
     FROM (
-        SELECT chain, address, label FROM map_nodes WHERE is_cex OR kind = 'time'
+        SELECT chain, address, label FROM exchanges WHERE kind = 'cex'
         UNION ALL
-        SELECT chain, address, label FROM holders WHERE is_cex
-        UNION ALL
-        SELECT chain, address, label FROM addresses WHERE is_cex
+        SELECT chain, address, label FROM map_nodes WHERE kind = 'time'
     )
     GROUP BY chain, address
 ),
@@ -56,7 +54,7 @@ sent AS (
     SELECT
         senders.*,
         known.* EXCLUDE (chain, timestamp, token_address),
-        exchanges.label AS exchange,
+        receivers.label AS exchange,
         -- a sum counts from the first transfer on, a time node's window by itself
         greatest(
             1,
@@ -69,7 +67,7 @@ sent AS (
         AND known.token_address = senders.token_address
         AND known.timestamp = senders.timestamp
         AND known.from_address = senders.address
-    JOIN exchanges ON exchanges.chain = known.chain AND exchanges.address = known.to_address
+    JOIN receivers ON receivers.chain = known.chain AND receivers.address = known.to_address
     LEFT JOIN known AS earlier
         ON known.time_node IS NULL
         AND earlier.time_node IS NULL

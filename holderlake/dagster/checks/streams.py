@@ -1,16 +1,14 @@
-"""Asset checks of a stream's tables: failed requests, the rules of ``rules.sql``, and the row counts of the manifests.
+"""Asset checks of a stream's tables: failed requests, odd and contradictory rows, and the row counts of the manifests.
 
-They examine the partitions of the run. A failed request or rule does not block the load of the warehouse, so that one
+They examine the partitions of the run. Failed requests and odd rows do not block the load of the warehouse, so that one
 token with odd data does not hold back the others. A file with another number of rows than its manifest blocks the load.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import duckdb
@@ -40,12 +38,13 @@ from holderlake.ingest.partition import FINAL_FAILURES
 from holderlake.ingest.stream import Stream
 from holderlake.lake.lake import FAILURES, Lake, Manifest
 from holderlake.units import counted
-from holderlake.warehouse.schema import files_sql
+from holderlake.warehouse.schema import files_sql, queries
 from holderlake.workspace import Workspace
 
 REQUESTS: Final = "requests_succeeded"
 FAILED_REQUESTS_TAG: Final = "holderlake/failed_requests/"
 """Run tag with the number of the run's failed requests of a stream; the stream's name follows."""
+_ROWS: Final = "rows_are_sound"
 _COUNTS: Final = "rows_are_those_of_the_manifest"
 _FIELDS: Final = "fields_are_those_of_the_contract"
 _VOLUME: Final = "rows_are_not_half_of_before"
@@ -55,36 +54,19 @@ _FEW_ROWS: Final = 20
 """Rows from which the number of rows of an instant is compared with that of the next."""
 _LISTED: Final = 10
 _MEMORY: Final = "256MB"
-_VIEW: Final = """
-CREATE VIEW {name} AS
-{files}
-UNION ALL BY NAME FROM _{name}
+_TABLE: Final = """
+CREATE TABLE {name} AS
+SELECT * RENAME (as_of AS timestamp)
+FROM ({files} FROM _{name})
 """
-_RULE: Final = re.compile(r"-- rule: (\w+) on (\w+)\n(.*?);", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A SQL query that returns the rows of a table that break a rule.
-
-    Its columns are chain, as_of, token_address, what (the address, rank or measure at fault) and found (the invalid
-    number).
-    """
-
-    name: str
-    table: str
-    sql: str
-
-
-RULES: Final = tuple(
-    Rule(*parts) for parts in _RULE.findall(files("holderlake.dagster.checks").joinpath("rules.sql").read_text("utf-8"))
-)
+_RULES: Final = ("odd_rows", "contradictions")
+"""Views of the warehouse that need no other rows than those of an instant."""
 
 
 def stream_checks(
     stream: Stream, *, key_prefix: Sequence[str] = (), resource: str = WORKSPACE
 ) -> AssetChecksDefinition:
-    """Return the checks of a stream's assets: rules and row counts. They need a workspace as the resource ``resource``.
+    """Return the checks of a stream's assets. They need a workspace as the resource ``resource``.
 
     They examine the partitions of their run, or the whole lake in a run without partitions.
     """
@@ -136,7 +118,7 @@ def evaluate(
 ) -> Iterator[AssetCheckEvaluation]:
     """Yield the result of each check over the partitions of some days.
 
-    ``days`` are pairs of chain and day; None means the whole lake. Rules are evaluated on intact files only; for a
+    ``days`` are pairs of chain and day; None means the whole lake. Rows are examined in intact files only; for a
     damaged file, the check of row counts fails.
     """
     lake = workspace.lake
@@ -145,7 +127,7 @@ def evaluate(
     intact = [
         manifest for manifest in manifests if not any(manifest.commit in wrong for wrong in wrong_counts.values())
     ]
-    tables = {name: _files(lake, intact, name) for name in stream.tables}
+    files = {name: _files(lake, intact, name) for name in stream.tables}
 
     def outcome(
         check: str,
@@ -171,8 +153,9 @@ def evaluate(
             metadata=metadata,
         )
 
-    for rule, broken in rows_that_break(_rules(stream), tables):
-        yield outcome(rule.name, rule.table, intact, [str(row) for row in broken.to_pylist()])
+    odd = odd_rows(files).to_pylist()
+    severity = AssetCheckSeverity.ERROR if any(row["severity"] == "error" for row in odd) else AssetCheckSeverity.WARN
+    yield outcome(_ROWS, stream.tables[0], intact, [str(row) for row in odd], severity)
     failed = [str(row) for row in failed_requests(lake, manifests)]
     yield outcome(REQUESTS, stream.tables[0], manifests, failed)
     fields = new_fields(workspace.archive, manifests)
@@ -184,24 +167,26 @@ def evaluate(
             yield outcome(_VOLUME, table, manifests, volume_faults, AssetCheckSeverity.WARN)
 
 
-def rows_that_break(
-    rules: Iterable[Rule], tables: Mapping[str, pa.Table | Sequence[tuple[str, Path]]]
-) -> Iterator[tuple[Rule, pa.Table]]:
-    """Yield each rule with the rows that break it, as a table with the columns of ``Rule``.
+def odd_rows(files: Mapping[str, Collection[tuple[str, Path]]]) -> pa.Table:
+    """Return the rows of the views ``odd_rows`` and ``contradictions`` over some files, without those that only inform.
 
-    ``tables`` has each table's rows by name: in memory, or as Parquet files (chain and path), which are
-    streamed.
+    ``files`` has the Parquet files of each table as pairs of chain and path; other tables are empty. The files are read
+    once, because the views read a table up to ten times. Columns as in ``data_quality``.
     """
-    with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
+    with (
+        TemporaryDirectory(prefix="holderlake-") as spilled,
+        duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": spilled}) as connection,
+    ):
         connection.execute("SET enable_progress_bar = false")
-        for name, rows in tables.items():
-            if isinstance(rows, pa.Table):
-                connection.register(name, rows)
-            else:
-                connection.register(f"_{name}", TABLES[name].schema.empty_table())  # columns that older files lack
-                connection.execute(_VIEW.format(name=name, files=files_sql(rows)))
-        for rule in rules:
-            yield rule, connection.sql(rule.sql).to_arrow_table()
+        for name, table in TABLES.items():
+            connection.register(f"_{name}", table.schema.empty_table())  # columns that no file has
+            read = f"{files_sql(files[name])} UNION ALL BY NAME" if files.get(name) else ""
+            connection.execute(_TABLE.format(name=name, files=read))
+        for query in queries():
+            if query.name in _RULES:
+                connection.execute(query.sql)
+        found = " UNION ALL ".join(f"FROM {view}" for view in _RULES)
+        return connection.sql(f"FROM ({found}) WHERE severity <> 'info' ORDER BY ALL").to_arrow_table()
 
 
 def files_with_wrong_counts(lake: Lake, manifests: Iterable[Manifest], table: str) -> dict[str, str]:
@@ -280,23 +265,16 @@ def _manifests(lake: Lake, stream: Stream, days: Collection[tuple[str, str]] | N
     ]
 
 
-def _rules(stream: Stream) -> list[Rule]:
-    return [rule for rule in RULES if rule.table in stream.tables]
-
-
 def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
-    rules = [
-        AssetCheckSpec(
-            rule.name,
-            asset=asset_key(rule.table, key_prefix),
-            description=f"Rule: {rule.name.replace('_', ' ')}.",
-        )
-        for rule in _rules(stream)
-    ]
     requests = AssetCheckSpec(
         REQUESTS,
         asset=asset_key(stream.tables[0], key_prefix),
         description="No request of the partitions failed. What could be fetched is in the lake.",
+    )
+    rows = AssetCheckSpec(
+        _ROWS,
+        asset=asset_key(stream.tables[0], key_prefix),
+        description="No row is odd or contradicts another (views odd_rows and contradictions); warnings only warn.",
     )
     fields = AssetCheckSpec(
         _FIELDS,
@@ -321,11 +299,8 @@ def _specs(stream: Stream, key_prefix: Sequence[str]) -> list[AssetCheckSpec]:
         for table in stream.tables
         if table in _LISTS
     ]
-    return [requests, fields, *rules, *counts, *volumes]
+    return [requests, rows, fields, *counts, *volumes]
 
 
-def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> pa.Table | list[tuple[str, Path]]:
-    files = [
-        (manifest.chain, lake.store.path(manifest, table)) for manifest in manifests if manifest.tables[table].rows
-    ]
-    return files or TABLES[table].schema.empty_table()
+def _files(lake: Lake, manifests: Sequence[Manifest], table: str) -> list[tuple[str, Path]]:
+    return [(manifest.chain, lake.store.path(manifest, table)) for manifest in manifests if manifest.tables[table].rows]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from typing import Final, NamedTuple
 
 from holderlake.engine.errors import DamagedCatalog
 from holderlake.engine.files.disk_errors import REBUILD, disk_failures
+from holderlake.storage.atomic_files import whole_file
 
 CATALOG: Final = "catalog.sqlite"
 COPY: Final = "catalog-copy.sqlite"
@@ -78,17 +78,8 @@ def stored_copy(image: Image) -> bytes:
 
 def _replace(root: Path, name: str, content: bytes, durable: bool) -> None:
     """Write a file of the store atomically. With ``durable``, force its content to the disk first."""
-    building = root / f".{name}.{uuid.uuid4().hex}"
-    with disk_failures(root):
-        try:
-            with building.open("wb") as file:
-                file.write(content)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-            building.replace(root / name)
-        finally:
-            building.unlink(missing_ok=True)
+    with disk_failures(root), whole_file(root / name, durable=durable) as building:
+        building.write_bytes(content)
 
 
 def read_copy(root: Path) -> Image | None:

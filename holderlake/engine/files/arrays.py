@@ -10,16 +10,16 @@ import json
 import math
 import mmap
 import os
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from holderlake.engine.numeric.bigint import Array
+from holderlake.storage.atomic_files import whole_file
 
 Arrays = Mapping[str, Array]
 """Arrays by name."""
@@ -33,17 +33,11 @@ files."""
 
 
 class ArrayFile:
-    """Writer of a file of arrays, for a ``with`` statement. The file appears at ``path`` when the statement ends
-    without an error.
+    """The arrays of a file that ``array_file`` writes."""
 
-    With ``durable``, the content is forced to the disk before the file gets its name.
-    """
-
-    def __init__(self, path: Path, durable: bool = True) -> None:
-        self._durable = durable
+    def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
-        self._building = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        self._file = self._building.open("wb")
+        self._file = file
         self._contents: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, chunks: Array | Iterable[Array]) -> None:
@@ -80,26 +74,25 @@ class ArrayFile:
         if hasattr(os, "posix_fallocate"):  # a full disk raises here; a write to the mapping would kill the process
             size = math.prod(place["shape"]) * np.dtype(place["dtype"]).itemsize
             os.posix_fallocate(self._file.fileno(), place["start"], size)
-        mapped: Array = np.memmap(self._building, place["dtype"], "r+", place["start"], tuple(place["shape"]))
+        mapped: Array = np.memmap(self._path, place["dtype"], "r+", place["start"], tuple(place["shape"]))
         return mapped
 
-    def __enter__(self) -> ArrayFile:
-        return self
+    def end(self) -> None:
+        """Write the list of the arrays, which ends the file."""
+        listed = json.dumps(self._contents).encode()
+        self._file.write(listed + len(listed).to_bytes(8, "little"))
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        try:
-            if kind is None:
-                listed = json.dumps(self._contents).encode()
-                self._file.write(listed + len(listed).to_bytes(8, "little"))
-                self._file.flush()
-                if self._durable:
-                    os.fsync(self._file.fileno())
-        finally:
-            self._file.close()
-        if kind is None:
-            self._building.replace(self._path)
-        else:
-            self._building.unlink(missing_ok=True)
+
+@contextmanager
+def array_file(path: Path, durable: bool = True) -> Iterator[ArrayFile]:
+    """Yield a file of arrays to write. It appears at ``path`` when the ``with`` statement ends without an error.
+
+    With ``durable``, the content is forced to the disk before the file gets its name.
+    """
+    with whole_file(path, durable=durable) as building, building.open("wb") as file:
+        arrays = ArrayFile(building, file)
+        yield arrays
+        arrays.end()
 
 
 def _bytes(array: Array) -> Any:
@@ -108,7 +101,7 @@ def _bytes(array: Array) -> Any:
 
 def write_arrays(path: Path, arrays: Mapping[str, Array | Iterable[Array]], durable: bool = True) -> None:
     """Write a file of arrays by name. A value is the complete array or its chunks, see ``ArrayFile.add``."""
-    with ArrayFile(path, durable) as file:
+    with array_file(path, durable) as file:
         for name, array in arrays.items():
             file.add(name, array)
 
@@ -146,15 +139,6 @@ def exceeds_mapped_limit() -> bool:
         return int(_STATM.read_bytes().split()[2]) * mmap.PAGESIZE > _MAPPED_LIMIT
     except (OSError, IndexError):
         return True
-
-
-def sync_folder(folder: Path) -> None:
-    """Force the list of a folder's files to the disk (fsync)."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def expand_ranges(starts: Array, ends: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from holderlake.engine.files.arrays import ArrayFile, read_arrays
+from holderlake.engine.files.arrays import array_file, read_arrays
 from holderlake.engine.files.dictionary import UNKNOWN, Dictionary, Volume, joined_volume, volume_of
 from holderlake.engine.files.integrity import Sums
 from holderlake.engine.files.manifest import OpenFiles, VolumeFile
@@ -127,7 +127,7 @@ class AddressIds:
 def write_volume(path: Path, volumes: Sequence[Volume], chunk: int) -> None:
     """Write consecutive volumes as one file, ``chunk`` values at a time."""
     size = sum(volume.size for volume in volumes)
-    with ArrayFile(path) as file:
+    with array_file(path) as file:
         file.add("texts", (texts for volume in volumes for texts in _slices(volume.texts, 64 * chunk)))
         file.add("starts", _starts(volumes, chunk))
         file.add("heads", (heads for volume in volumes for heads in _slices(volume.heads, chunk)))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holderlake.engine.catalog.opening_balances import refuse_overlap
-from holderlake.engine.files.arrays import read_arrays, sync_folder, write_arrays
+from holderlake.engine.files.arrays import read_arrays, write_arrays
 from holderlake.engine.files.integrity import FileChecks, record_sums
 from holderlake.engine.files.manifest import BASE, CORRECTION, OPENING, TAIL, OpenFiles, PartFile, read_manifest
 from holderlake.engine.files.parts import Moves
@@ -52,6 +52,7 @@ from holderlake.engine.importing.sort import Sorter, TokenRows
 from holderlake.engine.importing.spill import ArrayBuckets
 from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS
+from holderlake.storage.atomic_files import sync
 
 _TAILS: Final = 8
 """Number of small parts of a token, or of small runs, at which these files are merged into one."""
@@ -206,7 +207,7 @@ class Change:
     def record_files(self) -> None:
         """Force the new files to the disk. Record their checksums in the catalogue, and which files they replace."""
         for folder in FOLDERS:
-            sync_folder(self._root / folder)
+            sync(self._root / folder)
         record_sums(self._catalog, self._root)
 
     # ------------------------------------------------------------------ opening balances

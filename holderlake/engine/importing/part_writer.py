@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from holderlake.engine.files.arrays import ArrayFile
+from holderlake.engine.files.arrays import ArrayFile, array_file
 from holderlake.engine.files.dictionary import Dictionary
 from holderlake.engine.files.parts import DAY, FOREVER, Moves, changes_of, joined_moves
 from holderlake.engine.importing.budget import Budget
@@ -30,7 +30,7 @@ def write_part(
     ``keys`` are sorted arrays with the hashes of the rows' keys.
     """
     width = width_for(sum(total(piece.values) for piece in pieces))
-    with ArrayFile(path) as file:
+    with array_file(path) as file:
         changes = _write_moves(file, pieces, width, spool, budget)
         _write_intervals(file, changes, dictionary, spool, budget)
         file.add("keys", merged_keys(keys, budget.chunk))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from holderlake.engine.files.adjacency import ANY, INWARD, OUTWARD, STEP, Run
-from holderlake.engine.files.arrays import ArrayFile
+from holderlake.engine.files.arrays import ArrayFile, array_file
 from holderlake.engine.files.parts import Moves
 from holderlake.engine.importing.budget import Budget
 from holderlake.engine.importing.keys import merge_sorted
@@ -166,7 +166,7 @@ def write_run(path: Path, entries: Iterator[Entries], count: int, is_wide: bool,
     ``is_wide`` is True if unix seconds need 8 bytes.
     """
     times = np.int64 if is_wide else np.uint32
-    with ArrayFile(path) as file:
+    with array_file(path) as file:
         for name, dtype in (("others", np.int32), ("kinds", np.int32), ("times", times), ("firsts", np.uint8)):
             file.reserve(name, dtype, count)
         owners, repeated = ArrayBuckets(spool, budget.waiting), ArrayBuckets(spool, budget.waiting)

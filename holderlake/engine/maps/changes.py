@@ -24,7 +24,7 @@ from holderlake.engine.store.store import Store
 HOLDER_CHANGES: Final = pa.schema(
     [
         column("address", pa.string(), "The holder"),
-        column("change", pa.string(), "entered (held nothing before), left (holds nothing after), up or down"),
+        column("change", pa.string(), "entered (held nothing before), left (holds nothing after), grew or shrank"),
         column("amount_before_raw", pa.string(), "Balance before, raw integer"),
         column("amount_after_raw", pa.string(), "Balance after, raw integer"),
         column("amount_change_raw", pa.string(), "After less before, raw integer with its sign"),
@@ -39,9 +39,9 @@ CHANGE_COUNTS: Final = pa.schema(
     [
         column("entered", pa.int64(), "Holders that held nothing before"),
         column("left", pa.int64(), "Holders that hold nothing after"),
-        column("up", pa.int64(), "Holders of more than before"),
-        column("down", pa.int64(), "Holders of less than before"),
-        column("unchanged", pa.int64(), "Holders of as much as before"),
+        column("grew", pa.int64(), "Holders of more than before"),
+        column("shrank", pa.int64(), "Holders of less than before"),
+        column("same", pa.int64(), "Holders of as much as before"),
         column("holders_before", pa.int64(), "All holders before"),
         column("holders_after", pa.int64(), "All holders after"),
     ]
@@ -76,11 +76,11 @@ SELECT
     CASE WHEN early > 0::BIGNUM THEN row_number() OVER (ORDER BY early DESC, address) END AS rank_before,
     CASE WHEN late > 0::BIGNUM THEN row_number() OVER (ORDER BY late DESC, address) END AS rank_after,
     CASE
-        WHEN early = late THEN 'unchanged'
+        WHEN early = late THEN 'same'
         WHEN early = 0::BIGNUM THEN 'entered'
         WHEN late = 0::BIGNUM THEN 'left'
-        WHEN early < late THEN 'up'
-        ELSE 'down'
+        WHEN early < late THEN 'grew'
+        ELSE 'shrank'
     END AS change,
     $supply_before AS supply_before,
     $supply_after AS supply_after
@@ -91,9 +91,9 @@ _COUNTS: Final = """
 SELECT
     count(*) FILTER (change = 'entered') AS entered,
     count(*) FILTER (change = 'left') AS "left",
-    count(*) FILTER (change = 'up') AS up,
-    count(*) FILTER (change = 'down') AS down,
-    count(*) FILTER (change = 'unchanged') AS unchanged,
+    count(*) FILTER (change = 'grew') AS grew,
+    count(*) FILTER (change = 'shrank') AS shrank,
+    count(*) FILTER (change = 'same') AS same,
     count(rank_before) AS holders_before,
     count(rank_after) AS holders_after
 FROM held
@@ -103,7 +103,7 @@ _MOST_CHANGED: Final = """
 WITH changed AS (
     SELECT *, amount_before_raw::BIGNUM AS early, amount_after_raw::BIGNUM AS late
     FROM held
-    WHERE change <> 'unchanged'
+    WHERE change <> 'same'
 )
 SELECT * EXCLUDE (early, late), (late - early)::VARCHAR AS amount_change_raw
 FROM changed

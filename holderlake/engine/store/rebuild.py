@@ -53,6 +53,8 @@ class Rebuilt:
     - ``added``: number of rows from files that the catalogue did not list.
     - ``set_aside``: the files that were moved to quarantine.
     - ``lost``: the tokens (chain, address) whose transfers must be imported again.
+    - ``corrections``: for each token (chain, address) whose corrections were not kept, the unix seconds at which its
+      balances must be read again.
     """
 
     catalog: str = "kept"
@@ -60,6 +62,7 @@ class Rebuilt:
     added: int = 0
     set_aside: list[str] = field(default_factory=list)
     lost: list[tuple[str, str]] = field(default_factory=list)
+    corrections: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
 
 def rebuild(root: Path, memory_limit: str = "2GB", say: Say = lambda text: None) -> Rebuilt:
@@ -141,8 +144,10 @@ def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
     openings = [path for path in readable if path.startswith("openings/")]
     transfers = [path for path in readable if not path.startswith("openings/")]
     if openings:
+        _note_corrections(store.root, openings, done)
         rows = pa.concat_tables(list(_rows(store.root, openings)))
-        rows = rows.filter(pc.not_equal(rows["source"], CORRECTIONS))  # 'import node --balances-at' makes them again
+        # a correction is a difference from the rows that were stored when it was made, which nothing here shows
+        rows = rows.filter(pc.not_equal(rows["source"], CORRECTIONS))
         balances = rows.rename_columns({"to_address": "address", "value": "balance"}).select(OPENING_BALANCES.names)
         done.added += store.add_opening_balances(balances).added
     if transfers:
@@ -152,6 +157,18 @@ def _add_unlisted(store: Store, done: Rebuilt, say: Say) -> None:
         paths_left = unlisted_files(catalog, store.root)
     set_aside(store.root, paths_left, "not listed in the catalogue, or their rows are in new files")
     done.set_aside += paths_left
+
+
+def _note_corrections(root: Path, paths: Sequence[str], done: Rebuilt) -> None:
+    """Add the tokens and times of the corrections in Parquet files to ``done.corrections``."""
+    for rows in _rows(root, paths):
+        corrections = rows.filter(pc.equal(rows["source"], CORRECTIONS))
+        for chain, token, second in zip(
+            *(corrections[name].to_pylist() for name in ("chain", "token_address", "block_time")), strict=True
+        ):
+            seconds = done.corrections.setdefault((chain, token), [])
+            if second not in seconds:
+                seconds.append(second)
 
 
 def _rows(root: Path, paths: Sequence[str]) -> Iterator[pa.Table]:
@@ -182,6 +199,8 @@ def _drop_lost(root: Path, lost_tokens: Sequence[tuple[str, str]], done: Rebuilt
             catalog.execute(_DROP, key)
         catalog.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
     moved_files = [path for path in paths if (root / path).exists()]
+    openings = [path for path in moved_files if path.startswith("openings/") and _can_be_read(root / path)]
+    _note_corrections(root, openings, done)
     if (root / _NODES).exists():
         moved_files.append(_NODES)  # else an import would skip blocks that must be read again
     set_aside(root, moved_files, "of tokens that lost a file of transfers")

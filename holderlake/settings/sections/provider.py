@@ -16,7 +16,9 @@ class ProviderSettings(Section):
     """The API that data is fetched from. Without `url` it is the embedded service, with the sample world or with your
     own store."""
 
-    url: HttpAddress | None = Field(default=None, description="Base address of the API")
+    url: HttpAddress | None = Field(
+        default=None, description="Base address of the API", examples=["https://api.example.com"]
+    )
     local: Literal["sample", "store"] = Field(
         default="sample", description="Without `url`: `sample` for the built-in sample world, `store` for your imports"
     )

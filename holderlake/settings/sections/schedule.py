@@ -41,7 +41,9 @@ class Budget(Section):
 
     per_run: Credits | None = Field(default=None, description="Most credits of one run")
     per_day: Credits | None = Field(default=None, description="Most credits of one day (UTC)")
-    per_month: Credits | None = Field(default=None, description="Most credits from one renewal to the next")
+    per_month: Credits | None = Field(
+        default=None, description="Most credits from one renewal to the next", examples=["100000"]
+    )
     renewal_day: int = Field(default=1, ge=1, le=28, description="Day of the month on which the allowance renews")
 
 
@@ -58,6 +60,7 @@ class Schedule(Section):
         default=None,
         description="First day of Dagster's partitions, YYYY-MM-DD; by default the day of the oldest data in the lake, "
         "and at the latest `healing.days` ago. No earlier day is scheduled or repeated",
+        examples=[date(2026, 1, 1)],
     )
     leave_out: list[Family] = Field(
         default=[], description="Families of tables that scheduled runs and backfills do not fetch, such as maps"

@@ -52,7 +52,11 @@ class ServiceSettings(Section):
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(default=8014, ge=1, le=65_535, description="Port to listen on")
-    public_url: PublicUrl | None = Field(default=None, description="Where callers reach it, if not at host and port")
+    public_url: PublicUrl | None = Field(
+        default=None,
+        description="Where callers reach it, if not at host and port",
+        examples=["https://holders.example.com"],
+    )
     processes: int = Field(default=1, ge=1, le=1_024, description="Processes that answer, all at the same port")
     workers: int = Field(default=16, ge=1, le=1_024, description="Answers computed at a time in each process")
     log: Literal["json", "text", "off"] | None = Field(

@@ -1,7 +1,7 @@
 -- Rows that contradict each other or themselves, in the columns of data_quality, which includes them. A row is a kind of
 -- contradiction in a token's answer: found counts its cases, what describes them and names one. Kinds: holders with more
 -- than the holder of the rank before; a share that does not fit its amount; relations beyond the degree; a list and a
--- map of the same instant that differ about the largest holder; clusters whose counts or shares are not those of their
+-- map of the same instant that differ about the largest holder; clusters of one holder; clusters whose counts or shares are not those of their
 -- members; members that the map has no node of; transfers of an address with itself, without a transfer, with two dates
 -- for one transfer, or after the instant; tokens whose dates and number of transfers exclude each other.
 -- Example: SELECT chain, timestamp, subject, found, what FROM contradictions ORDER BY ALL;
@@ -55,6 +55,10 @@ cases AS (
         AND nodes.timestamp = holders.timestamp
         AND nodes.token_address = holders.token_address
     WHERE holders.rank = 1 AND nodes.rank = 1 AND nodes.kind = 'top_holder' AND nodes.amount <> holders.amount
+    UNION ALL
+    SELECT chain, timestamp, 'maps', token_address, 'clusters of fewer than two holders', 'cluster ' || cluster_id
+    FROM clusters
+    WHERE holder_count < 2
     UNION ALL
     SELECT
         clusters.chain, clusters.timestamp, 'maps', clusters.token_address,

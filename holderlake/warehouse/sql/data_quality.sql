@@ -20,22 +20,19 @@ END;
 -- (info; warning if the token has holders before and after): a token has no holders yet or any more. unsupported_token
 -- (info): no map or list of the token is possible. These two have one row for all instants of a token; found counts
 -- them, timestamp is the last. after_source_end (warning): maps or lists of holders are later than the source's data;
--- one row for all instants of a token, the view after_source_end has each. share_sum (error): the shares of a token's
--- holders add up to more than 1. rank_gap (error): the ranks are not 1, 2, 3 and so on. stale_token (warning if it was
--- requested since, else info): the newest answer of a token is older than the newest of its chain. unknown_relationship
--- (info): a relationship of a type that this version does not know. revision (info): a later answer changed the rows of
--- a past instant. fetched_early (error): fetched before the instant that it is for, so it shows an earlier state; a
--- plan counts it as missing, and a backfill fetches it again. negative_balance (warning): in the own store an address
--- has a balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
--- token's newest map, and what names the first map with it ('holderlake store negative-balances' names the second).
--- negative_amount (error): a holder has less than zero. unreadable_row and unreadable_value (warning): a row was left
--- out, or a value is null, because it could not be read; what names the place. missing_content
--- (warning): content that was requested and paid is absent or null; what names the place. content_lost (warning): a
--- token has less than half of the rows of the instant before, in found rows. contradiction (error): rows contradict
--- each other or themselves, see the view contradictions. incomplete_source (error): stored transfers differ from those
--- of a node, and drifting_balances (warning): the token changes balances without transfers, see the view verified.
--- assumed_decimals (warning): no source gave the decimals of a token of the own store; found is the assumed number. The
--- view odd_rows lists its own issues.
+-- one row for all instants of a token, the view after_source_end has each. stale_token (warning if it was requested
+-- since, else info): the newest answer of a token is older than the newest of its chain. unknown_relationship (info): a
+-- relationship of a type that this version does not know. revision (info): a later answer changed the rows of a past
+-- instant. negative_balance (warning): in the own store an address has a balance below zero, because transfers are
+-- missing or its source rounds amounts; found is the raw balance in the token's newest map, and what names the first
+-- map with it ('holderlake store negative-balances' names the second). unreadable_row and unreadable_value (warning): a
+-- row was left out, or a value is null, because it could not be read; what names the place. missing_content (warning):
+-- content that was requested and paid is absent or null; what names the place. content_lost (warning): a token has less
+-- than half of the rows of the instant before, in found rows. contradiction (error): rows contradict each other or
+-- themselves, see the view contradictions. incomplete_source (error): stored transfers differ from those of a node, and
+-- drifting_balances (warning): the token changes balances without transfers, see the view verified. assumed_decimals
+-- (warning): no source gave the decimals of a token of the own store; found is the assumed number. The view odd_rows
+-- lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -138,31 +135,11 @@ SELECT
 FROM facts
 GROUP BY code, chain, family, subject, fact, is_odd
 UNION ALL
-SELECT 'share_sum', 'error', chain, timestamp, 'holders', token_address, sum(share), 'sum of shares'
-FROM holders
-GROUP BY chain, timestamp, token_address
-HAVING sum(share) > 1 + 1e-9
-UNION ALL
 SELECT
-    'rank_gap', 'error', chain, timestamp, 'holders', token_address, max(rank),
-    'largest rank of ' || count(*) || ' holders'
-FROM holders
-GROUP BY chain, timestamp, token_address
-HAVING max(rank) IS DISTINCT FROM count(*) OR min(rank) <> 1 OR count(DISTINCT rank) <> count(*)
-UNION ALL
-SELECT
-    'fetched_early', 'error', chain, timestamp, family, subject, date_diff('second', known_at, timestamp) / 3600.0,
+    'fetched_early', 'error', chain, timestamp, family, NULL, date_diff('second', written_at, timestamp) / 3600.0,
     'hours before the instant it was fetched'
-FROM (
-    SELECT chain, timestamp, 'holders' AS family, token_address AS subject, min(fetched_at) AS known_at
-    FROM holders
-    GROUP BY ALL
-    UNION ALL
-    SELECT chain, timestamp, 'maps', token_address, fetched_at FROM maps
-    UNION ALL
-    SELECT chain, timestamp, family, NULL, written_at FROM partitions WHERE family NOT IN ('holders', 'maps')
-)
-WHERE known_at < timestamp
+FROM partitions
+WHERE written_at < timestamp AND family NOT IN ('holders', 'maps')
 UNION ALL
 SELECT
     'negative_balance', 'warning', chain, timestamp, 'maps', token_address, CAST(balance AS DOUBLE),
@@ -189,12 +166,6 @@ FROM (
     )
 )
 WHERE timestamp = newest
-UNION ALL
-SELECT
-    'negative_amount', 'error', chain, timestamp, 'holders', token_address, CAST(amount AS DOUBLE),
-    address || ' holds less than zero'
-FROM holders
-WHERE amount < 0
 UNION ALL
 SELECT
     'stale_token', CASE WHEN asked.timestamp > lives.last THEN 'warning' ELSE 'info' END, lives.chain, lives.last,

@@ -1,11 +1,13 @@
 -- Odd rows of answers, one row a problem, in the columns of data_quality, which includes them. Rows are stored as the
 -- provider sent them; a value that no column can store is null. Values of issue: missing_value (warning): values that
 -- an answer always has are null. share_range and score_range (error, info within rounding): a share or score is outside
--- its scale. negative (error): a negative amount or count. repeated_row (error): rows share a key, so sums count them
--- twice. date_order (error): the first date of a transfer follows its last. date_ahead (warning): a date is more than a
--- day after the fetch. odd_address (warning): an address or chain of a form that no chain uses. odd_text (warning): a
--- name or label with control characters or replaced ones. several_scores (info): the provider sent more scores than
--- one.
+-- its scale. share_sum (error): the shares of a token's holders add up to more than 1. rank_gap (error): the ranks are
+-- not 1, 2, 3 and so on. negative (error): a negative amount or count. repeated_row (error): rows share a key, so sums
+-- count them twice. date_order (error): the first date of a transfer follows its last. date_ahead (warning): a date is
+-- more than a day after the fetch. fetched_early (error): fetched before the instant that it is for, so it shows an
+-- earlier state; a plan counts it as missing, and a backfill fetches it again. odd_address (warning): an address or
+-- chain of a form that no chain uses. odd_text (warning): a name or label with control characters or replaced ones.
+-- several_scores (info): the provider sent more scores than one.
 -- Example: SELECT severity, issue, subject, found, what FROM odd_rows ORDER BY ALL;
 CREATE OR REPLACE VIEW odd_rows AS
 WITH names AS (
@@ -133,6 +135,10 @@ FROM (
     FROM holders
     WHERE least(degree, inward_relations, outward_relations) < 0
     UNION ALL
+    SELECT chain, timestamp, 'holders', token_address, amount::DOUBLE, 'amount of ' || address
+    FROM holders
+    WHERE amount < 0
+    UNION ALL
     SELECT chain, timestamp, 'maps', token_address, amount::DOUBLE, 'amount of node ' || address
     FROM map_nodes
     WHERE amount < 0
@@ -226,6 +232,29 @@ FROM (
     SELECT chain, timestamp, 'tokens', token_address, fetched_at, max_date, 'last transfer of the token' FROM tokens
 )
 WHERE latest > fetched_at + INTERVAL 1 DAY
+UNION ALL
+SELECT 'share_sum', 'error', chain, timestamp, 'holders', token_address, sum(share), 'sum of shares'
+FROM holders
+GROUP BY chain, timestamp, token_address
+HAVING sum(share) > 1 + 1e-9
+UNION ALL
+SELECT
+    'rank_gap', 'error', chain, timestamp, 'holders', token_address, max(rank),
+    'largest rank of ' || count(*) || ' holders'
+FROM holders
+GROUP BY chain, timestamp, token_address
+HAVING max(rank) IS DISTINCT FROM count(*) OR min(rank) <> 1 OR count(DISTINCT rank) <> count(*)
+UNION ALL
+SELECT
+    'fetched_early', 'error', chain, timestamp, family, subject, date_diff('second', min(fetched_at), timestamp) / 3600.0,
+    'hours before the instant it was fetched'
+FROM (
+    SELECT chain, timestamp, 'holders' AS family, token_address AS subject, fetched_at FROM holders
+    UNION ALL
+    SELECT chain, timestamp, 'maps', token_address, fetched_at FROM maps
+)
+GROUP BY chain, timestamp, family, subject
+HAVING min(fetched_at) < timestamp
 UNION ALL
 SELECT 'odd_address', 'warning', chain, timestamp, family, subject, count(*), 'rows with ' || name
 FROM (

@@ -1,0 +1,161 @@
+"""``holderlake init``: write a commented ``holderlake.toml``, from options or from a few questions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from holderlake import console
+from holderlake.cli import shared
+from holderlake.cli.shared import EXPLORE, Chains, Json, Tokens
+from holderlake.contract.chains import chain_typed
+from holderlake.contract.chains.addresses import typed_token
+
+_SECOND_HOME: Final = "my-lake"
+"""The home that is proposed where the default one has a lake already, because a lake belongs to one provider."""
+
+
+def init(
+    provider: Annotated[
+        str | None, typer.Option("--provider", metavar="URL", help="Base address of the provider's API.")
+    ] = None,
+    own_data: Annotated[
+        bool, typer.Option("--own-data", help="Compute maps from your own imports, without a provider.")
+    ] = False,
+    chain: Chains = None,
+    token: Tokens = None,
+    per_month: Annotated[
+        str | None, typer.Option("--per-month", metavar="CREDITS", help="Most credits of a month.")
+    ] = None,
+    home: Annotated[Path | None, typer.Option("--home", help="Folder of everything that runs write.")] = None,
+    json: Json = False,
+) -> None:
+    """Write a commented holderlake.toml for a provider, or for your own transfers, and show the next commands.
+
+    In a terminal, without options, it asks. It never replaces a file.
+
+    Example: holderlake init --provider https://api.example.com --chain eth --token native --per-month 5000
+
+    Example: holderlake init --own-data --chain eth --token 0x6ba6f2207e343923ba692e5cae646fb0f566db8d
+    """
+    from holderlake.settings import CONFIG_NAME, CONFIG_VARIABLE
+    from holderlake.settings.declared import settings_file
+
+    path = Path(os.environ.get(CONFIG_VARIABLE) or CONFIG_NAME).expanduser()
+    if path.exists():
+        raise ValueError(f"{path} exists already; edit it, or remove it first")
+    if provider and own_data:
+        raise ValueError("--provider and --own-data exclude each other; use one of them")
+    if bool(chain) != bool(token):
+        raise ValueError("--chain and --token name the tokens to watch together; give both or none")
+    given_values = {
+        "provider.url": provider,
+        "provider.local": "store" if own_data else None,
+        "watchlist": {name: shared.tokens_of([name], token) for name in chain or ()},
+        "budget.per_month": per_month,
+        "home": home,
+    }
+    if not any(given_values.values()) and sys.stdin.isatty():
+        given_values = _answers()
+    values = {name: value for name, value in given_values.items() if value}
+    values |= _free_home(values)
+    _check(values)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(settings_file(values))
+    commands = _next_commands(values)
+    if json:
+        console.as_json({"file": str(path), "next": commands})
+        return
+    console.out.print(f"Wrote {path}. Next:")
+    for command in commands:
+        console.out.print(f"  {command}", soft_wrap=True)
+
+
+def _answers() -> dict[str, Any]:
+    """Ask for what a newcomer decides, and return the values by the settings' names."""
+    values: dict[str, Any] = {}
+    source = _answer("Where do holders and maps come from (provider, own or sample)", _source)
+    if source == "own":
+        values["provider.local"] = "store"
+    if source == "provider":
+        values["provider.url"] = _answer("Base address of its API", lambda text: _checked("provider.url", text))
+        values["budget.per_month"] = _answer(
+            "Most credits a month, or Enter for no limit", lambda text: text and _checked("budget.per_month", text)
+        )
+    if source != "sample":
+        chain = _answer(
+            "Chain of a token to watch, or Enter to name tokens later", lambda text: text and chain_typed(text)
+        )
+        if chain:
+            token = _answer("Address of the token, or native", lambda text: typed_token(chain, text))
+            values["watchlist"] = {chain: [token]}
+    return values
+
+
+def _source(text: str) -> str:
+    if text not in ("provider", "own", "sample"):
+        raise ValueError(f"{text!r} is none of them; write provider, own or sample")
+    return text
+
+
+def _answer(question: str, read: Callable[[str], Any]) -> Any:
+    """Ask until ``read`` accepts the answer, and return its result."""
+
+    def check(text: str) -> Any:
+        try:
+            return read(text.strip())
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return typer.prompt(question, default="", show_default=False, value_proc=check, err=True)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return the value of a setting. Raises ``ValueError`` if the settings refuse it."""
+    _check({name: value})
+    return value
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` if the settings refuse a value."""
+    from pydantic import ValidationError
+
+    from holderlake.settings import Settings
+
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        (nested.setdefault(section, {}) if section else nested)[key] = value
+    try:
+        Settings(**nested)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}") from error
+
+
+def _free_home(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return another home if the default one has a lake already. Own transfers stay in the default one's store."""
+    from holderlake.settings import Settings
+
+    default = Settings()
+    if "home" in values or os.environ.get("HOLDERLAKE_HOME") or not default.lake_folder.exists():
+        return {}
+    has_store = "provider.local" in values and default.engine_store.exists()
+    return {"home": _SECOND_HOME} | ({"engine.store": default.engine_store} if has_store else {})
+
+
+def _next_commands(values: Mapping[str, Any]) -> list[str]:
+    """Return the commands that lead from the new file to a first map."""
+    watched = values.get("watchlist") or ("provider.url" not in values and "provider.local" not in values)
+    commands = ["holderlake ingest" if watched else "holderlake ingest --chain CHAIN --token TOKEN", EXPLORE]
+    if "provider.url" in values:
+        has_key = os.environ.get("HOLDERLAKE_API_KEY") or os.environ.get("HOLDERLAKE_API_KEY_FILE")
+        return [*([] if has_key else ["export HOLDERLAKE_API_KEY=…"]), "holderlake doctor", *commands]
+    if "provider.local" in values and not shared.settings().engine_store.exists():
+        return ["holderlake import files transfers.csv", *commands]
+    return commands
