@@ -64,7 +64,7 @@ None is required. Most people set some of these; all settings follow by what you
 """
 
 _SQL_HEAD: Final = """\
-# Views and macros
+# SQL: views and macros
 
 `holderlake sql` queries the warehouse read-only. Any DuckDB client from 1.5 on can open `warehouse.duckdb`
 ([connect your tools](connect.md)). [Questions](questions.md) has twenty examples with their answers and plots.
