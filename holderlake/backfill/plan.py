@@ -42,6 +42,7 @@ class PlanLine:
       partition answers them. ``computed``: answers that the local engine computes, without a call.
     - ``refused``: those of the calls that cost nothing, because the provider will refuse them. They ask for a time
       before the token's first transfer, or for a token for which the provider has never made a map.
+    - ``stale``: those of the partitions that were computed before the own store changed.
     """
 
     family: str
@@ -53,6 +54,7 @@ class PlanLine:
     credits: int
     computed: int = 0
     refused: int = 0
+    stale: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,10 @@ class Plan:
     @property
     def refused(self) -> int:
         return sum(line.refused for line in self.lines)
+
+    @property
+    def stale(self) -> int:
+        return sum(line.stale for line in self.lines)
 
     @property
     def bytes(self) -> int:
@@ -267,6 +273,7 @@ def _line(family: str, bill: Bill) -> PlanLine:
         sum(call.cost * count for call, count in family_calls.items()),
         bill.computed[family],
         bill.refused[family],
+        bill.stale[family],
     )
 
 

@@ -130,6 +130,8 @@ class Bill:
     shared: Counter[str] = field(default_factory=Counter)
     computed: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    stale: Counter[str] = field(default_factory=Counter)
+    """Partitions by stream that were computed before the own store changed."""
     other_gaps: dict[str, list[Gap]] = field(default_factory=dict)
     """Gaps by stream, of partitions that were fetched with other request options than those of the settings."""
 
@@ -159,6 +161,7 @@ def price(
     for gap in gaps:
         name = gap.stream.name
         bill.partitions[name] += 1
+        bill.stale[name] += gap.is_stale
         if gap.other_options is not None:
             bill.other_gaps.setdefault(name, []).append(gap)
         if gap.is_none:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from holderlake.export.html import html_page
 from holderlake.storage.atomic_files import whole_file
 from holderlake.warehouse.comparisons import TABLE
-from holderlake.warehouse.connections import guard
+from holderlake.warehouse.connections import guard, prepared
 from holderlake.warehouse.schema import column_name, quoted
 
 COMPARISONS: Final = pa.schema(
@@ -39,12 +39,13 @@ ORDER BY ALL
 """
 _EQUAL: Final = """
 SELECT chain, timestamp, token_address, 'equal' AS what, '' AS subject, NULL AS a, NULL AS b, 'none' AS cause
-FROM (SELECT chain, token_address, timestamp FROM scope UNION SELECT chain, token_address, timestamp FROM drawn)
+FROM (
+    SELECT chain, token_address, timestamp FROM scope WHERE list = 'holders'
+    UNION SELECT chain, token_address, timestamp FROM drawn
+)
 ANTI JOIN differences USING (chain, token_address, timestamp)
 ANTI JOIN (
-    SELECT chain, token_address, timestamp FROM lists_a ANTI JOIN lists_b USING (chain, token_address, timestamp)
-    UNION
-    SELECT chain, token_address, timestamp FROM lists_b ANTI JOIN lists_a USING (chain, token_address, timestamp)
+    SELECT chain, token_address, timestamp FROM ends WHERE list = 'holders' GROUP BY ALL HAVING count(*) = 1
 ) AS one_sided USING (chain, token_address, timestamp)
 ORDER BY ALL
 """
@@ -79,7 +80,7 @@ def compare(a: Path, b: Path) -> tuple[pa.Table, pa.Table]:
     Both tables have the schema ``COMPARISONS``; the second one has a row for each token and instant. Raises
     ``ValueError`` if a file is no warehouse.
     """
-    with duckdb.connect() as database:
+    with prepared(duckdb.connect()) as database:
         for name, path in (("a", a), ("b", b)):
             with _readable(path):
                 database.execute(f"ATTACH {quoted(str(path))} AS {name} (READ_ONLY)")
