@@ -77,7 +77,7 @@ def measure(folder: Path, rows: int) -> None:
     print(f"load: {time.perf_counter() - start:.2f} s")
     with Store(folder / "store") as store:
         files = store.files([("eth", LARGEST)])
-    with warehouse.connect() as ours, duckdb.connect() as plain:
+    with duckdb.connect(str(warehouse.path), read_only=True) as ours, duckdb.connect() as plain:
         for connection in (ours, plain):
             connection.execute("SET threads = 2")
             connection.execute("SET enable_progress_bar = false")

@@ -224,7 +224,15 @@ class Workspace:
             ),
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:
-                yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id, plan_limits)
+                yield Provider(
+                    client,
+                    self.ledger,
+                    self.archive,
+                    endpoint.provider_id,
+                    run_id,
+                    plan_limits,
+                    provider_settings.is_own_store,
+                )
 
 
 def state_of(settings: Settings, file: Path) -> Where:

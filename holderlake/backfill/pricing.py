@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -152,7 +152,8 @@ def price(
 
     Requests with an archived answer cost nothing; with ``refresh``, they are paid again. With ``look_up=False``, the
     archive is not searched for answers about one token, which is faster; their requests are priced as calls. Calls that
-    the provider will refuse by ``refusals`` cost nothing; without it, every call has the price of an answer.
+    the provider will refuse by ``refusals`` cost nothing; without it, every call has the price of an answer. Calls to
+    the user's own store cost nothing.
     """
     bill, refusals = Bill(), refusals or Known()
     keys: set[str] = set()
@@ -180,7 +181,18 @@ def price(
                 bill.shared[name] += timeless[gap_key]
             else:
                 timeless[gap_key] = _price_requests(workspace, provider_id, gap, bill, keys)
-    return bill
+    return _free(bill) if workspace.settings.provider.is_own_store else bill
+
+
+def _free(bill: Bill) -> Bill:
+    """Return the bill with the same calls at no cost."""
+    calls: Counter[Call] = Counter()
+    for call, count in bill.calls.items():
+        calls[replace(call, cost=0)] += count
+    tokens: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for (chain, _), counts in bill.tokens.items():
+        tokens[chain, 0] += counts
+    return replace(bill, calls=calls, tokens=tokens)
 
 
 def _price_alike(

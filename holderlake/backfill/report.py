@@ -69,7 +69,9 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
     if plan.computed:
         answers = "One answer comes" if plan.computed == 1 else f"{plan.computed:,} answers come"
         lines.append(f"{answers} from the local engine: no calls, no credits.")
-    if plan.calls:
+    if plan.calls and plan.is_free:
+        lines.append(f"{counted(plan.calls, 'call')} to the service over your store: no credits.")
+    elif plan.calls:
         least = "less than a minute" if plan.minutes < 1 else f"at least {plan.minutes:,.1f} minutes"
         lines += [
             f"It costs at most {credits_text(plan.credits)} credits and takes {least} at the rate limit; the answers "

@@ -209,8 +209,8 @@ def _transfers(settings: Settings) -> StoredTransfers | None:
 
 def _changes(settings: Settings) -> Store | None:
     """Return the user's own store, opened with the rules of the settings, if it is the provider and exists."""
-    is_provider = settings.provider.url is None and settings.provider.local == "store"
-    return _store(_local(settings)) if is_provider and settings.engine_store.exists() else None
+    is_provider = settings.provider.is_own_store and settings.engine_store.exists()
+    return _store(_local(settings)) if is_provider else None
 
 
 @cache

@@ -109,6 +109,16 @@ def test_an_import_of_the_past_makes_exactly_the_later_partitions_stale(home: Ho
         assert held == balances([*HISTORY, LATE], at)
 
 
+def test_an_own_store_bills_nothing(home: Home) -> None:
+    plan = home.json("plan", "--from", "2026-03-01", "--to", "2026-03-05")
+    assert (plan["free"], plan["credits_hundredths"], plan["month_left_hundredths"]) == (True, 0, None)
+    assert plan["calls"] > 0
+    ((calls, billed),) = home.rows("SELECT sum(calls), sum(billed) FROM spending")
+    assert calls > 0
+    assert billed == 0
+    assert "0.00" in home.run("credits").stdout
+
+
 def test_transfers_after_the_last_partition_make_none_stale(home: Home) -> None:
     assert "before your store changed" not in home.add("new", [(300, 1, 5, 1)])
     assert home.stale() == set()

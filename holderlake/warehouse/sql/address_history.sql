@@ -55,4 +55,8 @@ SELECT
 FROM held
 FULL JOIN shown USING (chain, token_address, timestamp)
 FULL JOIN clustered USING (chain, token_address, timestamp)
-LEFT JOIN called USING (chain);
+LEFT JOIN called USING (chain)
+UNION ALL BY NAME
+SELECT chain
+FROM (SELECT address_error(of_address, EXISTS (FROM held) OR EXISTS (FROM shown) OR EXISTS (FROM clustered)) AS chain)
+WHERE chain = '';

@@ -113,6 +113,10 @@ LEFT JOIN _internal.stored_tokens AS stored
 -- address_transfers has sums by counterparty from maps, for every provider.
 -- Example: SELECT block_time, symbol, direction, counterparty, amount FROM transfers_of('0x1111111111111111111111111111111111111111') ORDER BY block_time DESC, log_index LIMIT 3;
 CREATE OR REPLACE MACRO transfers_of(of_address) AS TABLE
+WITH moved AS (
+    FROM transfers
+    WHERE from_address = plain_address(of_address) OR to_address = plain_address(of_address)
+)
 SELECT
     CASE
         WHEN from_address = to_address THEN 'self'
@@ -121,8 +125,9 @@ SELECT
     END AS direction,
     CASE WHEN from_address = plain_address(of_address) THEN to_address ELSE from_address END AS counterparty,
     *
-FROM transfers
-WHERE from_address = plain_address(of_address) OR to_address = plain_address(of_address);
+FROM moved
+UNION ALL BY NAME
+SELECT source FROM (SELECT address_error(of_address, EXISTS (FROM moved)) AS source) WHERE source = '';
 
 -- Transfers between two addresses in both directions, of all tokens of your own store: those behind a link of a map.
 -- Example: SELECT block_time, symbol, from_address, amount, tx_hash FROM transfers_between('0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222') ORDER BY block_time, log_index;
