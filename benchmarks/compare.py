@@ -1,189 +1,373 @@
-"""How often the cause of a difference between two warehouses is right: planted differences, found and explained.
+"""How often ``holderlake compare`` names the right cause: homes that differ for known reasons, over several histories.
 
-    python -m benchmarks.compare HOME/warehouse.duckdb [--differences 500]
+    python -m benchmarks.compare [--data ../shared/data] [--instants 6] [--seed 1] [--only generated,helios_eth]
 
-The warehouse is copied, and rows of the copy are changed: an amount or a relationship (transfers), shares, labels,
-decimals, the length of a list, the order of equal amounts, the instant of a list, and thresholds. A token and instant
-has differences of one cause only. Equal warehouses must have none.
+Each history fills a home, and another one for each cause: 1 % of the transfers missing, no labels, a smaller limit,
+other thresholds, and so on; mixtures have several causes at once. The right cause of a difference makes this difference
+alone too. Causes that compare does not know must be unexplained, and homes that were filled over another
+transport have no difference. Histories are generated, and those of ``--data``.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from holderlake.comparison.compare import compare
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.tables import TABLES, with_fetched_at
+from holderlake.contract.times import from_unix
+from holderlake.engine.catalog.rules import rules_in_force
+from holderlake.engine.maps.batch import holder_batches, map_batches
+from holderlake.engine.records import TRANSFERS, Key, Label, Rules, TokenInfo
+from holderlake.engine.sources.files.transfers import FileOptions, read_file
+from holderlake.engine.sources.labels import read_labels
+from holderlake.engine.sources.sample import sample_world
+from holderlake.engine.store.store import Store
+from holderlake.ingest.partition import with_option_columns
+from holderlake.warehouse.schema import install
 
-Place = tuple[str, str, object]
-_HERE = "chain = ? AND token_address = ? AND timestamp = ?"
+FETCHED_AT: Final = datetime(2026, 11, 1)
 
 
-class Planter:
-    """Changes rows of a warehouse, and remembers the planted causes by place, kind and subject."""
+@dataclass(frozen=True)
+class Home:
+    """Everything that a home depends on. ``changes`` are SQL statements over its warehouse."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, random: Random) -> None:
-        self.database = database
-        self.random = random
-        self.planted: dict[tuple[Place, str, str], str] = {}
+    transfers: pa.Table
+    tokens: Sequence[TokenInfo]
+    labels: Sequence[Label]
+    instants: Sequence[datetime]
+    watched: Sequence[Key]
+    rules: Rules = field(default_factory=Rules)
+    limit: int = 250
+    options: MapOptions = field(default_factory=MapOptions)
+    details: bool = True
+    delay: timedelta = timedelta()
+    changes: tuple[str, ...] = ()
 
-    def _some(self, sql: str, place: Place, most: int) -> list[tuple[object, ...]]:
-        rows = self.database.execute(sql, place).fetchall()
-        return self.random.sample(rows, min(most, len(rows)))
+    def fill(self, path: Path) -> None:
+        """Write the home's warehouse to a file."""
+        with tempfile.TemporaryDirectory() as folder, Store(Path(folder), self.rules) as store:
+            store.add_tokens(self.tokens)
+            store.add_labels(self.labels)
+            store.add_transfers(self.transfers, "history")
+            options = self.options.model_copy(update={"limit": self.limit})
+            instants = [instant - self.delay for instant in self.instants]
+            tables = [
+                {"holders": rows} for rows in holder_batches(store, self.watched, instants, self.limit, self.details)
+            ]
+            tables += map_batches(store, self.watched, instants, options, FETCHED_AT)
+        rules = json.dumps(rules_in_force(self.rules))
+        with duckdb.connect(str(path)) as database:
+            install(database)
+            for batch in tables:
+                for name, rows in with_option_columns(
+                    {name: with_fetched_at(TABLES[name], rows, FETCHED_AT) for name, rows in batch.items()},
+                    options.model_dump(),
+                    rules,
+                ).items():
+                    database.register("batch", rows)
+                    delayed = f"as_of + INTERVAL {int(self.delay.total_seconds())} SECONDS"
+                    database.execute(
+                        f"INSERT INTO {name} BY NAME SELECT * EXCLUDE (as_of), {delayed} AS timestamp FROM batch"
+                    )
+            for change in self.changes:
+                database.execute(change)
 
-    def transfers(self, place: Place) -> None:
-        """Change amounts a little, so that ranks stay, and counts of relationships."""
-        for (address,) in self._some(f"SELECT address FROM holders WHERE {_HERE} AND amount > 1000", place, 4):
-            self.database.execute(
-                f"UPDATE holders SET amount = amount - 0.001, amount_exact = NULL WHERE {_HERE} AND address = ?",
-                [*place, address],
-            )
-            self.planted[place, "amount", str(address)] = "transfers"
-        sql = (
-            "SELECT from_address, to_address, transfer_chain, transfer_token FROM grouped_transfers "
-            f"WHERE {_HERE} AND time_node IS NULL"
+
+Alter = Callable[[Home, Random], Home]
+Row = tuple[Any, ...]
+_KEY: Final = ("chain", "token_address", "timestamp", "what", "subject")
+
+
+def fewer_transfers(home: Home, random: Random) -> Home:
+    kept = [random.random() >= 0.01 for _ in range(home.transfers.num_rows)]
+    return replace(home, transfers=home.transfers.filter(pa.array(kept)))
+
+
+def fewer_indexed(home: Home, random: Random) -> Home:
+    """Leave out half of the transfers of indexed tokens."""
+    indexed = {token.address for token in home.tokens if token.is_indexed}
+    kept = [address not in indexed or random.random() < 0.5 for address in home.transfers["token_address"].to_pylist()]
+    return replace(home, transfers=home.transfers.filter(pa.array(kept)))
+
+
+def no_labels(home: Home, random: Random) -> Home:
+    return replace(home, labels=[])
+
+
+def other_labels(home: Home, random: Random) -> Home:
+    return replace(home, labels=[label for label in home.labels if random.random() < 0.5])
+
+
+def changed(**values: Any) -> Alter:
+    return lambda home, _: replace(home, **values)
+
+
+def other_rules(**values: Any) -> Alter:
+    return lambda home, _: replace(home, rules=replace(home.rules, **values))
+
+
+def other_options(**values: Any) -> Alter:
+    return lambda home, _: replace(home, options=home.options.model_copy(update=values))
+
+
+def sql(*statements: str) -> Alter:
+    return lambda home, _: replace(home, changes=home.changes + statements)
+
+
+def delayed(home: Home, random: Random) -> Home:
+    return replace(home, delay=(home.instants[1] - home.instants[0]))
+
+
+def other_decimals(home: Home, random: Random) -> Home:
+    watched = set(home.watched)
+    tokens = [
+        replace(token, decimals=token.decimals + 3) if (token.chain, token.address) in watched else token
+        for token in home.tokens
+    ]
+    return replace(home, tokens=tokens)
+
+
+def unindexed(home: Home, random: Random) -> Home:
+    return replace(home, tokens=[replace(token, is_indexed=False) for token in home.tokens])
+
+
+def later_blocks(home: Home, random: Random) -> Home:
+    times = pc.add(home.transfers["block_time"], 5_000)
+    return replace(
+        home,
+        transfers=home.transfers.set_column(
+            TRANSFERS.get_field_index("block_time"), TRANSFERS.field("block_time"), times
+        ),
+    )
+
+
+_TIES: Final = """
+UPDATE {table} SET rank = other.rank FROM (
+    SELECT chain, token_address, timestamp, address,
+        min(rank) OVER tie + row_number() OVER (tie ORDER BY hash(address)) - 1 AS rank
+    FROM {table} {where}
+    WINDOW tie AS (PARTITION BY chain, token_address, timestamp, amount, amount_exact)
+) AS other
+WHERE {table}.chain = other.chain AND {table}.token_address = other.token_address
+    AND {table}.timestamp = other.timestamp AND {table}.address = other.address {and_where}
+"""
+_ALTERATIONS: Final[dict[str, tuple[str, Alter]]] = {
+    "1 % of transfers missing": ("transfers", fewer_transfers),
+    "indexed transfers missing": ("transfers", fewer_indexed),
+    "no labels": ("other labels", no_labels),
+    "half of the labels": ("other labels", other_labels),
+    "limit 80": ("other limits", changed(limit=80)),
+    "no magic nodes": ("other limits", other_options(use_magic_nodes=False)),
+    "no time nodes": ("other limits", other_options(use_time_nodes=False)),
+    "magic thresholds": ("other thresholds", other_rules(magic_links=3)),
+    "fewer magic nodes": ("other thresholds", other_rules(magic_limit=15)),
+    "degree thresholds": ("other thresholds", other_rules(supernode_degree=25, hypernode_transfers=200)),
+    "time thresholds": ("other thresholds", other_rules(time_window=3_600, time_wallets=50)),
+    "order of ties": ("ties", sql(
+        _TIES.format(table="holders", where="", and_where=""),
+        _TIES.format(table="map_nodes", where="WHERE kind = 'top_holder'", and_where="AND kind = 'top_holder'"),
+    )),
+    "a step late": ("lateness", delayed),
+    "decimals": ("other decimals", other_decimals),
+    "supply": ("other supply", sql(
+        "UPDATE holders SET share = share * 0.9", "UPDATE map_nodes SET share = share * 0.9"
+    )),
+    "blocks an hour late": ("lateness", later_blocks),
+    "transport": ("none", changed(details=False)),
+    "fewer indexed tokens": ("unexplained", unindexed),
+    "a hidden holder": ("unexplained", sql(
+        "DELETE FROM holders WHERE rank = 3", "UPDATE holders SET rank = rank - 1 WHERE rank > 3"
+    )),
+    "rounded amounts": ("unexplained", sql("UPDATE holders SET amount = round(amount, -1), amount_exact = NULL")),
+    "all amounts doubled": ("unexplained", sql(
+        "UPDATE holders SET amount = amount * 2", "UPDATE map_nodes SET amount = amount * 2"
+    )),
+    "hidden links": ("unexplained", sql(
+        "DELETE FROM grouped_transfers WHERE total_transfers = 1 AND hash(from_address, to_address) % 5 = 0"
+    )),
+    "other score": ("unexplained", sql("UPDATE maps SET service_score = service_score * 0.5")),
+    "other clusters": ("unexplained", sql("DELETE FROM cluster_members WHERE cluster_id > 2")),
+}  # fmt: skip
+"""By cause: the name that compare gives to it, and what it alters in a home. Compare does not know the last ones."""
+CAUSES: Final = {cause: name for cause, (name, _) in _ALTERATIONS.items()}
+ALTERATIONS: Final = {cause: alter for cause, (_, alter) in _ALTERATIONS.items()}
+MIXTURES: Final = (
+    ("1 % of transfers missing", "no labels"),
+    ("1 % of transfers missing", "limit 80"),
+    ("half of the labels", "magic thresholds"),
+    ("limit 80", "no labels"),
+    ("1 % of transfers missing", "half of the labels", "limit 80"),
+    ("1 % of transfers missing", "degree thresholds"),
+)
+
+
+def evenly(transfers: pa.Table, count: int) -> list[datetime]:
+    """Return instants from the first to the last transfer, without the first."""
+    first, last = (end(transfers["block_time"]).as_py() for end in (pc.min, pc.max))
+    return [from_unix(first + (last - first) * (step + 1) // count) for step in range(count)]
+
+
+def generated(seed: int, instants: int = 5, wallets: int = 180, size: int = 1_800) -> Home:
+    """Return the home of a generated history of a token and an indexed coin: most wallets hold the token and pay their
+    friends, the others pay many in the coin. There are an exchange, a pool, and vaults."""
+    random = Random(seed)
+    cex, dex, coin, token, *all_wallets = (f"0x{number:040x}" for number in random.sample(range(1, 10**6), wallets + 4))
+    holders, payers = all_wallets[wallets // 6 :], all_wallets[: wallets // 6]
+    rows = [(token, ZERO_ADDRESS, holder, random.randrange(1, 50) * 1_000) for holder in holders]
+    rows += [(coin, ZERO_ADDRESS, wallet, 100_000) for wallet in all_wallets]
+    rows += [(key, ZERO_ADDRESS, exchange, 10**6) for key in (coin, token) for exchange in (cex, dex)]
+    for _ in range(size):
+        place = random.randrange(len(holders))
+        holder, friend = (holders[(place + step) % len(holders)] for step in (0, random.choice([1, 1, 7, 31])))
+        ways = [(token, holder, friend)] * 3 + [
+            (coin, holder, friend),
+            (coin, random.choice(payers[: random.choice([2, len(payers)])]), friend),
+        ]
+        ways += [(token, cex, friend), (token, holder, dex), (coin, holder, cex)]
+        rows.append((*random.choice(ways), random.randrange(1, 300)))
+    transfers = pa.Table.from_pylist(
+        [
+            {
+                "chain": "eth", "token_address": key, "token_standard": "erc20", "from_address": sender,
+                "to_address": receiver, "value": str(value), "block_number": number,
+                "block_time": 1_700_000_000 + 1_000 * (number // 4), "tx_hash": f"0x{number:064x}", "log_index": 0,
+                "time_kind": "exact", "log_index_kind": "exact", "source": "generated",
+            }
+            for number, (key, sender, receiver, value) in enumerate(rows)
+        ],
+        TRANSFERS,
+    )  # fmt: skip
+    return Home(
+        transfers,
+        [TokenInfo("eth", token, "Token", "TOK", 0), TokenInfo("eth", coin, "Coin", "COIN", 0, is_indexed=True)],
+        [
+            Label(cex, None, "test", "Exchange", is_cex=True),
+            Label(dex, None, "test", "Pool", is_dex=True, is_contract=True),
+            *(Label(address, None, "test", f"Vault {address}", is_contract=True) for address in all_wallets[::15]),
+        ],
+        evenly(transfers, instants),
+        [("eth", token)],
+        Rules(magic_limit=20),
+    )
+
+
+def histories(data: Path | None, instants: int, seed: int) -> Iterator[tuple[str, Home]]:
+    """Yield the name and the home of each history."""
+    yield "generated", generated(seed, instants)
+    world = sample_world()
+    for name, chains in {"sample eth": ("eth",), "sample others": ("base", "bsc", "solana")}.items():
+        tokens = [
+            token for token in world.tokens if token.chain in chains and not (token.is_indexed or token.unsupported)
+        ]
+        watched = [(token.chain, token.address) for token in tokens]
+        yield (
+            name,
+            Home(world.transfers, world.tokens, world.labels, evenly(world.transfers, instants), watched, world.rules),
         )
-        changes = (
-            "UPDATE grouped_transfers SET total_transfers = total_transfers + 1",
-            "DELETE FROM grouped_transfers",
+    if data is None:
+        return
+    labels = [label for path in sorted((data / "labels").iterdir()) for label in read_labels(path).labels]
+    for path in sorted((data / "transfers").glob("*.parquet")):
+        transfers = read_file(path, FileOptions()).transfers
+        chain, address, standard = (transfers[name][0].as_py() for name in ("chain", "token_address", "token_standard"))
+        wallets = set(transfers["from_address"].to_pylist()) | set(transfers["to_address"].to_pylist())
+        yield (
+            path.stem,
+            Home(
+                transfers,
+                [TokenInfo(chain, address, path.stem, path.stem, 18 if standard == "erc20" else 0, standard)],
+                [label for label in labels if label.address in wallets and label.chain in (None, chain)],
+                evenly(transfers, instants),
+                [(chain, address)],
+                Rules(supernode_degree=200),
+            ),
         )
-        key = "from_address = ? AND to_address = ? AND transfer_chain = ? AND transfer_token = ? AND time_node IS NULL"
-        for number, (one, other, chain, token) in enumerate(self._some(sql, place, 4)):
-            self.database.execute(f"{changes[number % 2]} WHERE {_HERE} AND {key}", [*place, one, other, chain, token])
-            subject = f"{one} to {other}"
-            subject += f" of {token}" if token != place[1] else ""
-            subject += f" on {chain}" if chain != place[0] else ""
-            self.planted[place, "relationship", subject] = "transfers"
 
-    def supply(self, place: Place) -> None:
-        self.database.execute(f"UPDATE holders SET share = share * 0.9 WHERE {_HERE}", place)
-        self.planted[place, "share", ""] = "other supply"
 
-    def labels(self, place: Place) -> None:
-        for (address,) in self._some(f"SELECT address FROM holders WHERE {_HERE}", place, 6):
-            self.database.execute(
-                f"UPDATE holders SET label = 'Other name' WHERE {_HERE} AND address = ?", [*place, address]
-            )
-            self.planted[place, "label", str(address)] = "other labels"
+class Comparisons:
+    """Comparisons of the home ``base`` of a history with homes that differ from it for given causes.
 
-    def decimals(self, place: Place) -> None:
-        if self._some(f"SELECT 1 FROM holders WHERE {_HERE} AND amount IS NULL", place, 1):
-            return  # amounts beyond 38 digits are text
-        self.database.execute(f"UPDATE holders SET amount = amount / 1000, amount_exact = NULL WHERE {_HERE}", place)
-        for (address,) in self._some(f"SELECT address FROM holders WHERE {_HERE}", place, 5):
-            self.planted[place, "amount", str(address)] = "other decimals"
+    The homes' warehouses are files in ``folder``, whose names begin with ``name``.
+    """
 
-    def limits(self, place: Place) -> None:
-        for (address,) in self._some(f"SELECT address FROM holders WHERE {_HERE} AND rank > 70", place, 6):
-            self.planted[place, "holder", str(address)] = "other limits"
-        self.database.execute(f"DELETE FROM holders WHERE {_HERE} AND rank > 70", place)
+    def __init__(self, folder: Path, name: str, base: Home, seed: int) -> None:
+        self._folder, self._name, self._base, self._seed = folder, name, base, seed
+        self.differences = cache(self._differences)
 
-    def lateness(self, place: Place) -> None:
-        earlier = self.database.execute(
-            "SELECT max(timestamp) FROM holders WHERE chain = ? AND token_address = ? AND timestamp < ?", place
-        ).fetchall()[0][0]
-        if earlier is None:
-            return
-        before = {
-            row[0]: row[1]
-            for row in self.database.execute(
-                f"SELECT address, amount FROM holders WHERE {_HERE}", [*place[:2], earlier]
-            ).fetchall()
-        }
-        now = {
-            row[0]: row[1]
-            for row in self.database.execute(f"SELECT address, amount FROM holders WHERE {_HERE}", place).fetchall()
-        }
-        if before == now:
-            return
-        self.database.execute(f"DELETE FROM holders WHERE {_HERE}", place)
-        self.database.execute(
-            f"INSERT INTO holders SELECT * REPLACE (?::TIMESTAMP AS timestamp) FROM holders WHERE {_HERE}",
-            [place[2], *place[:2], earlier],
-        )
-        for address in before.keys() & now.keys():
-            if before[address] != now[address]:
-                self.planted[place, "amount", address] = "lateness"
+    def _differences(self, *causes: str) -> dict[Row, str]:
+        """Return the named cause of each difference by its key."""
+        differing, _ = compare(self._warehouse(), self._warehouse(*causes))
+        return {tuple(row[name] for name in _KEY): row["cause"] for row in differing.to_pylist()}
 
-    def ties(self, place: Place) -> None:
-        found = self._some(
-            f"SELECT list(address ORDER BY rank), list(rank ORDER BY rank) FROM holders WHERE {_HERE} "
-            "GROUP BY amount HAVING count(*) > 1",
-            place,
-            3,
-        )
-        for addresses, ranks in found:
-            assert isinstance(addresses, list)
-            assert isinstance(ranks, list)
-            for address, rank in zip(addresses[:2], ranks[1::-1], strict=True):
-                self.database.execute(
-                    f"UPDATE holders SET rank = ? WHERE {_HERE} AND address = ?", [rank, *place, address]
-                )
-                self.planted[place, "rank", address] = "ties"
+    def _warehouse(self, *causes: str) -> Path:
+        path = self._folder / f"{self._name} {self._seed} {' + '.join(causes).replace('%', 'pc')}.duckdb"
+        if not path.exists():
+            home = self._base
+            for cause in causes:
+                home = ALTERATIONS[cause](home, Random(f"{cause} {self._seed}"))
+            home.fill(path)
+        return path
 
-    def thresholds(self, place: Place) -> None:
-        scored = f"{_HERE} AND service_score IS NOT NULL"
-        if not self._some(f"SELECT 1 FROM maps WHERE {scored}", place, 1):
-            return
-        self.database.execute(
-            f"UPDATE maps SET rules = 'other', service_score = service_score + 1 WHERE {scored}", place
-        )
-        self.planted[place, "score", ""] = "other thresholds"
+    def judged(self, *causes: str) -> Counter[tuple[str, str, str]]:
+        """Return the number of differences by verdict (right, unexplained or wrong), kind and named cause.
+
+        The right causes of a difference are those that make it alone too, or all of them if none does.
+        """
+        verdicts: Counter[tuple[str, str, str]] = Counter()
+        for row, named in self.differences(*causes).items():
+            alone = {CAUSES[cause] for cause in causes if len(causes) == 1 or row in self.differences(cause)}
+            right = alone or {CAUSES[cause] for cause in causes}
+            verdict = "right" if named in right else "unexplained" if named == "unexplained" else "wrong"
+            verdicts[verdict, row[3], named] += 1
+        return verdicts
 
 
 def main() -> None:
-    """Plant, compare, and print the figures."""
+    """Fill the homes, compare them, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("warehouse", type=Path)
-    parser.add_argument("--differences", type=int, default=500)
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        other = Path(folder) / "other.duckdb"
-        shutil.copyfile(chosen.warehouse, other)
-        print(f"equal warehouses: {compare(chosen.warehouse, other)[0].num_rows} differences")
-        with duckdb.connect(str(other)) as database:
-            planter = Planter(database, Random(1))
-            places = database.execute(
-                "SELECT DISTINCT chain, token_address, timestamp FROM maps ORDER BY ALL"
-            ).fetchall()
-            planter.random.shuffle(places)
-            ways: list[Callable[[Place], None]] = [
-                planter.transfers,
-                planter.supply,
-                planter.labels,
-                planter.decimals,
-                planter.limits,
-                planter.lateness,
-                planter.ties,
-                planter.thresholds,
-            ]
-            chosen_ways = [(ways[number % len(ways)], place) for number, place in enumerate(places)]
-            # a list of an earlier instant must not have been changed yet
-            chosen_ways.sort(key=lambda pair: pair[0] != planter.lateness)
-            for plant, place in chosen_ways:
-                if len(planter.planted) < chosen.differences:
-                    plant(place)
-        found = {
-            ((row["chain"], row["token_address"], row["timestamp"]), row["what"], row["subject"]): row["cause"]
-            for row in compare(chosen.warehouse, other)[0].to_pylist()
-        }
-    right = Counter(cause for key, cause in planter.planted.items() if found.get(key) == cause)
-    every = Counter(planter.planted.values())
-    seen = sum(key in found for key in planter.planted)
-    print(f"{len(planter.planted)} planted: {seen} found, {right.total()} with the right cause")
-    wrong = Counter(
-        (cause, key[1], found.get(key)) for key, cause in planter.planted.items() if found.get(key) != cause
-    )
-    for (cause, what, said), count in wrong.items():
-        print(f"  planted {cause}, found as {said}: {count} ({what})")
-    for cause, count in every.items():
-        print(f"  {cause:17} {right[cause]} of {count}")
+    parser.add_argument("--data", type=Path, help="folder with labels and transfers of real histories")
+    parser.add_argument("--homes", type=Path, help="keep the homes in this folder, and use those that it has")
+    parser.add_argument("--instants", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", help="names of histories, separated by commas")
+    parser.add_argument("--verbose", action="store_true", help="list the differences with another cause, by history")
+    options = parser.parse_args()
+    cases = [(cause,) for cause in ALTERATIONS] + list(MIXTURES)
+    totals: dict[tuple[str, ...], Counter[str]] = {causes: Counter() for causes in cases}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.homes or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, base in histories(options.data, options.instants, options.seed):
+            if options.only and name not in options.only.split(","):
+                continue
+            comparisons = Comparisons(folder, f"{name} {options.instants}", base, options.seed)
+            for causes in cases:
+                for (verdict, what, named), count in comparisons.judged(*causes).items():
+                    totals[causes][verdict] += count
+                    if options.verbose and verdict != "right":
+                        print(f"{name}: {' + '.join(causes)}: {what} named {named}: {count:,}", flush=True)
+    print("| cause | named | differences | right | unexplained | wrong |\n|---|---|---|---|---|---|")
+    for causes, verdicts in totals.items():
+        named = ", ".join(dict.fromkeys(CAUSES[cause] for cause in causes))
+        parts = [f"{verdicts[verdict] / max(1, verdicts.total()):.1%}" for verdict in ("right", "unexplained", "wrong")]
+        print(f"| {' + '.join(causes)} | {named} | {verdicts.total():,} | {' | '.join(parts)} |")
 
 
 if __name__ == "__main__":

@@ -91,7 +91,8 @@ def show_story(workspace: Workspace) -> None:
 
     (view,) = workspace.warehouse.query(_STORY).to_pylist()
     say = partial(console.err.print, soft_wrap=True)
-    serve(workspace.warehouse, "127.0.0.1", 0, True, say, workspace.settings.explorer.links, view)
+    page = workspace.settings.explorer
+    serve(workspace.warehouse, "127.0.0.1", 0, True, say, page.links, page.embed_in, view)
 
 
 def _spent(workspace: Workspace) -> tuple[int, int]:

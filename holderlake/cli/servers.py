@@ -53,13 +53,15 @@ def explore(
     from holderlake.explorer.app import serve as serve_page
 
     workspace = shared.reading()
+    page = workspace.settings.explorer
     serve_page(
         workspace.warehouse,
         host,
         port,
         opening,
         partial(console.err.print, soft_wrap=True),
-        workspace.settings.explorer.links,
+        page.links,
+        page.embed_in,
     )
 
 

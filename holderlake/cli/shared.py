@@ -158,10 +158,10 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
 def token_address(chain: str, token: str) -> str:
     """Return the stored spelling of a token's address, or the address of the token with this symbol. Raises as
     ``tokens_of``."""
-    chain = chain_typed(chain)
+    chain_id = chain_typed(chain)
     if not _SYMBOL.fullmatch(token) or token.lower() == NATIVE or reading().warehouse.version is None:
-        return typed_token(chain, token)
-    ((address,),) = reading().warehouse.query(_ADDRESS_OF_SYMBOL, [token, chain]).to_pydict().values()
+        return typed_token(chain_id, token)
+    ((address,),) = reading().warehouse.query(_ADDRESS_OF_SYMBOL, [token, chain_id]).to_pydict().values()
     return str(address)
 
 

@@ -39,12 +39,13 @@ ORDER BY ALL
 """
 _EQUAL: Final = """
 SELECT chain, timestamp, token_address, 'equal' AS what, '' AS subject, NULL AS a, NULL AS b, 'none' AS cause
-FROM (SELECT chain, token_address, timestamp FROM scope UNION SELECT chain, token_address, timestamp FROM drawn)
+FROM (
+    SELECT chain, token_address, timestamp FROM scope WHERE list = 'holders'
+    UNION SELECT chain, token_address, timestamp FROM drawn
+)
 ANTI JOIN differences USING (chain, token_address, timestamp)
 ANTI JOIN (
-    SELECT chain, token_address, timestamp FROM lists_a ANTI JOIN lists_b USING (chain, token_address, timestamp)
-    UNION
-    SELECT chain, token_address, timestamp FROM lists_b ANTI JOIN lists_a USING (chain, token_address, timestamp)
+    SELECT chain, token_address, timestamp FROM ends WHERE list = 'holders' GROUP BY ALL HAVING count(*) = 1
 ) AS one_sided USING (chain, token_address, timestamp)
 ORDER BY ALL
 """

@@ -1,7 +1,7 @@
 """The explorer's web server on this machine: the files of the page, and its JSON routes under ``/api``.
 
-``answers`` has their queries. A middleware allows known host names only, GET and HEAD only, and no scripts or frames of
-other origins.
+``answers`` has their queries. A middleware allows known host names only, GET and HEAD only, no scripts of other
+origins, and frames in the sites of the settings only.
 """
 
 from __future__ import annotations
@@ -51,10 +51,9 @@ _NO_LINKS: Final[Links] = {"address": {}, "transaction": {}}
 routes = APIRouter(prefix="/api")
 
 
+_POLICY: Final = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors {}; object-src 'none'"
 HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
-    ),
+    "Content-Security-Policy": _POLICY.format("'none'"),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -65,18 +64,28 @@ HEADERS: Final = {
 """Security headers, added to every answer."""
 
 
+def _headers_for(sites: Collection[str]) -> dict[str, str]:
+    """Return the security headers of a page that ``sites`` (origins) may show in a frame."""
+    if not sites:
+        return HEADERS
+    without_deny = {name: value for name, value in HEADERS.items() if name != "X-Frame-Options"}
+    return without_deny | {"Content-Security-Policy": _POLICY.format(" ".join(sites))}
+
+
 _HEADER_BYTES: Final = 64 << 10
 _HEADER_SECONDS: Final = 10.0
 """Seconds after which a connection without a request is closed."""
 _CONNECTIONS: Final = 400
 
 
-def create_app(warehouse: Warehouse, names: Collection[str] = (), links: Links = _NO_LINKS) -> FastAPI:
+def create_app(
+    warehouse: Warehouse, names: Collection[str] = (), links: Links = _NO_LINKS, sites: Collection[str] = ()
+) -> FastAPI:
     """Return the explorer's app.
 
     It accepts requests for localhost, for IP addresses and for the host names ``names``. ``links`` has the pages of
     block explorers by kind (``address``, ``transaction``) and chain, with ``{value}`` in the place of the value. Known
-    chains have pages without them.
+    chains have pages without them. ``sites`` are the origins that may show the page in a frame.
     """
     published = Published(warehouse)
 
@@ -88,7 +97,7 @@ def create_app(warehouse: Warehouse, names: Collection[str] = (), links: Links =
     app = FastAPI(
         openapi_url=None,  # this also disables the docs page, whose scripts are on other hosts
         lifespan=lifespan,
-        middleware=[Middleware(Guard, names=names)],
+        middleware=[Middleware(Guard, names=names, sites=sites)],
     )
     app.state.published = published
     app.state.links = {
@@ -138,6 +147,12 @@ def counterparties(request: Request, chain: _Text, token: _Token, address: _Toke
     return _answer(request, lambda reader: answers.counterparties(reader, chain, token, address, at))
 
 
+@routes.get("/periods")
+def periods(request: Request, chain: _Text, token: _Token, address: _Token, at: _When) -> Response:
+    """Return what ``address`` got and sent of a token in each month up to the instant ``at``."""
+    return _answer(request, lambda reader: answers.periods(reader, chain, token, address, at))
+
+
 @routes.get("/links")
 def links(request: Request) -> Response:
     """Return the pages of block explorers: ``address`` and ``transaction``, by chain."""
@@ -184,8 +199,9 @@ class Guard:
     So a request for an unknown host name may come from such a page.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str] = (), sites: Collection[str] = ()) -> None:
         self._app = app
+        self._headers = _headers_for(sites)
         self._names = {"localhost", *(name.lower() for name in names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -196,7 +212,7 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
         request = Request(scope)
@@ -226,13 +242,14 @@ def serve(
     opening: bool,
     say: Callable[[str], None],
     links: Links,
+    sites: Collection[str],
     view: Mapping[str, str] | None = None,
 ) -> None:
     """Serve the explorer's page until SIGTERM or Ctrl-C. Port 0 takes a free port.
 
-    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``links`` are
-    the pages of block explorers, see ``create_app``. ``view`` (chain, token, at, …) is what the page shows first.
-    Raises ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port cannot be used.
+    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. For ``links``
+    and ``sites`` see ``create_app``. ``view`` (chain, token, at, …) is what the page shows first. Raises
+    ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
     listening = _listen(host, port)
@@ -242,7 +259,7 @@ def serve(
     if opening:
         webbrowser.open(address)
     with until_stopped():
-        uvicorn.Server(config_of(create_app(warehouse, [host], links))).run([listening])
+        uvicorn.Server(config_of(create_app(warehouse, [host], links, sites))).run([listening])
 
 
 def config_of(app: Starlette, header_seconds: float = _HEADER_SECONDS) -> uvicorn.Config:

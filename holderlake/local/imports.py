@@ -12,10 +12,16 @@ from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import ImportReport
-from holderlake.engine.sources.files.mapping import read_block_times
+from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
 from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
+from holderlake.engine.sources.notices import (
+    assumed_decimals,
+    notices_of,
+    other_decimals,
+    partly_indexed,
+    rounded_values,
+)
 from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
@@ -96,8 +102,12 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
+        store.add_decimals(file_transfers.decimals)
         notices = [
             *notices_of(file_transfers.transfers),
+            *rounded_values(file_transfers.transfers),
+            *other_decimals(file_transfers.decimals, store.tokens(report.keys).values()),
+            *_several_tokens(options.column_map, path, len(report.keys)),
             *report.undecided,
             *partly_indexed(file_transfers.partly_indexed),
         ]
@@ -139,6 +149,17 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         parts.append(f"invalid rows: {count:,}; {reading.rejected} has them with their reasons")
     if parts:
         raise SomeFailed(f"{'; '.join(parts)}. Correct them in the original files, and import these again")
+
+
+def _several_tokens(column_map: ColumnMap, path: Path, tokens: int) -> list[str]:
+    """Return a sentence if decimals that were set for all rows of a file count for more than one token."""
+    places = column_map.constants.get("decimals")
+    if places is None or tokens < 2:
+        return []
+    return [
+        f"{path.name}: all {tokens:,} tokens were read with {places} decimals. Set decimals only for a file of one "
+        "token, or name the column with those of each row (--map decimals=COLUMN)"
+    ]
 
 
 def _add_facts_of_tokens(

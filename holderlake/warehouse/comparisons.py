@@ -46,7 +46,7 @@ TABLE: Final = Table(
                 "cause",
                 pa.string(),
                 "transfers, other decimals, other supply, other labels, other thresholds, other limits, ties, "
-                "lateness, unknown, or none if equal",
+                "lateness, unexplained, or none if equal",
             ),
             _column("compared_at", INSTANT_TYPE, "Time of the comparison, UTC"),
         ]

@@ -63,7 +63,7 @@ _SNAPSHOTS: Final = {
     ),
     "holders": (
         "holders",
-        "Holders",
+        "Listed holders (balances_at has all holders of a token of your store)",
         "SELECT chain, token_address, rank, address, share FROM {name} WHERE rank <= 10"
         " ORDER BY chain, token_address, rank",
     ),

@@ -345,6 +345,7 @@ def test_each_cell_of_the_notebook_answers_its_question(
     shown, made = notebook.app.run()
 
     assert made["token"].selected_key == "CNDR on base"  # Cinder, whose clusters merged into one that holds nearly all
+    assert b"CNDR" in made["picture"]
     concentration = made["concentration"]
     assert concentration["timestamp"].is_monotonic_increasing
     assert concentration["bundles"].iloc[-1] > 0.8 > concentration["bundles"].iloc[0]
@@ -358,4 +359,4 @@ def test_each_cell_of_the_notebook_answers_its_question(
         "decimal128(38, 18)"
     }
     assert all("<h" in cell.text for cell in shown)
-    assert len(shown) == 6
+    assert len(shown) == 7

@@ -180,6 +180,14 @@ export async function counterparties(chain: string, token: string, address: stri
   return isSaved ? [] : once("counterparties", { chain, token, address, at }, (answer: Columns) => rows<Counterparty>(answer));
 }
 
+/** What a wallet got, or sent, of the token in a month, which begins at `month` (unix seconds). */
+export type Period = { month: number; is_received: boolean; amount: string | null; transfers: number };
+
+/** What an address got and sent in each month, the newest first, if the warehouse has the transfers of an own store. */
+export async function periods(chain: string, token: string, address: string, at: string): Promise<Period[]> {
+  return isSaved ? [] : once("periods", { chain, token, address, at }, (answer: Columns) => rows<Period>(answer));
+}
+
 type Pages = Record<"address" | "transaction", Record<string, string>>;
 /** Pages of block explorers from the settings, by kind and chain. */
 export const pages = signal<Pages>({ address: {}, transaction: {} });

@@ -1,148 +1,272 @@
--- Differences of maps: relationships, clusters and scores. A map's facts explain them: its limit, its rules, and labels.
-CREATE TABLE drawn AS
-SELECT
-    chain, token_address, timestamp,
-    one.holder_limit IS DISTINCT FROM other.holder_limit
-        OR one.use_magic_nodes IS DISTINCT FROM other.use_magic_nodes
-        OR one.use_time_nodes IS DISTINCT FROM other.use_time_nodes AS other_limits,
-    coalesce(one.rules <> other.rules, false) AS other_rules,
-    one.service_score AS score_a,
-    other.service_score AS score_b
-FROM a.maps AS one
-JOIN b.maps AS other USING (chain, token_address, timestamp);
+-- Differences of maps. A relationship is on one map only because an end is no node of the other map, or because of its
+-- transfers. An end is no node because of its balance, its kind, the options and rules, or its neighbours. A cause of
+-- NULL is that of the map: the only one that its other rows have.
+CREATE TABLE wallets AS
+SELECT side, chain, token_address, timestamp, address, kind, degree
+FROM (SELECT 'a' AS side, * FROM a.map_nodes UNION ALL BY NAME SELECT 'b' AS side, * FROM b.map_nodes)
+SEMI JOIN drawn USING (chain, token_address, timestamp)
+WHERE kind = 'magic' OR (kind = 'top_holder' AND is_shown_on_map IS DISTINCT FROM false);
 
-CREATE TABLE labelled AS
-SELECT DISTINCT chain, token_address, timestamp
-FROM a.map_nodes AS one
-JOIN b.map_nodes AS other USING (chain, token_address, timestamp, address)
-WHERE (one.is_cex, one.is_dex, one.is_contract) IS DISTINCT FROM (other.is_cex, other.is_dex, other.is_contract);
+-- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its").
+CREATE TABLE sides AS
+SELECT
+    mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its, coalesce(is_late, false) AS is_late,
+    sent.chain IS NOT NULL AS has_other_transfers, labels.chain IS NOT NULL AS has_more_labels
+FROM drawn AS mine
+JOIN drawn AS its USING (chain, token_address, timestamp)
+LEFT JOIN delays USING (chain, token_address, timestamp)
+LEFT JOIN (
+    SELECT DISTINCT links.chain, links.token_address, timestamp
+    FROM links
+    JOIN lacking ON lacking.chain = sent_chain AND lacking.token_address = sent_token
+    UNION
+    SELECT chain, token_address, timestamp FROM drawn SEMI JOIN lacking USING (chain, token_address)
+) AS sent USING (chain, token_address, timestamp)
+LEFT JOIN (SELECT DISTINCT chain, side FROM relabelled) AS labels ON labels.chain = mine.chain AND labels.side = mine.side
+WHERE mine.side <> its.side;
+
+CREATE TABLE missing AS
+SELECT sides.*, wallets.address, kind, degree
+FROM wallets
+JOIN sides ON has = side AND (sides.chain, sides.token_address, sides.timestamp)
+    = (wallets.chain, wallets.token_address, wallets.timestamp)
+ANTI JOIN wallets AS same ON same.side = lacks AND same.kind IN ('top_holder', wallets.kind)
+    AND (same.chain, same.token_address, same.timestamp, same.address)
+        = (wallets.chain, wallets.token_address, wallets.timestamp, wallets.address);
+
+CREATE TABLE missing_holders AS
+SELECT
+    missing.*,
+    CASE
+        WHEN is_late THEN 'lateness'
+        WHEN absent.cause IS NOT NULL THEN absent.cause
+        WHEN relabelled.chain IS NOT NULL THEN 'other labels'
+        WHEN mine.hypernode_transfers <> its.hypernode_transfers THEN 'other thresholds'
+        WHEN has_other_transfers THEN 'transfers'
+        ELSE 'unexplained'
+    END AS cause
+FROM missing
+LEFT JOIN (FROM absent WHERE list = 'map') AS absent USING (lacks, chain, token_address, timestamp, address)
+LEFT JOIN relabelled USING (chain, address)
+WHERE kind = 'top_holder';
+
+-- The shown holders that each magic node is linked to, with the cause of those that the other side lacks.
+CREATE TABLE neighbours AS
+SELECT magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, gone.cause, count(*) AS links
+FROM (FROM wallets WHERE kind = 'magic') AS magic
+JOIN (
+    SELECT DISTINCT side, chain, token_address, timestamp, unnest([from_address, to_address]) AS address,
+        unnest([to_address, from_address]) AS neighbour
+    FROM links
+    WHERE in_window = ''
+) USING (side, chain, token_address, timestamp, address)
+JOIN (SELECT * RENAME (address AS neighbour) FROM wallets WHERE kind = 'top_holder') AS shown
+    USING (side, chain, token_address, timestamp, neighbour)
+LEFT JOIN missing_holders AS gone
+    ON gone.has = magic.side AND (gone.chain, gone.token_address, gone.timestamp, gone.address)
+        = (magic.chain, magic.token_address, magic.timestamp, neighbour)
+GROUP BY ALL;
+
+CREATE TABLE strengths AS
+SELECT
+    has, chain, token_address, timestamp, address, sum(links) AS links,
+    coalesce(sum(links) FILTER (cause IS NULL), 0) AS links_left, arg_max(cause, links) FILTER (cause IS NOT NULL) AS cause
+FROM neighbours
+GROUP BY ALL;
+
+-- The fewest links with which an address is a magic node: more than the rule's number if the map is full of them.
+CREATE TABLE weakest AS
+SELECT
+    side AS lacks, chain, token_address, timestamp,
+    coalesce(count(links) >= coalesce(any_value(magic_limit), 40), false) AS is_full,
+    CASE WHEN is_full THEN min(links) ELSE coalesce(any_value(magic_links), 2) END AS least
+FROM drawn
+LEFT JOIN (SELECT * RENAME (has AS side) FROM strengths) USING (side, chain, token_address, timestamp)
+GROUP BY side, chain, token_address, timestamp;
+
+CREATE TABLE missing_magic AS
+SELECT
+    missing.*,
+    CASE
+        WHEN is_late THEN 'lateness'
+        WHEN NOT mine.use_magic_nodes AND its.use_magic_nodes THEN 'other limits'
+        WHEN relabelled.chain IS NOT NULL THEN 'other labels'
+        WHEN degree >= mine.supernode_degree AND degree < its.supernode_degree THEN 'other thresholds'
+        WHEN links < mine.magic_links THEN 'other thresholds'
+        WHEN links_left < links AND (links_left < least OR is_full) THEN strengths.cause
+        WHEN is_full THEN CASE WHEN mine.magic_limit < its.magic_limit THEN 'other thresholds' END
+        WHEN has_more_labels AND (NOT has_other_transfers OR links_left > least) THEN 'other labels'
+        WHEN has_other_transfers AND NOT has_more_labels THEN 'transfers'
+    END AS cause
+FROM missing
+JOIN weakest USING (lacks, chain, token_address, timestamp)
+LEFT JOIN strengths USING (has, chain, token_address, timestamp, address)
+LEFT JOIN relabelled USING (chain, address)
+WHERE kind = 'magic';
+
+-- Nodes that a side lacks. A full map lacks a magic node because it has others: their main cause is its cause.
+CREATE TABLE gone AS
+SELECT lacks, chain, token_address, timestamp, address, cause
+FROM missing_holders
+ANTI JOIN (SELECT * RENAME (side AS lacks) FROM wallets) USING (lacks, chain, token_address, timestamp, address)
+UNION ALL
+SELECT missing_magic.lacks, chain, token_address, timestamp, address, coalesce(missing_magic.cause, others.cause) AS cause
+FROM missing_magic
+LEFT JOIN (
+    SELECT has AS lacks, chain, token_address, timestamp, mode(cause) AS cause
+    FROM missing_magic
+    WHERE cause IS NOT NULL
+    GROUP BY ALL
+) AS others USING (lacks, chain, token_address, timestamp);
+
+-- Links with exchanges in windows of time: why a side lacks the window, if it has the wallet.
+CREATE TABLE windows AS
+WITH used AS (
+    SELECT
+        side AS has, links.chain, links.token_address, links.timestamp, time_node, nodes.address AS exchange,
+        CASE WHEN from_address = nodes.address THEN to_address ELSE from_address END AS address
+    FROM links
+    JOIN (
+        SELECT 'a' AS side, chain, token_address, timestamp, time_node, address FROM a.map_nodes WHERE kind = 'time'
+        UNION ALL
+        SELECT 'b', chain, token_address, timestamp, time_node, address FROM b.map_nodes WHERE kind = 'time'
+    ) AS nodes USING (side, chain, token_address, timestamp, time_node)
+)
+SELECT
+    lacks, chain, token_address, timestamp, time_node, any_value(exchange) AS exchange,
+    CASE
+        WHEN NOT any_value(mine).use_time_nodes AND any_value(its).use_time_nodes THEN 'other limits'
+        WHEN count(relabelled.chain) > 0 THEN 'other labels'
+        WHEN any_value(mine).time_rules <> any_value(its).time_rules THEN 'other thresholds'
+        WHEN count(*) - count(gone.address) < 2 THEN mode(gone.cause)
+        WHEN bool_or(has_other_transfers) THEN 'transfers'
+    END AS cause
+FROM used
+JOIN sides USING (has, chain, token_address, timestamp)
+LEFT JOIN gone USING (lacks, chain, token_address, timestamp, address)
+LEFT JOIN relabelled ON relabelled.chain = used.chain AND relabelled.address = exchange
+GROUP BY ALL;
+
+CREATE TABLE link_causes AS
+SELECT
+    link_pairs.*,
+    CASE
+        WHEN delays.is_late THEN 'lateness'
+        WHEN lacks IS NULL AND transfers_a = transfers_b AND factor <> 0 THEN 'other decimals'
+        WHEN lacks IS NULL THEN CASE WHEN transfers_a <> transfers_b THEN 'transfers' ELSE 'unexplained' END
+        WHEN one.address IS NOT NULL THEN one.cause
+        WHEN other.address IS NOT NULL THEN other.cause
+        WHEN in_window <> '' THEN windows.cause
+        WHEN mine.supernode_degree < its.supernode_degree AND sender.degree >= mine.supernode_degree
+            AND receiver.degree >= mine.supernode_degree THEN 'other thresholds'
+        WHEN lacking.chain IS NOT NULL THEN 'transfers'
+        ELSE 'unexplained'
+    END AS cause
+FROM link_pairs
+LEFT JOIN (SELECT chain, token_address, timestamp, max(factor) AS factor FROM scope GROUP BY ALL) USING (chain, token_address, timestamp)
+LEFT JOIN delays USING (chain, token_address, timestamp)
+LEFT JOIN sides USING (lacks, chain, token_address, timestamp)
+LEFT JOIN (SELECT *, address AS from_address FROM gone) AS one USING (lacks, chain, token_address, timestamp, from_address)
+LEFT JOIN (SELECT *, address AS to_address FROM gone) AS other USING (lacks, chain, token_address, timestamp, to_address)
+LEFT JOIN windows USING (lacks, chain, token_address, timestamp, time_node)
+LEFT JOIN lacking ON lacking.chain = sent_chain AND lacking.token_address = sent_token
+LEFT JOIN wallets AS sender ON sender.side = has AND (sender.chain, sender.token_address, sender.timestamp, sender.address)
+    = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, from_address)
+LEFT JOIN wallets AS receiver ON receiver.side = has AND (receiver.chain, receiver.token_address, receiver.timestamp, receiver.address)
+    = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, to_address)
+WHERE lacks IS NOT NULL OR transfers_a IS DISTINCT FROM transfers_b OR size_a IS DISTINCT FROM size_b;
+
+-- The cause of nearly all rows of a map.
+CREATE TABLE map_causes AS
+SELECT chain, token_address, timestamp, cause
+FROM (
+    SELECT chain, token_address, timestamp, cause FROM gone
+    UNION ALL SELECT chain, token_address, timestamp, cause FROM link_causes
+    UNION ALL SELECT chain, token_address, timestamp, cause FROM holder_differences WHERE what = 'amount'
+)
+WHERE cause IS NOT NULL
+GROUP BY chain, token_address, timestamp, cause
+QUALIFY count(*) >= 0.8 * sum(count(*)) OVER (PARTITION BY chain, token_address, timestamp);
 
 CREATE TABLE relationship_differences AS
-WITH drawn_a AS (
-    SELECT
-        * REPLACE (coalesce(transfer_chain, chain) AS transfer_chain, coalesce(transfer_token, token_address) AS transfer_token),
-        true AS is_known
-    FROM a.grouped_transfers
-    WHERE time_node IS NULL
-),
-drawn_b AS (
-    SELECT
-        * REPLACE (coalesce(transfer_chain, chain) AS transfer_chain, coalesce(transfer_token, token_address) AS transfer_token),
-        true AS is_known
-    FROM b.grouped_transfers
-    WHERE time_node IS NULL
-),
-pairs AS (
-    SELECT
-        chain, token_address, timestamp, from_address, to_address, transfer_chain, transfer_token, rel_type,
-        one.is_known AS is_in_a, other.is_known AS is_in_b,
-        one.total_transfers AS count_a, other.total_transfers AS count_b,
-        coalesce(one.total_value_exact, CAST(one.total_value AS VARCHAR)) AS exact_a,
-        coalesce(other.total_value_exact, CAST(other.total_value AS VARCHAR)) AS exact_b
-    FROM drawn_a AS one
-    FULL JOIN drawn_b AS other
-        USING (chain, token_address, timestamp, from_address, to_address, transfer_chain, transfer_token, rel_type)
-    SEMI JOIN drawn USING (chain, token_address, timestamp)
-),
-nodes AS (
-    SELECT 'a' AS side, chain, token_address, timestamp, address FROM a.map_nodes
-    UNION ALL
-    SELECT 'b', chain, token_address, timestamp, address FROM b.map_nodes
-),
-ends AS (
-    SELECT
-        pairs.*,
-        CASE WHEN is_in_a IS NULL THEN 'a' WHEN is_in_b IS NULL THEN 'b' END AS lacks
-    FROM pairs
-    WHERE is_in_a IS NULL OR is_in_b IS NULL OR count_a IS DISTINCT FROM count_b OR CAST(exact_a AS DOUBLE) IS DISTINCT FROM CAST(exact_b AS DOUBLE)
-)
 SELECT
-    ends.chain, ends.token_address, ends.timestamp, 'relationship' AS what,
+    chain, token_address, timestamp, 'relationship' AS what,
     concat_ws(
-        ' ', from_address, 'to', to_address, 'of ' || nullif(transfer_token, ends.token_address),
-        'on ' || nullif(transfer_chain, ends.chain), 'as ' || nullif(rel_type, 'GROUPED_TRANSFER')
+        ' ', from_address, 'to', to_address, 'of ' || nullif(sent_token, token_address),
+        'on ' || nullif(sent_chain, chain), 'as ' || nullif(rel_type, 'GROUPED_TRANSFER')
     ) AS subject,
-    CASE WHEN is_in_a THEN concat(exact_a, ' in ', count_a) END AS a,
-    CASE WHEN is_in_b THEN concat(exact_b, ' in ', count_b) END AS b,
-    CASE
-        WHEN coalesce(scope.is_late, false) THEN 'lateness'
-        WHEN count_a = count_b AND scope.decimals IS NOT NULL THEN 'other decimals'
-        WHEN lacks IS NULL THEN 'transfers'
-        WHEN known.nodes = 2 THEN 'transfers'
-        WHEN labelled.chain IS NOT NULL THEN 'other labels'
-        WHEN drawn.other_limits THEN 'other limits'
-        WHEN drawn.other_rules THEN 'other thresholds'
-        ELSE 'transfers'
-    END AS cause
-FROM ends
-JOIN drawn USING (chain, token_address, timestamp)
-LEFT JOIN scope USING (chain, token_address, timestamp)
-LEFT JOIN labelled USING (chain, token_address, timestamp)
-LEFT JOIN LATERAL (
-    SELECT count(DISTINCT address) AS nodes
-    FROM nodes
-    WHERE nodes.side = lacks AND nodes.chain = ends.chain AND nodes.token_address = ends.token_address
-        AND nodes.timestamp = ends.timestamp AND nodes.address IN (from_address, to_address)
-) AS known ON true;
+    CASE WHEN in_a = 'a' THEN concat(exact_a, ' in ', transfers_a) END AS a,
+    CASE WHEN in_b = 'b' THEN concat(exact_b, ' in ', transfers_b) END AS b,
+    coalesce(link_causes.cause, map_causes.cause, 'unexplained') AS cause
+FROM link_causes
+LEFT JOIN map_causes USING (chain, token_address, timestamp)
+WHERE in_window = '';
 
 CREATE TABLE cluster_differences AS
-WITH sets AS (
-    SELECT 'a' AS side, chain, token_address, timestamp, list_sort(list(address)) AS members
-    FROM a.cluster_members
-    WHERE kind = 'holder'
-    GROUP BY chain, token_address, timestamp, cluster_id
-    UNION ALL
-    SELECT 'b', chain, token_address, timestamp, list_sort(list(address))
-    FROM b.cluster_members
-    WHERE kind = 'holder'
-    GROUP BY chain, token_address, timestamp, cluster_id
+WITH members AS (
+    SELECT 'a' AS side, * FROM a.cluster_members UNION ALL BY NAME SELECT 'b' AS side, * FROM b.cluster_members
+),
+clusters AS (
+    SELECT side, chain, token_address, timestamp, cluster_id, list_sort(list(address) FILTER (kind = 'holder')) AS holders, list(address) AS members
+    FROM members
+    SEMI JOIN drawn USING (chain, token_address, timestamp)
+    GROUP BY ALL
 ),
 single AS (
-    SELECT chain, token_address, timestamp, members, any_value(side) AS side
-    FROM sets
-    SEMI JOIN drawn USING (chain, token_address, timestamp)
-    GROUP BY chain, token_address, timestamp, members
-    HAVING count(*) = 1
+    FROM clusters
+    ANTI JOIN clusters AS other ON other.side <> clusters.side AND other.holders = clusters.holders AND (other.chain, other.token_address, other.timestamp)
+        = (clusters.chain, clusters.token_address, clusters.timestamp)
+),
+touched AS (
+    SELECT chain, token_address, timestamp, unnest([from_address, to_address]) AS address, cause
+    FROM link_causes
+    UNION ALL
+    SELECT chain, token_address, timestamp, address, cause FROM gone
 ),
 reasons AS (
-    SELECT chain, token_address, timestamp, mode(cause) AS cause
-    FROM (
-        SELECT chain, token_address, timestamp, cause FROM relationship_differences
-        UNION ALL
-        SELECT chain, token_address, timestamp, cause FROM holder_differences WHERE cause <> 'ties'
-    )
+    SELECT side, chain, token_address, timestamp, cluster_id, mode(cause) AS cause
+    FROM (SELECT *, unnest(members) AS address FROM single)
+    JOIN touched USING (chain, token_address, timestamp, address)
     GROUP BY ALL
 )
 SELECT
-    chain, token_address, timestamp, 'cluster' AS what, subject, CAST(size_a AS VARCHAR) AS a, CAST(size_b AS VARCHAR) AS b,
-    CASE
-        WHEN drawn.other_limits THEN 'other limits'
-        WHEN labelled.chain IS NOT NULL THEN 'other labels'
-        WHEN drawn.other_rules AND reasons.cause IS NULL THEN 'other thresholds'
-        ELSE coalesce(reasons.cause, 'unknown')
-    END AS cause
-FROM (
-    SELECT
-        chain, token_address, timestamp, array_to_string(members[:3], ', ') AS subject,
-        max(len(members)) FILTER (side = 'a') AS size_a, max(len(members)) FILTER (side = 'b') AS size_b
-    FROM single
-    GROUP BY ALL
-) AS sizes
-JOIN drawn USING (chain, token_address, timestamp)
-LEFT JOIN labelled USING (chain, token_address, timestamp)
-LEFT JOIN reasons USING (chain, token_address, timestamp);
+    chain, token_address, timestamp, 'cluster' AS what, array_to_string(holders[:3], ', ') AS subject,
+    CAST(max(len(holders)) FILTER (side = 'a') AS VARCHAR) AS a, CAST(max(len(holders)) FILTER (side = 'b') AS VARCHAR) AS b,
+    coalesce(mode(reasons.cause), any_value(map_causes.cause), 'unexplained') AS cause
+FROM single
+LEFT JOIN reasons USING (side, chain, token_address, timestamp, cluster_id)
+LEFT JOIN map_causes USING (chain, token_address, timestamp)
+GROUP BY ALL;
 
+-- A score counts all holders. Its cause is that of clusters, of amounts, of nodes, or the only one of the token.
 CREATE TABLE score_differences AS
 WITH reasons AS (
-    SELECT chain, token_address, timestamp, mode(cause) AS cause
-    FROM (FROM holder_differences UNION ALL FROM relationship_differences UNION ALL FROM cluster_differences)
-    WHERE cause <> 'ties'
-    GROUP BY ALL
+    SELECT chain, token_address, timestamp, place, mode(cause) AS cause
+    FROM (
+        SELECT chain, token_address, timestamp, 1 AS place, cause FROM cluster_differences
+        UNION ALL SELECT chain, token_address, timestamp, 2, cause FROM holder_differences WHERE what = 'amount'
+        UNION ALL SELECT chain, token_address, timestamp, 3, cause FROM missing_holders
+        UNION ALL SELECT chain, token_address, timestamp, 4, cause FROM link_causes
+    )
+    WHERE cause <> 'unexplained'
+    GROUP BY chain, token_address, timestamp, place
+    QUALIFY place = min(place) OVER (PARTITION BY chain, token_address, timestamp)
 )
 SELECT
-    chain, token_address, timestamp, 'score' AS what, '' AS subject, CAST(score_a AS VARCHAR) AS a,
-    CAST(score_b AS VARCHAR) AS b,
-    coalesce(reasons.cause, CASE WHEN other_rules THEN 'other thresholds' WHEN other_limits THEN 'other limits' ELSE 'unknown' END) AS cause
-FROM drawn
+    chain, token_address, timestamp, 'score' AS what, '' AS subject, CAST(mine.service_score AS VARCHAR) AS a,
+    CAST(its.service_score AS VARCHAR) AS b,
+    coalesce(
+        reasons.cause,
+        CASE
+            WHEN is_late THEN 'lateness'
+            WHEN mine.use_time_nodes <> its.use_time_nodes OR mine.holder_limit <> its.holder_limit THEN 'other limits'
+            WHEN mine.rules <> its.rules THEN 'other thresholds'
+            WHEN has_other_transfers THEN 'transfers'
+            WHEN EXISTS (FROM relabelled WHERE relabelled.chain = sides.chain) THEN 'other labels'
+        END,
+        'unexplained'
+    ) AS cause
+FROM sides
 LEFT JOIN reasons USING (chain, token_address, timestamp)
-WHERE score_a IS DISTINCT FROM score_b AND coalesce(abs(score_a - score_b) > 0.01, true);
+WHERE lacks = 'a' AND mine.service_score IS DISTINCT FROM its.service_score
+    AND coalesce(abs(mine.service_score - its.service_score) > 0.01, true);

@@ -11,12 +11,14 @@ from __future__ import annotations
 import copy
 import sqlite3
 import threading
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,6 +37,7 @@ from holderlake.engine.importing.change import Change
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_too_large, remove_killed_imports
 from holderlake.engine.importing.rows import write_rows
 from holderlake.engine.importing.sort import TokenRows
+from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS, ImportReport, Key, Rules
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
@@ -273,6 +276,22 @@ class Store(Metadata):
         pinned = self.snapshot()
         pinned._metadata = MetadataCache(self._changes.generation())
         return pinned
+
+    def label_time(self, second: int) -> int | None:
+        """Return the unix second that stands for all seconds with the labels of ``second``.
+
+        It is 0 before the first period of a label, and None if maps use the last labels of each source.
+        """
+        if self.rules.labels == "latest":
+            return None
+        starts = self.period_starts()
+        return starts[place - 1] if (place := bisect_right(starts, second)) else 0
+
+    def label_spans(self, seconds: Array) -> list[Array]:
+        """Split ascending unix seconds so that each part has one ``label_time``."""
+        if self.rules.labels == "latest" or not (starts := self.period_starts()):
+            return [seconds]
+        return [part for part in np.split(seconds, np.searchsorted(seconds, starts)) if len(part)]
 
     def view(self) -> View:
         """Return the arrays of the store. A snapshot returns the arrays at the time of the snapshot."""

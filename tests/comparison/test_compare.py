@@ -29,7 +29,14 @@ Compare = Callable[..., set[tuple[str, str, str]]]
 
 def listed(held: dict[str, int]) -> list[dict[str, Any]]:
     return [
-        {"token_address": TOKEN, "rank": rank, "address": address, "amount": amount, "share": amount / 20_000}
+        {
+            "token_address": TOKEN,
+            "rank": rank,
+            "address": address,
+            "amount": amount,
+            "share": amount / 20_000,
+            "is_contract": False,
+        }
         for rank, (address, amount) in enumerate(held.items(), 1)
     ]
 
@@ -72,6 +79,7 @@ def compare(home: Path, tmp_path: Path) -> Compare:
 
 
 SECOND = f"timestamp = TIMESTAMP '{DAYS[1]}'"
+SINCE_SECOND = f"timestamp >= TIMESTAMP '{DAYS[1]}'"
 ONE, TWO, THREE, *_ = HELD
 
 
@@ -83,15 +91,19 @@ def test_equal_homes_have_no_difference(compare: Compare) -> None:
     ("changes", "expected"),
     [
         (
-            [f"UPDATE holders SET amount = amount - 1 WHERE {SECOND} AND address = '{TWO}'"],
+            [f"UPDATE holders SET amount = amount - 1 WHERE {SINCE_SECOND} AND address = '{TWO}'"],
             ("amount", TWO, "transfers"),
         ),
         (
             [f"UPDATE holders SET label = 'Bourse', is_cex = true WHERE {SECOND} AND address = '{ONE}'"],
             ("label", ONE, "other labels"),
         ),
-        ([f"DELETE FROM holders WHERE {SECOND} AND rank > 19"], ("holder", list(HELD)[-1], "other limits")),
-        ([f"UPDATE holders SET rank = 21 - rank WHERE {SECOND} AND rank IN (1, 20)"], ("rank", ONE, "transfers")),
+        (
+            ["UPDATE holders SET holder_limit = 19", "DELETE FROM holders WHERE rank > 19"],
+            ("holder", list(HELD)[-1], "other limits"),
+        ),
+        ([f"DELETE FROM holders WHERE {SECOND} AND rank > 19"], ("holder", list(HELD)[-1], "unexplained")),
+        ([f"UPDATE holders SET rank = 21 - rank WHERE {SECOND} AND rank IN (1, 20)"], ("rank", ONE, "unexplained")),
         ([f"UPDATE holders SET rank = 9 - rank WHERE {SECOND} AND rank IN (4, 5)"], ("rank", list(HELD)[3], "ties")),
         ([f"UPDATE holders SET amount = amount / 1000 WHERE {SECOND}"], ("amount", ONE, "other decimals")),
         ([f"UPDATE holders SET amount = amount - 5 WHERE {SECOND} AND rank <= 3"], ("amount", ONE, "lateness")),
@@ -100,17 +112,17 @@ def test_equal_homes_have_no_difference(compare: Compare) -> None:
             ("relationship", f"{ONE} to {TWO}", "transfers"),
         ),
         ([f"UPDATE holders SET share = share * 0.9 WHERE {SECOND}"], ("share", "", "other supply")),
-        ([f"UPDATE holders SET share = share * 0.9 WHERE {SECOND} AND rank = 1"], ("share", ONE, "unknown")),
+        ([f"UPDATE holders SET share = share * 0.9 WHERE {SECOND} AND rank = 1"], ("share", ONE, "unexplained")),
         (
             [f"DELETE FROM grouped_transfers WHERE {SECOND} AND from_address = '{ONE}'"],
-            ("relationship", f"{ONE} to {TWO}", "transfers"),
+            ("relationship", f"{ONE} to {TWO}", "unexplained"),
         ),
-        (["UPDATE maps SET rules = 'other', service_score = 1"], ("score", "", "unknown")),
-        ([f"UPDATE holders SET share = NULL WHERE {SECOND}"], ("share", ONE, "unknown")),
-        ([f"UPDATE holders SET rank = NULL WHERE {SECOND} AND address = '{ONE}'"], ("rank", ONE, "transfers")),
+        (["UPDATE maps SET rules = 'other', service_score = 1"], ("score", "", "unexplained")),
+        ([f"UPDATE holders SET share = NULL WHERE {SECOND}"], ("share", ONE, "unexplained")),
+        ([f"UPDATE holders SET rank = NULL WHERE {SECOND} AND address = '{ONE}'"], ("rank", ONE, "unexplained")),
         (
             [f"DELETE FROM cluster_members WHERE {SECOND} AND address = '{THREE}'"],
-            ("cluster", f"{ONE}, {TWO}, {THREE}", "unknown"),
+            ("cluster", f"{ONE}, {TWO}, {THREE}", "unexplained"),
         ),
         (
             [
@@ -118,7 +130,7 @@ def test_equal_homes_have_no_difference(compare: Compare) -> None:
                 f"WHERE {SECOND}",
                 f"UPDATE grouped_transfers SET total_transfers = 9 WHERE {SECOND}",
             ],
-            ("relationship", f"{ONE} to {TWO} of 0x8", "transfers"),
+            ("relationship", f"{ONE} to {TWO} of 0x8", "unexplained"),
         ),
     ],
 )
@@ -137,6 +149,10 @@ def test_a_difference_is_found_with_its_cause(
 )
 def test_equal_homes_without_some_values_have_no_difference(compare: Compare, change: str) -> None:
     assert compare(change, of_both=True) == set()
+
+
+def test_labels_that_one_home_did_not_request_are_no_difference(compare: Compare) -> None:
+    assert compare("UPDATE holders SET is_contract = NULL") == set()
 
 
 def test_an_instant_without_holders_on_one_side_is_not_called_equal(home: Path, tmp_path: Path) -> None:
