@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 _SYMBOL: Final = re.compile(r"(?!0[xX])\S{1,25}")
 """Text that may be the symbol of a token: addresses are longer."""
-_ADDRESS_OF_SYMBOL: Final = """
-SELECT token_among(?, list({'token_address': token_address, 'symbol': symbol}))
-FROM known_tokens
-WHERE chain = ?
-"""
+_WITH_SYMBOL: Final = "SELECT token_address FROM known_tokens WHERE chain = ? AND lower(symbol) = lower(?)"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without --yes, only show what it would do.")]
@@ -159,10 +155,14 @@ def token_address(chain: str, token: str) -> str:
     """Return the stored spelling of a token's address, or the address of the token with this symbol. Raises as
     ``tokens_of``."""
     chain_id = chain_typed(chain)
-    if not _SYMBOL.fullmatch(token) or token.lower() == NATIVE or reading().warehouse.version is None:
+    warehouse = reading().warehouse
+    if not _SYMBOL.fullmatch(token) or token.lower() == NATIVE or warehouse.version is None:
         return typed_token(chain_id, token)
-    ((address,),) = reading().warehouse.query(_ADDRESS_OF_SYMBOL, [token, chain_id]).to_pydict().values()
-    return str(address)
+    addresses = warehouse.query(_WITH_SYMBOL, [chain_id, token])["token_address"].to_pylist()
+    if len(addresses) == 1:
+        return str(addresses[0])
+    warehouse.query("SELECT token_of(?)", [token])  # raises for a symbol that no or several tokens have
+    raise ValueError(f"no token of {chain_id} has the symbol {token}: give another --chain, or the address")
 
 
 def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
