@@ -3,15 +3,15 @@
 -- NULL is that of the map: the only one that its other rows have.
 CREATE TABLE wallets AS
 SELECT side, chain, token_address, timestamp, address, kind, degree
-FROM (SELECT 'a' AS side, * FROM a.map_nodes UNION ALL BY NAME SELECT 'b' AS side, * FROM b.map_nodes)
-SEMI JOIN drawn USING (chain, token_address, timestamp)
+FROM nodes
 WHERE kind = 'magic' OR (kind = 'top_holder' AND is_shown_on_map IS DISTINCT FROM false);
 
 -- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its").
 CREATE TABLE sides AS
 SELECT
-    mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its, coalesce(is_late, false) AS is_late,
-    sent.chain IS NOT NULL AS has_other_transfers, labels.chain IS NOT NULL AS has_more_labels
+    mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its,
+    CASE WHEN is_late THEN 'lateness' WHEN sent.chain IS NOT NULL THEN 'transfers' END AS state,
+    labels.chain IS NOT NULL AS has_more_labels
 FROM drawn AS mine
 JOIN drawn AS its USING (chain, token_address, timestamp)
 LEFT JOIN delays USING (chain, token_address, timestamp)
@@ -38,40 +38,34 @@ CREATE TABLE missing_holders AS
 SELECT
     missing.*,
     CASE
-        WHEN is_late THEN 'lateness'
         WHEN absent.cause IS NOT NULL THEN absent.cause
         WHEN relabelled.chain IS NOT NULL THEN 'other labels'
         WHEN mine.hypernode_transfers <> its.hypernode_transfers THEN 'other thresholds'
-        WHEN has_other_transfers THEN 'transfers'
-        ELSE 'unexplained'
+        ELSE coalesce(state, 'unexplained')
     END AS cause
 FROM missing
 LEFT JOIN (FROM absent WHERE list = 'map') AS absent USING (lacks, chain, token_address, timestamp, address)
 LEFT JOIN relabelled USING (chain, address)
 WHERE kind = 'top_holder';
 
--- The shown holders that each magic node is linked to, with the cause of those that the other side lacks.
-CREATE TABLE neighbours AS
-SELECT magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, gone.cause, count(*) AS links
-FROM (FROM wallets WHERE kind = 'magic') AS magic
+-- The number of shown holders that each magic node is linked to, how many of them the other side shows too, and the main
+-- cause of those that it lacks.
+CREATE TABLE strengths AS
+SELECT
+    magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, count(*) AS links,
+    count(*) - count(cause) AS links_left, mode(cause) AS cause
+FROM wallets AS magic
 JOIN (
     SELECT DISTINCT side, chain, token_address, timestamp, unnest([from_address, to_address]) AS address,
         unnest([to_address, from_address]) AS neighbour
     FROM links
     WHERE in_window = ''
 ) USING (side, chain, token_address, timestamp, address)
-JOIN (SELECT * RENAME (address AS neighbour) FROM wallets WHERE kind = 'top_holder') AS shown
-    USING (side, chain, token_address, timestamp, neighbour)
-LEFT JOIN missing_holders AS gone
-    ON gone.has = magic.side AND (gone.chain, gone.token_address, gone.timestamp, gone.address)
-        = (magic.chain, magic.token_address, magic.timestamp, neighbour)
-GROUP BY ALL;
-
-CREATE TABLE strengths AS
-SELECT
-    has, chain, token_address, timestamp, address, sum(links) AS links,
-    coalesce(sum(links) FILTER (cause IS NULL), 0) AS links_left, arg_max(cause, links) FILTER (cause IS NOT NULL) AS cause
-FROM neighbours
+JOIN wallets AS shown ON shown.kind = 'top_holder' AND (shown.side, shown.chain, shown.token_address, shown.timestamp, shown.address)
+    = (magic.side, magic.chain, magic.token_address, magic.timestamp, neighbour)
+LEFT JOIN missing_holders AS gone ON (gone.has, gone.chain, gone.token_address, gone.timestamp, gone.address)
+    = (magic.side, magic.chain, magic.token_address, magic.timestamp, neighbour)
+WHERE magic.kind = 'magic'
 GROUP BY ALL;
 
 -- The fewest links with which an address is a magic node: more than the rule's number if the map is full of them.
@@ -88,15 +82,16 @@ CREATE TABLE missing_magic AS
 SELECT
     missing.*,
     CASE
-        WHEN is_late THEN 'lateness'
         WHEN NOT mine.use_magic_nodes AND its.use_magic_nodes THEN 'other limits'
         WHEN relabelled.chain IS NOT NULL THEN 'other labels'
         WHEN degree >= mine.supernode_degree AND degree < its.supernode_degree THEN 'other thresholds'
         WHEN links < mine.magic_links THEN 'other thresholds'
         WHEN links_left < links AND (links_left < least OR is_full) THEN strengths.cause
-        WHEN is_full THEN CASE WHEN mine.magic_limit < its.magic_limit THEN 'other thresholds' END
-        WHEN has_more_labels AND (NOT has_other_transfers OR links_left > least) THEN 'other labels'
-        WHEN has_other_transfers AND NOT has_more_labels THEN 'transfers'
+        WHEN is_full AND mine.magic_limit < its.magic_limit THEN 'other thresholds'
+        WHEN is_full AND links_left <= least THEN NULL
+        WHEN has_more_labels AND (state IS NULL OR links_left > least) THEN 'other labels'
+        WHEN NOT has_more_labels AND state IS NOT NULL THEN state
+        WHEN NOT has_more_labels AND mine.hypernode_transfers < its.hypernode_transfers THEN 'other thresholds'
     END AS cause
 FROM missing
 JOIN weakest USING (lacks, chain, token_address, timestamp)
@@ -126,11 +121,7 @@ WITH used AS (
         side AS has, links.chain, links.token_address, links.timestamp, time_node, nodes.address AS exchange,
         CASE WHEN from_address = nodes.address THEN to_address ELSE from_address END AS address
     FROM links
-    JOIN (
-        SELECT 'a' AS side, chain, token_address, timestamp, time_node, address FROM a.map_nodes WHERE kind = 'time'
-        UNION ALL
-        SELECT 'b', chain, token_address, timestamp, time_node, address FROM b.map_nodes WHERE kind = 'time'
-    ) AS nodes USING (side, chain, token_address, timestamp, time_node)
+    JOIN nodes USING (side, chain, token_address, timestamp, time_node)
 )
 SELECT
     lacks, chain, token_address, timestamp, time_node, any_value(exchange) AS exchange,
@@ -139,7 +130,7 @@ SELECT
         WHEN count(relabelled.chain) > 0 THEN 'other labels'
         WHEN any_value(mine).time_rules <> any_value(its).time_rules THEN 'other thresholds'
         WHEN count(*) - count(gone.address) < 2 THEN mode(gone.cause)
-        WHEN bool_or(has_other_transfers) THEN 'transfers'
+        ELSE any_value(state)
     END AS cause
 FROM used
 JOIN sides USING (has, chain, token_address, timestamp)
@@ -151,7 +142,7 @@ CREATE TABLE link_causes AS
 SELECT
     link_pairs.*,
     CASE
-        WHEN delays.is_late THEN 'lateness'
+        WHEN lacks IS NULL AND is_late THEN 'lateness'
         WHEN lacks IS NULL AND transfers_a = transfers_b AND factor <> 0 THEN 'other decimals'
         WHEN lacks IS NULL THEN CASE WHEN transfers_a <> transfers_b THEN 'transfers' ELSE 'unexplained' END
         WHEN one.address IS NOT NULL THEN one.cause
@@ -159,7 +150,7 @@ SELECT
         WHEN in_window <> '' THEN windows.cause
         WHEN mine.supernode_degree < its.supernode_degree AND sender.degree >= mine.supernode_degree
             AND receiver.degree >= mine.supernode_degree THEN 'other thresholds'
-        WHEN lacking.chain IS NOT NULL THEN 'transfers'
+        WHEN state = 'lateness' OR lacking.chain IS NOT NULL THEN state
         ELSE 'unexplained'
     END AS cause
 FROM link_pairs
@@ -258,10 +249,9 @@ SELECT
     coalesce(
         reasons.cause,
         CASE
-            WHEN is_late THEN 'lateness'
             WHEN mine.use_time_nodes <> its.use_time_nodes OR mine.holder_limit <> its.holder_limit THEN 'other limits'
             WHEN mine.rules <> its.rules THEN 'other thresholds'
-            WHEN has_other_transfers THEN 'transfers'
+            WHEN state IS NOT NULL THEN state
             WHEN EXISTS (FROM relabelled WHERE relabelled.chain = sides.chain) THEN 'other labels'
         END,
         'unexplained'
