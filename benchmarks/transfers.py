@@ -3,8 +3,9 @@
     python -m benchmarks.transfers [--rows 1000000] [--folder DIR]
 
 The transfers are those of ``benchmarks.engine``: 200 tokens in three years, of which the largest has 17 %. The plain
-file is the Parquet file of that token's transfers, named by hand and without types or units. Wall milliseconds, the
-median of nine queries that alternate; two threads. With ``--folder`` the store is kept and used again.
+file is the Parquet file of that token's transfers, named by hand and without types or units. All balances as of a
+second (``balances_at``) are compared with exact sums of the plain file. Wall milliseconds, the median of nine queries
+that alternate; two threads. With ``--folder`` the store is kept and used again.
 """
 
 from __future__ import annotations
@@ -37,10 +38,7 @@ def questions(files: list[str]) -> Iterator[tuple[str, str, str]]:
     ours = f"FROM transfers WHERE token_address = '{LARGEST}'"
     theirs = f"FROM read_parquet({files})"
     times = " AND ".join(f"block_time {sign} TIMESTAMP '{at}'" for sign, at in zip((">=", "<"), month, strict=True))
-    seconds = " AND ".join(
-        f"block_time {sign} {int((at - datetime(1970, 1, 1)).total_seconds())}"
-        for sign, at in zip((">=", "<"), month, strict=True)
-    )
+    seconds = " AND ".join(f"block_time {sign} {unix(at)}" for sign, at in zip((">=", "<"), month, strict=True))
     sums = "SELECT count(*), count(DISTINCT from_address)"
     yield "a month: rows and senders", f"{sums} {ours} AND {times}", f"{sums} {theirs} WHERE {seconds}"
     yield (
@@ -48,8 +46,24 @@ def questions(files: list[str]) -> Iterator[tuple[str, str, str]]:
         f"SELECT date_trunc('day', block_time), exact_total(amount, amount_exact) {ours} AND {times} GROUP BY ALL",
         f"SELECT block_time // 86400, sum(CAST(value AS DOUBLE)) {theirs} WHERE {seconds} GROUP BY ALL",
     )
+    second = unix(datetime(2025, 12, 1))
+    changes = " UNION ALL ".join(
+        f"SELECT {side} AS address, {sign}CAST(value AS BIGNUM) AS change {theirs} WHERE block_time <= {second}"
+        for side, sign in (("from_address", "-"), ("to_address", ""))
+    )
+    balances = f"SELECT address, sum(change) AS balance FROM ({changes}) GROUP BY address HAVING balance > 0::BIGNUM"
+    yield (
+        "all balances as of a second",
+        f"SELECT count(*), max(address), max(amount) FROM balances_at('{LARGEST}', {second})",
+        f"SELECT count(*), max(address), max(balance) FROM ({balances})",
+    )
     rows = "SELECT max(tx_hash), max(to_address)"
     yield "a month: all rows with hashes", f"{rows} {ours} AND {times}", f"{rows} {theirs} WHERE {seconds}"
+
+
+def unix(at: datetime) -> int:
+    """Return the unix seconds of a time in UTC without a zone."""
+    return int((at - datetime(1970, 1, 1)).total_seconds())
 
 
 def measure(folder: Path, rows: int) -> None:
@@ -63,7 +77,7 @@ def measure(folder: Path, rows: int) -> None:
     print(f"load: {time.perf_counter() - start:.2f} s")
     with Store(folder / "store") as store:
         files = store.files([("eth", LARGEST)])
-    with warehouse.connect() as ours, duckdb.connect() as plain:
+    with duckdb.connect(str(warehouse.path), read_only=True) as ours, duckdb.connect() as plain:
         for connection in (ours, plain):
             connection.execute("SET threads = 2")
             connection.execute("SET enable_progress_bar = false")

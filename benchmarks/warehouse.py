@@ -32,7 +32,7 @@ import duckdb
 from benchmarks.warehouse_lake import Size, make_lake
 from holderlake.lake.lake import Lake
 from holderlake.warehouse import lake_views
-from holderlake.warehouse.connections import quiet
+from holderlake.warehouse.connections import prepared
 from holderlake.warehouse.warehouse import Warehouse
 
 HELD_BACK: Final = 100
@@ -190,7 +190,7 @@ def _load(lake: Lake, warehouse: Warehouse) -> None:
 
 def _ask(lake: Lake, warehouse: Warehouse, rounds: int) -> None:
     names = _names(warehouse)
-    with warehouse.connect() as ours, quiet(duckdb.connect()) as parquet:
+    with warehouse.connect() as ours, prepared(duckdb.connect()) as parquet:
         began = time.monotonic()
         parquet.execute(lake_views.script(lake))
         print(f"lake views took {time.monotonic() - began:.1f} s to be read; {names}\n")

@@ -6,6 +6,7 @@ loads nothing from other hosts: fonts are the reader's own, and the search is a 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from sphinx.application import Sphinx
@@ -18,6 +19,7 @@ html_theme = "furo"
 html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("_static") / "scorer.js")
 html_title = "Holderlake"
 html_show_copyright = False
 html_copy_source = False
@@ -29,9 +31,10 @@ pygments_dark_style = "monokai"
 
 _NAVIGATION: Final = {
     "index": {
+        "Start": ["install", "quickstart", "own-transfers", "faq"],
         "Ask": ["questions", "connect", "iceberg", "explorer", "assistants", "entities", "reports", "alerts"],
         "Fill": ["backfills", "sources", "formats"],
-        "Run": ["install", "running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
+        "Run": ["running", "troubleshooting", "dagster", "upkeep", "service", "cluster", "performance"],
         "Look up": ["tables", "sql", "commands", "settings", "engine", "contract", "glossary"],
         "Change it": ["design", "decisions"],
     },

@@ -1,4 +1,4 @@
-"""Parsers of durations and sizes such as ``30s``, ``24h`` and ``512MB``, and counts as text.
+"""Parsers of durations and sizes such as ``30s``, ``24h`` and ``512MB``, and counts and shares as text.
 
 For dates and times see ``contract.times``.
 """
@@ -13,6 +13,8 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _BYTES: Final = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 _PLURAL_VERBS: Final = {"is": "are", "was": "were", "has": "have"}
 _LEAST_MEMORY: Final = 64 * 10**6
+_NOISE: Final = 1e-9
+"""A share so near to 1 is 1: the difference is the noise of sums of floats."""
 
 
 def counted(number: int, noun: str, verb: str = "") -> str:
@@ -24,6 +26,15 @@ def counted(number: int, noun: str, verb: str = "") -> str:
         noun += "es" if noun.endswith("s") else "s"
         verb = _PLURAL_VERBS.get(verb, verb.removesuffix("s"))
     return f"{number:,} {noun} {verb}".rstrip()
+
+
+def percentage(share: float, digits: int) -> str:
+    """Return a share (0 to 1) in percent with ``digits`` decimals.
+
+    A share below 1 is never rounded to 100: 0.9998 with one decimal is 99.9.
+    """
+    text = f"{100 * share:.{digits}f}"
+    return f"{100 - 10**-digits:.{digits}f}" if share < 1 - _NOISE and float(text) >= 100 else text
 
 
 def parse_duration(text: str) -> timedelta:

@@ -18,16 +18,16 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from holderlake.archive.archive import AnswerArchive
-from holderlake.contract.times import utc_now
+from holderlake.contract.times import to_unix, utc_now
 from holderlake.http import MEGABYTE
-from holderlake.lake.lake import Lake
+from holderlake.lake.lake import Lake, Manifest
 from holderlake.lake.object_store import ARCHIVE, BucketStore
 from holderlake.lake.writer_lease import WriterLease
 from holderlake.provider.client import CallOptions, ProviderClient
 from holderlake.provider.fetcher import Provider
 from holderlake.provider.ledger.ledger import CreditLedger
 from holderlake.provider.ledger.restore import copy_home, restore_if_older
-from holderlake.provider.local_engine import DayReport, Engine
+from holderlake.provider.local_engine import DayReport, Engine, StoreChanges
 from holderlake.provider.plan_limits import PlanLimits
 from holderlake.settings import Settings, SettingsError
 from holderlake.storage.objects import Below, Objects, open_objects
@@ -52,12 +52,14 @@ class OwnStore:
 
     ``engine`` is the engine of the embedded service, which computes answers without HTTP calls; None for another
     provider. ``transfers`` returns the store's transfers for the warehouse; None without a store. ``import_day``
-    (chain, YYYY-MM-DD) imports a day's transfers from nodes into the store.
+    (chain, YYYY-MM-DD) imports a day's transfers from nodes into the store. ``changes`` returns the changes of the
+    store; None if another provider answers.
     """
 
     engine: Engine | None = None
     transfers: ReadTransfers = lambda: None
     import_day: Callable[[str, str], DayReport] | None = None
+    changes: Callable[[], StoreChanges | None] = lambda: None
 
 
 class Workspace:
@@ -83,6 +85,7 @@ class Workspace:
         self.now = now
         store = store or OwnStore()
         self.engine, self.import_day, self._transfers = store.engine, store.import_day, store.transfers
+        self._changes = store.changes
         self._lake, self._archive = lake, archive
         self._warehouse = warehouse or settings.warehouse
         self._observers: list[Callable[[Any], None]] = []
@@ -107,6 +110,24 @@ class Workspace:
         """Pass a finished partition or a failed check to the observers."""
         for observer in self._observers:
             observer(event)
+
+    @property
+    def store_change(self) -> int | None:
+        """The number of the latest change of the user's own store; None if another provider answers."""
+        changes = self._changes()
+        return None if changes is None else changes.generation()
+
+    def is_stale(self, manifest: Manifest) -> bool:
+        """Return whether the own store changed, as of the partition's instant, after its rows were computed."""
+        changes = self._changes() if manifest.store_change is not None else None
+        if changes is None or manifest.store_change is None:
+            return False
+        first_time = changes.first_change_since(manifest.store_change)
+        return first_time is not None and first_time <= to_unix(manifest.as_of)
+
+    def stale_partitions(self) -> list[Manifest]:
+        """Return the partitions that were computed before a change of the own store as of their instants."""
+        return [] if self._changes() is None else [*filter(self.is_stale, self.lake.manifests())]
 
     @property
     def provider_id(self) -> str:
@@ -203,7 +224,15 @@ class Workspace:
             ),
         ) as client:
             with _few_collections(), closing(self.plan_limits()) as plan_limits:
-                yield Provider(client, self.ledger, self.archive, endpoint.provider_id, run_id, plan_limits)
+                yield Provider(
+                    client,
+                    self.ledger,
+                    self.archive,
+                    endpoint.provider_id,
+                    run_id,
+                    plan_limits,
+                    provider_settings.is_own_store,
+                )
 
 
 def state_of(settings: Settings, file: Path) -> Where:

@@ -12,10 +12,17 @@ app = marimo.App(width="medium", app_title="The warehouse from Python")
 
 @app.cell
 def open_the_warehouse():
+    import math
+
     import marimo as mo
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import PercentFormatter
 
     import holderlake
+    from holderlake.units import percentage
+
+    def percent(share):
+        return "" if share is None or math.isnan(share) else f"{percentage(share, 1)}%"
 
     warehouse = holderlake.open_warehouse()
     try:
@@ -31,7 +38,7 @@ def open_the_warehouse():
         load. All views and macros are in `docs/sql.md`, and in the file itself, as comments.
         """
     )
-    return warehouse, mo, plt
+    return warehouse, mo, plt, PercentFormatter, percent
 
 
 @app.cell
@@ -52,7 +59,23 @@ def choose_a_token(warehouse, mo):
 
 
 @app.cell
-def concentration_over_time(warehouse, mo, plt, token):
+def draw_the_map(warehouse, mo, token):
+    from holderlake.service.pictures.drawing.draw import Theme, TokenTitle, draw_map
+
+    where = "WHERE chain = ? AND token_address = ?"
+    newest = warehouse.arrow(f"SELECT max(timestamp) AS as_of FROM maps {where}", token.value)["as_of"][0].as_py()
+    tables = {
+        name: warehouse.arrow(f"FROM {name} {where} AND timestamp = ?", [*token.value, newest])
+        for name in ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
+    }
+    title = TokenTitle("", token.selected_key.partition(" on ")[0], token.value[0], newest)
+    picture = draw_map(tables, title, width=1_000, theme=Theme.LIGHT, form="svg")
+    mo.vstack([mo.md("## Who holds it, and who belongs together?"), mo.Html(picture.decode())])
+    return (picture,)
+
+
+@app.cell
+def concentration_over_time(warehouse, mo, plt, PercentFormatter, percent, token):
     concentration = warehouse.pandas(
         """
         SELECT timestamp, service_score, top_10_adjusted, bundles, nakamoto_coefficient
@@ -66,13 +89,15 @@ def concentration_over_time(warehouse, mo, plt, token):
     shares.plot(concentration["timestamp"], concentration["top_10_adjusted"], marker="o", label="10 largest entities")
     shares.plot(concentration["timestamp"], concentration["bundles"], marker="o", label="10 largest clusters")
     shares.set(ylabel="share of supply", ylim=(0, 1), title=f"{token.selected_key}: who holds how much")
+    shares.yaxis.set_major_formatter(PercentFormatter(1))
     shares.legend()
-    mo.vstack([mo.md("## How concentrated is it, and since when?"), figure, concentration])
+    _table = mo.ui.table(concentration, format_mapping=dict.fromkeys(["top_10_adjusted", "bundles"], percent))
+    mo.vstack([mo.md("## How concentrated is it, and since when?"), figure, _table])
     return concentration, figure
 
 
 @app.cell
-def holders_between_two_dates(warehouse, concentration, mo, token):
+def holders_between_two_dates(warehouse, concentration, mo, percent, token):
     first, last = concentration["timestamp"].min(), concentration["timestamp"].max()
     changes = warehouse.pandas(
         """
@@ -84,22 +109,24 @@ def holders_between_two_dates(warehouse, concentration, mo, token):
         """,
         [first.to_pydatetime(), last.to_pydatetime(), *token.value],
     )
-    mo.vstack([mo.md(f"## Which holders entered and left, from {first:%Y-%m-%d} to {last:%Y-%m-%d}?"), changes])
+    _table = mo.ui.table(changes, format_mapping=dict.fromkeys(["share_before", "share_after"], percent))
+    mo.vstack([mo.md(f"## Which holders entered and left, from {first:%Y-%m-%d} to {last:%Y-%m-%d}?"), _table])
     return (changes,)
 
 
 @app.cell
-def history_of_clusters(warehouse, mo, token):
+def history_of_clusters(warehouse, mo, percent, token):
     lineage = warehouse.polars(
         """
-        SELECT timestamp, event, members, round(share, 4) AS share, merged_from, split_from
+        SELECT timestamp, event, members, share, merged_from, split_from
         FROM cluster_lineage
         WHERE chain = ? AND token_address = ? AND event IN ('born', 'merged', 'split', 'died')
         ORDER BY timestamp, members DESC
         """,
         token.value,
     )
-    mo.vstack([mo.md("## How did its clusters form? (a Polars frame)"), lineage])
+    _table = mo.ui.table(lineage, format_mapping={"share": percent})
+    mo.vstack([mo.md("## How did its clusters form? (a Polars frame)"), _table])
     return (lineage,)
 
 

@@ -20,6 +20,7 @@ import duckdb
 import pytest
 import typer.main
 
+from docs.reference.pages import DECISIONS
 from holderlake.cli.main import app
 from holderlake.settings import Settings
 from holderlake.warehouse import schema
@@ -166,7 +167,8 @@ def test_each_setting_is_documented_with_its_variable(pages: dict[str, PageReade
     settings = list(_settings(schema, schema))
     assert len(settings) > 60
     for *section, name in settings:
-        text = pages["settings.html"].sections[f"[{'.'.join(section)}]" if section else "Top level"]
+        headings = [f"[{'.'.join(section)}]"] if section else DECISIONS
+        text = " ".join(pages["settings.html"].sections[heading] for heading in headings)
         variable = "HOLDERLAKE_" + "__".join((*section, name)).upper()
         assert {name, variable} <= set(re.findall(r"[\w<>]+", text)), (section, name)
 
@@ -247,3 +249,23 @@ def test_the_site_works_on_a_phone_and_finds_columns_by_a_part_of_a_name(browser
     context.close()
     assert {urlsplit(url).netloc for url in requested} == {urlsplit(address).netloc}
     assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("words", "first_page"),
+    [
+        ("install", "Install"),
+        ("quickstart", "Quickstart: "),
+        ("architecture", "Architecture: "),
+        ("SQL", "SQL: "),
+        ("FAQ", "Questions before you start (FAQ)"),
+    ],
+)
+def test_the_search_finds_the_page_for_users_first(browser: Browser, address: str, words: str, first_page: str) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(0)  # pytest ends a test that hangs
+    page.goto(f"{address}/search.html?q={words}")
+    page.wait_for_selector("#search-results p.search-summary")
+    expect(page.locator("#search-results .search-summary")).to_contain_text("found")
+    assert page.locator("#search-results li a").first.inner_text().startswith(first_page)
+    page.close()

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them."""
+"""Durations, sizes, counts and shares as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from holderlake.units import counted, parse_duration, parse_memory_limit
+from holderlake.units import counted, parse_duration, parse_memory_limit, percentage
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,21 @@ def test_a_count_has_its_noun(number: int, noun: str, text: str) -> None:
 )
 def test_a_verb_agrees_with_its_count(number: int, verb: str, text: str) -> None:
     assert counted(number, "row", verb) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "text"),
+    [
+        (0.9998, 1, "99.9"),
+        (0.9998, 2, "99.98"),
+        (0.99999, 2, "99.99"),
+        (0.999, 0, "99"),
+        (0.9494, 1, "94.9"),
+        (1.0, 1, "100.0"),
+        (0.1 + 0.2 + 0.7 - 2e-16, 1, "100.0"),
+        (1.25, 1, "125.0"),
+        (0.0, 1, "0.0"),
+    ],
+)
+def test_only_all_of_the_supply_is_100_percent(share: float, digits: int, text: str) -> None:
+    assert percentage(share, digits) == text

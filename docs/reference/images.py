@@ -1,4 +1,4 @@
-"""Make the pictures of the front page, ``docs/images/*.webp``, from the home of a demo.
+"""Make the film and the picture of the front page, ``docs/images/*.webp``, from the home of a demo.
 
 Usage: ``python -m docs.reference.images [HOME]``, after ``make demo``; it needs Chromium.
 """
@@ -27,15 +27,19 @@ from holderlake.warehouse.warehouse import Warehouse
 FOLDER: Final = Path(__file__).parents[1] / "images"
 _EXPLORER_TOKEN: Final = ("eth", "KELP")
 _MAP_TOKEN: Final = ("solana", "DRFT")
+_FRAME_MILLISECONDS: Final = 900
 
 
 def main(home: Path) -> None:
     """Write both pictures of the front page from the home of a demo."""
     FOLDER.mkdir(exist_ok=True)
     warehouse = Warehouse(home / "warehouse.duckdb")
-    _save(_map(warehouse), "map.webp")
+    _save([_map(warehouse)], "map.webp")
     chain, token, _ = _token(warehouse, *_EXPLORER_TOKEN)
-    _save(_explorer(home, f"?chain={chain}&token={token}&tab=clusters&cluster=1"), "explorer.webp")
+    dates = "SELECT timestamp FROM maps WHERE chain = ? AND token_address = ? ORDER BY timestamp"
+    first_date, *later_dates = warehouse.query(dates, [chain, token])["timestamp"].to_pylist()
+    view = f"?chain={chain}&token={token}&tab=clusters&cluster=1&at={first_date:%Y%m%dT%H%M%SZ}"
+    _save(_explorer(home, view, len(later_dates)), "explorer.webp")
 
 
 def _token(warehouse: Warehouse, chain: str, symbol: str) -> tuple[str, str, str]:
@@ -55,18 +59,23 @@ def _map(warehouse: Warehouse) -> bytes:
     return draw_map(tables, title, width=1200, theme=Theme.LIGHT, form="png")
 
 
-def _explorer(home: Path, query: str) -> bytes:
-    """Return a screenshot of the explorer page with this query string."""
+def _explorer(home: Path, query: str, steps: int) -> list[bytes]:
+    """Return screenshots of the explorer page with this query string: at its date, and at ``steps`` later dates."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with _explore(home) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1280, "height": 760}, device_scale_factor=1.5)
+        page = browser.new_page(viewport={"width": 1280, "height": 760}, reduced_motion="reduce")
         page.goto(address + query)
         page.wait_for_function("() => document.getElementById('map')?.bubbles?.().length > 0")
-        page.wait_for_timeout(3_000)  # until the map has settled
-        picture: bytes = page.screenshot()
+        pictures = []
+        for step in range(steps + 1):
+            if step:
+                page.get_by_role("button", name="Next date").click()
+                page.mouse.move(0, 0)
+            page.wait_for_timeout(2_000)  # until the map has settled
+            pictures.append(page.screenshot())
         browser.close()
-    return picture
+    return pictures
 
 
 @contextmanager
@@ -84,9 +93,12 @@ def _explore(home: Path) -> Iterator[str]:
             process.terminate()
 
 
-def _save(picture: bytes, name: str) -> None:
-    with Image.open(io.BytesIO(picture)) as image:
-        image.convert("RGB").save(FOLDER / name, "WEBP", quality=82, method=6)
+def _save(pictures: list[bytes], name: str) -> None:
+    """Save a picture, or several as a film that begins again after its last one."""
+    first_frame, *frames = (Image.open(io.BytesIO(picture)).convert("RGB") for picture in pictures)
+    milliseconds = [_FRAME_MILLISECONDS] * len(frames) + [3 * _FRAME_MILLISECONDS]
+    film = {"save_all": True, "append_images": frames, "duration": milliseconds, "loop": 0} if frames else {}
+    first_frame.save(FOLDER / name, "WEBP", quality=82, method=6, **film)
 
 
 if __name__ == "__main__":

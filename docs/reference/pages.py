@@ -25,7 +25,7 @@ from docs.reference.tables import ALL_TABLES, overview, table_page
 from docs.reference.view_columns import view_columns
 from holderlake.cli.exit_codes import EXIT_CODES
 from holderlake.cli.main import app
-from holderlake.engine.sources.files.mapping import PRESETS, Preset
+from holderlake.engine.sources.files.mapping import FAILED, PRESETS, Preset
 from holderlake.settings import Settings
 from holderlake.settings.declared import COMMON, Setting, declared_settings, is_section, sections_below
 from holderlake.warehouse.schema import Query, queries
@@ -64,7 +64,7 @@ None is required. Most people set some of these; all settings follow by what you
 """
 
 _SQL_HEAD: Final = """\
-# Views and macros
+# SQL: views and macros
 
 `holderlake sql` queries the warehouse read-only. Any DuckDB client from 1.5 on can open `warehouse.duckdb`
 ([connect your tools](connect.md)). [Questions](questions.md) has twenty examples with their answers and plots.
@@ -78,17 +78,21 @@ _SQL_HEAD: Final = """\
 | `holders_as_of(t)` | each token's newest partition at or before `t` |
 | `holders_known_at(t, known)` | the same rows that were known at the time `known`: two axes of time |
 
-**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. A date alone
-names the complete day: as of a date means as of its end; a period begins with its first day and, in `holder_changes`,
-ends with its last. `until` of `flows` is the first day that no longer counts. Macros as of a time answer with the
-newest data at or before it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more
-than `sql.as_of_warning` of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
+**Times** are dates, date-times (UTC unless they name a zone), unix seconds, or a text of one of these. All sessions are
+in UTC, whatever the machine's zone is; [other clients](connect.md) set it first. A date alone names the complete day:
+as of a date means as of its end; a period begins with its first day and, in `holder_changes`, ends with its last.
+`until` of `flows` is the first day that no longer counts. Macros as of a time answer with the newest data at or before
+it: `requested` and `days_earlier` show the distance, and `is_outdated` is true if it is more than `sql.as_of_warning`
+of the [settings](settings.md). `holderlake sql` and the assistants' tools say so too.
 
 **Lists have an end.** `holder_lists` says of each list of holders whether it is complete (`is_complete`), how many
 holders the token has then (`holders_total`), and else the most that an address outside of it can have
 (`unlisted_at_most`). `holder_changes`, `holder_overlap` and `holding_periods` are null, or show a bound, where a full
 list does not know. Maps with other request options are other series: `series` in `concentration_history` and
 `map_series`.
+
+**All holders** of a token of your store are in `balances_at`, with exact balances at the end of any second. See
+[all holders without lists](#all-holders-without-lists).
 
 **Addresses** in hexadecimal may be in any case; for other addresses the case matters. A token without holders in its
 newest answer has no rows, and neither has a token that was not fetched yet at `t`. **Amounts** have two columns:
@@ -116,11 +120,42 @@ holderlake.open_lake().pandas("FROM concentration_history")
 Run it in the folder of `holderlake.toml`, or name the file: `open_warehouse("data/warehouse.duckdb")`. Amounts are
 exact, and whole numbers stay whole.
 
+## All holders without lists
+
+For tokens of your store, the balances of all addresses at the end of any second need no list and no credits. Macros
+take a token's address or symbol.
+
+```sql
+-- the largest holders at a second
+FROM balances_at('FERN', '2025-12-31T12:00:00Z') ORDER BY amount DESC LIMIT 10;
+-- everyone who entered, left or changed between two instants
+SELECT address, earlier.amount AS before, later.amount AS after
+FROM balances_at('FERN', '2025-06-01') AS earlier
+FULL JOIN balances_at('FERN', '2025-12-31') AS later USING (chain, token_address, address)
+WHERE later.raw_amount IS DISTINCT FROM earlier.raw_amount;
+-- holders of both tokens
+SELECT count(*)
+FROM balances_at('FERN', '2025-12-31') SEMI JOIN balances_at('KELP', '2025-12-31') USING (chain, address);
+-- how many holders there were, and what one address did
+FROM holder_counts('FERN') ORDER BY day;
+FROM balance_history('0x77107a2372361564a9c0a5461bce8fac01d211a8', 'FERN') ORDER BY block_time;
+-- who holds an item of an NFT
+FROM item_owner_at('GMOTH', 1, '2025-12-31');
+```
+
+An address without a row holds nothing then: no figure is cut off by a limit. The macros read the store's transfers,
+opening balances and corrections as of the last load, of the one token only. A load writes the balances of new transfers
+as Parquet files in the folder `warehouse.duckdb.transfers`: about 24 bytes for each change of a balance. Any DuckDB
+that opens the warehouse, and `holderlake lake views`, read them. Missing transfers make balances wrong or negative: see
+[are my transfers complete](sources.md#are-my-transfers-complete), and `verified` for tokens that change balances
+without transfers.
+
 ## Without the warehouse
 
 `holderlake lake views > lake.sql` writes a script that creates the same tables, views and macros over the lake's
-Parquet files, for any DuckDB: `duckdb -init lake.sql`. It shows the partitions that are committed when it is read; read
-it again to see later ones. While a partition is written, a query may see only a part of it; the warehouse never does.
+Parquet files, for any DuckDB: `duckdb -init lake.sql`. It sets the session's time zone to UTC. It shows the partitions
+that are committed when it is read; read it again to see later ones. While a partition is written, a query may see only
+a part of it; the warehouse never does.
 
 A damaged file blocks no query. Each time the script is read, it leaves out partitions with a manifest that cannot be
 read, or with a file that is missing or has another size. The command itself reads every byte of the lake once, names
@@ -164,6 +199,11 @@ _FORMATS_HEAD: Final = """\
 case and with any separators. Each sample is one row of such a file, as JSON; a CSV or Parquet file has the same names
 as columns.
 [Where transfers come from](sources.md#add-a-format) shows how to add a format, and the options for other files.
+
+Rows of failed transactions are passed over, also in files with your own `--map`. These columns mark them:
+
+| column | values of failed transactions |
+|---|---|
 """
 
 
@@ -192,7 +232,8 @@ def commands_page() -> str:
 
 def formats_page() -> str:
     """Return the page of the presets of transfer files, each with its columns and its sample."""
-    return _FORMATS_HEAD + "".join(map(_preset, PRESETS))
+    lines = [f"| `{name}` | {', '.join(f'`{value}`' for value in values)} |\n" for name, values in FAILED.items()]
+    return _FORMATS_HEAD + "".join([*lines, *map(_preset, PRESETS)])
 
 
 def _preset(preset: Preset) -> str:

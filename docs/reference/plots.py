@@ -15,14 +15,23 @@ import matplotlib
 import pandas as pd
 import pyarrow as pa
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+
+from holderlake.export.history_plots import percent_tick
 
 _QUESTION: Final = re.compile(r"```sql\n(.*?)```.*?<!-- (.*?) -->\n!\[.*?\]\((.*?)\)", re.DOTALL)
 _PLOT: Final = re.compile(r"(bars|lines): (\w+) by ([\w, ]+?)(?: for (\w+))?")
 _HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00")
 """Okabe and Ito's colours, which colour-blind readers can distinguish."""
 _LONGEST: Final = 20
+_COLOURS: Final = (
+    "svg { --ink: #1f2328; --paper: #ffffff } "
+    "@media (prefers-color-scheme: dark) { svg { --ink: #e6edf3; --paper: #131416 } } "
+    "text { fill: var(--ink) }"
+)
+"""Colours of text and ground. A reader's dark mode changes both, so that the text is legible on any page."""
 _SETTINGS: Final[Any] = {"svg.hashsalt": "holderlake", "svg.fonttype": "none", "font.size": 9}
 
 
@@ -50,7 +59,8 @@ def _svg(frame: pd.DataFrame, kind: str, value: str, columns: list[str], series:
             _draw_lines(axes, frame, value, columns[0], series)
         picture = io.StringIO()
         figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
-    return picture.getvalue()
+    svg = picture.getvalue().replace("#000000", "var(--ink)").replace("#ffffff", "var(--paper)")
+    return svg.replace('<style type="text/css">', f'<style type="text/css">{_COLOURS} ')
 
 
 def _draw_bars(axes: Axes, frame: pd.DataFrame, value: str, columns: list[str]) -> None:
@@ -58,8 +68,7 @@ def _draw_bars(axes: Axes, frame: pd.DataFrame, value: str, columns: list[str]) 
     axes.barh(places, frame[value], color=_HUES[0], height=0.6)
     axes.set_yticks(places, ["  ".join(map(_short, row)) for row in frame[columns].itertuples(index=False)])
     axes.invert_yaxis()
-    axes.xaxis.set_major_formatter(lambda number, _: _rounded(number))
-    axes.set_xlabel(value)
+    _name_axis(axes.xaxis, value)
 
 
 def _draw_lines(axes: Axes, frame: pd.DataFrame, value: str, time: str, series: str | None) -> None:
@@ -70,9 +79,15 @@ def _draw_lines(axes: Axes, frame: pd.DataFrame, value: str, time: str, series: 
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(value)
+    _name_axis(axes.yaxis, value)
     if len(axes.lines) > 1:
         axes.legend(frameon=False)
+
+
+def _name_axis(axis: Axis, value: str) -> None:
+    """Label an axis with the column's name in words, and its ticks with percent if the column is a share."""
+    axis.set_label_text(value.replace("_", " "))
+    axis.set_major_formatter(percent_tick if "share" in value else lambda number, _: _rounded(number))
 
 
 def _rounded(number: float) -> str:

@@ -26,7 +26,7 @@ from holderlake.provider.errors import NoHolders
 from holderlake.provider.local_engine import Engine
 from holderlake.settings.cron import interval_of
 from holderlake.warehouse import schema
-from holderlake.warehouse.connections import quiet
+from holderlake.warehouse.connections import prepared
 from holderlake.workspace import Workspace
 
 RULES: Final = frozenset({"cluster_share", "score_fall", "exchange_transfer", "new_top_holder"})
@@ -48,7 +48,7 @@ class HeadAlerts:
         self._tokens = sorted({token for tokens in of_rules for token in tokens.get(chain, ())})
         self._versions: dict[str, object] = {token: version(token) for token in self._tokens}
         self._periods = {rule.within for rule in self._rules.values() if rule.rule == "score_fall"}
-        self._database = quiet(duckdb.connect())
+        self._database = prepared(duckdb.connect())
         schema.install(self._database)
 
     def forget(self) -> None:

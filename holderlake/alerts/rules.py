@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from holderlake.settings.sections.alerts import AlertRule
+from holderlake.units import percentage
 from holderlake.warehouse.connections import explained
 from holderlake.warehouse.warehouse import WarehouseError
 
@@ -41,7 +42,7 @@ BLOCK: Final = "block"
 """Key of the evidence of such an alert: the number of the newest block."""
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 _SENTENCES: Final = {
-    "cluster_share": "a cluster around {subject} holds {measured:.2%} of the supply (more than {threshold:.2%})",
+    "cluster_share": "a cluster around {subject} holds {share}% of the supply (more than {limit}%)",
     "score_fall": "the score fell by {measured:.2f} points ({threshold:g} or more)",
     "exchange_transfer": "the top holder {subject} sent to an exchange, {measured:.0f} times",
     "new_top_holder": "{subject} is new among the first {threshold:.0f} holders, at rank {measured:.0f}",
@@ -85,7 +86,13 @@ class Alert:
     @property
     def sentence(self) -> str:
         """Description of the alert in one sentence of numbers and addresses, without texts of providers."""
-        event = _SENTENCES[self.rule].format(subject=self.subject, measured=self.measured, threshold=self.threshold)
+        event = _SENTENCES[self.rule].format(
+            subject=self.subject,
+            measured=self.measured,
+            threshold=self.threshold,
+            share=percentage(self.measured, 2),
+            limit=percentage(self.threshold, 2),
+        )
         return f"{self.name}: {self.token_address} on {self.chain} at {self.timestamp:%Y-%m-%d %H:%M} UTC: {event}"
 
 

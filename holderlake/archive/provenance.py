@@ -110,6 +110,8 @@ class Commit:
     """Options of all its requests."""
     rules: str | None = None
     """The provider's rules (thresholds for maps) as JSON; None if not known."""
+    store_change: int | None = None
+    """Number of a change of the user's own store that the rows include; None for another provider."""
 
     @property
     def as_of(self) -> datetime:

@@ -39,13 +39,15 @@ class Held:
 
     ``has_answers`` is True if the partition has an answer about at least one subject. If the subjects are tokens,
     ``missing`` are the watched tokens that the partition lacks, and ``unwatched`` its tokens that are not watched. If
-    the subjects are tokens or addresses, ``manifest.covered`` is emptied to save memory.
+    ``is_stale``, the own store changed after its rows were computed, and it lacks all its subjects. If the subjects are
+    tokens or addresses, ``manifest.covered`` is emptied to save memory.
     """
 
     manifest: Manifest
     has_answers: bool
     missing: tuple[str, ...] = ()
     unwatched: tuple[str, ...] = ()
+    is_stale: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Gap:
     ``missing`` is empty if the partition is complete. ``unnamed`` is the highest possible number of further missing
     subjects, whose addresses are not known yet. ``options`` are the request options to fetch the subjects with.
     ``other`` are the request options of the existing partition, if they differ from those of the settings; else None.
+    ``is_stale`` is true if the own store changed after the partition's rows were computed.
     """
 
     stream: Stream
@@ -63,6 +66,7 @@ class Gap:
     unnamed: int = 0
     options: Options = field(default_factory=dict)
     other_options: Options | None = None
+    is_stale: bool = False
 
     @property
     def is_none(self) -> bool:
@@ -97,7 +101,7 @@ class Coverage:
             self._watched[chain] = (
                 tuple(watched_tokens(workspace, partitions[0])) if self._tokens is None else self._tokens
             )
-            self._held_partitions[chain] = self._read_held(chain, self._watched[chain])
+            self._held_partitions[chain] = self._read_held(workspace, chain, self._watched[chain])
         for stream in streams:
             yield from self._gaps(workspace, stream, partitions)
 
@@ -131,6 +135,7 @@ class Coverage:
             self._missing(workspace, stream, partition),
             options=chosen_options(stream.name, settings, manifest, False),
             other_options=manifest.options if manifest and is_other else None,
+            is_stale=held_partition is not None and held_partition.is_stale,
         )
 
     def _address_gaps(self, workspace: Workspace, partitions: Sequence[Partition]) -> Iterator[Gap]:
@@ -146,11 +151,11 @@ class Coverage:
             unlisted = self._missing(workspace, HOLDERS, partition) if top else ()
             subjects = self._with_top(partition, named_addresses, top)
             held_partition = None if self._refresh else self._of(ADDRESSES, partition)
+            is_stale = held_partition is not None and held_partition.is_stale
             if held_partition is not None and held_partition.has_answers:
                 manifest = self._lake.manifest(ADDRESSES.name, partition.chain, partition.as_of)
-                answered_subjects = manifest.answered if manifest else frozenset()
-                subjects = [subject for subject in subjects if subject not in answered_subjects]
-            yield Gap(ADDRESSES, partition, tuple(subjects), top * len(unlisted))
+                subjects = _lacking(subjects, manifest, is_stale) if manifest else subjects
+            yield Gap(ADDRESSES, partition, tuple(subjects), top * len(unlisted), is_stale=is_stale)
 
     def _subjects(self, workspace: Workspace, stream: Stream, partition: Partition) -> Sequence[str]:
         """Return all subjects of a stream in a partition. Not for ``addresses``, whose subjects change by instant."""
@@ -163,17 +168,19 @@ class Coverage:
             return tuple(self._subjects(workspace, stream, partition))
         if stream.by == "token":
             return held_partition.missing
-        answered_subjects = held_partition.manifest.answered
-        return tuple(subject for subject in stream.subjects(workspace, partition) if subject not in answered_subjects)
+        subjects = stream.subjects(workspace, partition)
+        return tuple(_lacking(subjects, held_partition.manifest, held_partition.is_stale))
 
     def _of(self, stream: Stream, partition: Partition) -> Held | None:
         return self._held_partitions[partition.chain].get((stream.name, self._timestamps[partition.as_of]))
 
-    def _read_held(self, chain: str, watched: tuple[str, ...]) -> dict[tuple[str, str], Held]:
+    def _read_held(self, workspace: Workspace, chain: str, watched: tuple[str, ...]) -> dict[tuple[str, str], Held]:
         """Return a chain's complete partitions, by stream and timestamp as text (20261120T000000Z)."""
         token_set = frozenset(watched)
         return {
-            (manifest.family, manifest.timestamp): _held_partition(manifest, watched, token_set)
+            (manifest.family, manifest.timestamp): _held_partition(
+                manifest, watched, token_set, workspace.is_stale(manifest)
+            )
             for manifest in self._lake.complete(chain, self._instants)
         }
 
@@ -202,16 +209,25 @@ class Coverage:
             return self._lake.rows(manifest, "holders")
 
 
-def _held_partition(manifest: Manifest, watched: tuple[str, ...], token_set: frozenset[str]) -> Held:
+def _held_partition(manifest: Manifest, watched: tuple[str, ...], token_set: frozenset[str], is_stale: bool) -> Held:
     """Return the partition of a manifest. ``watched`` and ``token_set`` have the same tokens, in order and as a set."""
-    answered_subjects = manifest.answered
+    has_answers = bool(manifest.answered)
     if manifest.family not in _SLIM:
-        return Held(manifest, bool(answered_subjects))
+        return Held(manifest, has_answers, is_stale=is_stale)
     slim = replace(manifest, covered=frozenset())
     if manifest.family == ADDRESSES.name:
-        return Held(slim, bool(answered_subjects))
-    missing = watched if not answered_subjects else tuple(token for token in watched if token not in answered_subjects)
-    return Held(slim, bool(answered_subjects), missing, tuple(sorted(manifest.covered - token_set)))
+        return Held(slim, has_answers, is_stale=is_stale)
+    missing = tuple(_lacking(watched, manifest, is_stale)) if has_answers else watched
+    unwatched = () if is_stale else tuple(sorted(manifest.covered - token_set))
+    return Held(slim, has_answers, missing, unwatched, is_stale)
+
+
+def _lacking(subjects: Sequence[str], manifest: Manifest, is_stale: bool) -> list[str]:
+    """Return the subjects that a partition lacks; all of them, and all that it has, if it is stale."""
+    if is_stale:
+        return [*dict.fromkeys([*subjects, *sorted(manifest.covered)])]
+    answered_subjects = manifest.answered
+    return [subject for subject in subjects if subject not in answered_subjects]
 
 
 def with_settings(workspace: Workspace, settings: Settings) -> Workspace:

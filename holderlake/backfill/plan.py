@@ -42,6 +42,7 @@ class PlanLine:
       partition answers them. ``computed``: answers that the local engine computes, without a call.
     - ``refused``: those of the calls that cost nothing, because the provider will refuse them. They ask for a time
       before the token's first transfer, or for a token for which the provider has never made a map.
+    - ``stale``: those of the partitions that were computed before the own store changed.
     """
 
     family: str
@@ -53,6 +54,7 @@ class PlanLine:
     credits: int
     computed: int = 0
     refused: int = 0
+    stale: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Plan:
     - ``month_left``: hundredths of a credit left this month; None without a ceiling for the month.
     - ``coming``: forecast of the months in which the backfill will run and of the day on which it will end; None
       without a ceiling for a day or month.
+    - ``is_free``: True if the user's own store answers: nothing is billed, and no ceiling matters.
     - ``runs``: the fewest runs into which the ceiling for a run divides the backfill; None without such a ceiling.
     """
 
@@ -129,6 +132,7 @@ class Plan:
     refresh: bool = False
     left_out: Sequence[LeftOut] = ()
     tokens: Sequence[TokenLine] = ()
+    is_free: bool = False
 
     @property
     def calls(self) -> int:
@@ -145,6 +149,10 @@ class Plan:
     @property
     def refused(self) -> int:
         return sum(line.refused for line in self.lines)
+
+    @property
+    def stale(self) -> int:
+        return sum(line.stale for line in self.lines)
 
     @property
     def bytes(self) -> int:
@@ -167,6 +175,7 @@ class Plan:
             "finished": self.is_finished,
             "calls": self.calls,
             "credits_hundredths": self.credits,
+            "free": self.is_free,
             "refused": self.refused,
             "minutes": self.minutes,
             "bytes": self.bytes,
@@ -212,7 +221,8 @@ def make_plan(
 
     bill = bill_of(workspace.settings, streams)
     lines = [_line(stream.name, bill) for stream in streams]
-    totals, month_left = workspace.ledger.totals(), workspace.ledger.left_this_month()
+    is_free = workspace.settings.provider.is_own_store
+    totals, month_left = workspace.ledger.totals(), None if is_free else workspace.ledger.left_this_month()
     costs = {line.family: line.credits for line in lines}
     look_up = bill.calls.total() < _MOST_LOOK_UPS
     priced = {(name, _cost_settings(workspace.settings, name)): cost for name, cost in costs.items()}
@@ -234,7 +244,7 @@ def make_plan(
         minutes=round(bill.calls.total() / workspace.settings.provider.rate_per_minute, 4),
         month_left=month_left,
         endpoints=_endpoint_lines(workspace, provider_id, bill),
-        coming=_forecast(workspace.settings, totals, month_left, bill),
+        coming=None if is_free else _forecast(workspace.settings, totals, month_left, bill),
         renewal=totals.renewal.isoformat(),
         runs=-(-bill.credits // per_run) if per_run else None,
         advice=advice,
@@ -245,6 +255,7 @@ def make_plan(
         refresh=refresh,
         left_out=left_out,
         tokens=_token_lines(bill),
+        is_free=is_free,
     )
 
 
@@ -267,6 +278,7 @@ def _line(family: str, bill: Bill) -> PlanLine:
         sum(call.cost * count for call, count in family_calls.items()),
         bill.computed[family],
         bill.refused[family],
+        bill.stale[family],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -130,6 +130,8 @@ class Bill:
     shared: Counter[str] = field(default_factory=Counter)
     computed: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    stale: Counter[str] = field(default_factory=Counter)
+    """Partitions by stream that were computed before the own store changed."""
     other_gaps: dict[str, list[Gap]] = field(default_factory=dict)
     """Gaps by stream, of partitions that were fetched with other request options than those of the settings."""
 
@@ -150,7 +152,8 @@ def price(
 
     Requests with an archived answer cost nothing; with ``refresh``, they are paid again. With ``look_up=False``, the
     archive is not searched for answers about one token, which is faster; their requests are priced as calls. Calls that
-    the provider will refuse by ``refusals`` cost nothing; without it, every call has the price of an answer.
+    the provider will refuse by ``refusals`` cost nothing; without it, every call has the price of an answer. Calls to
+    the user's own store cost nothing.
     """
     bill, refusals = Bill(), refusals or Known()
     keys: set[str] = set()
@@ -159,6 +162,7 @@ def price(
     for gap in gaps:
         name = gap.stream.name
         bill.partitions[name] += 1
+        bill.stale[name] += gap.is_stale
         if gap.other_options is not None:
             bill.other_gaps.setdefault(name, []).append(gap)
         if gap.is_none:
@@ -177,7 +181,18 @@ def price(
                 bill.shared[name] += timeless[gap_key]
             else:
                 timeless[gap_key] = _price_requests(workspace, provider_id, gap, bill, keys)
-    return bill
+    return _free(bill) if workspace.settings.provider.is_own_store else bill
+
+
+def _free(bill: Bill) -> Bill:
+    """Return the bill with the same calls at no cost."""
+    calls: Counter[Call] = Counter()
+    for call, count in bill.calls.items():
+        calls[replace(call, cost=0)] += count
+    tokens: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for (chain, _), counts in bill.tokens.items():
+        tokens[chain, 0] += counts
+    return replace(bill, calls=calls, tokens=tokens)
 
 
 def _price_alike(

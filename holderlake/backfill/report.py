@@ -61,10 +61,17 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
         lines = [*left_out, *_other_options(plan), "All of it is in the lake already: no call, no credits."]
         return lines if next_step is None else [*lines, "Next: holderlake tables"]
     lines = left_out + _other_options(plan)
+    if plan.stale:
+        lines.append(
+            f"{counted(plan.stale, 'partition', 'was')} computed before your store changed; a backfill computes them "
+            "again, free."
+        )
     if plan.computed:
         answers = "One answer comes" if plan.computed == 1 else f"{plan.computed:,} answers come"
         lines.append(f"{answers} from the local engine: no calls, no credits.")
-    if plan.calls:
+    if plan.calls and plan.is_free:
+        lines.append(f"{counted(plan.calls, 'call')} to the service over your store: no credits.")
+    elif plan.calls:
         least = "less than a minute" if plan.minutes < 1 else f"at least {plan.minutes:,.1f} minutes"
         lines += [
             f"It costs at most {credits_text(plan.credits)} credits and takes {least} at the rate limit; the answers "

@@ -132,6 +132,10 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     paused: Annotated[
         bool, typer.Option("--paused", help="Resume the backfills that ran out of credits, instead.")
     ] = False,
+    stale: Annotated[
+        bool,
+        typer.Option("--stale", help="Compute again what was computed before your store changed, instead; it is free."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Fetch past instants in one run, newest first. Repeat the command after an interruption: it resumes.
@@ -139,21 +143,28 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     Example: holderlake backfill --from 2026-01-01 --every 1w --chain eth --max-credits 5000
 
     Example: holderlake backfill --paused
+
+    Example: holderlake backfill --stale
     """
     from holderlake.backfill.instants import chosen_instants
     from holderlake.cli.backfill import resume_paused, run_backfill
+    from holderlake.maintenance.recompute import recompute
 
     settings = shared.settings()
     if max_credits is not None:
         settings = settings.with_run_ceiling(parse_credits(max_credits))
     workspace = shared.workspace(settings)
-    if paused:
+    if paused or stale:
+        alone = "--paused" if paused else "--stale"
         times = {"--from": start, "--to": end, "--every": every, "--instants": instants}
         subjects = {"--chain": chain, "--token": token, "--table": table, "--refresh": refresh}
-        given_options = [name for name, value in (times | subjects).items() if value]
+        given_options = [name for name, value in (times | subjects | {"--stale": paused and stale}).items() if value]
         if given_options:
-            raise ValueError(f"--paused cannot be combined with {', '.join(given_options)}: use --paused alone")
-        resume_paused(workspace, json)
+            raise ValueError(f"{alone} cannot be combined with {', '.join(given_options)}: use {alone} alone")
+        if paused:
+            resume_paused(workspace, json)
+        else:
+            recompute(workspace, json)
         return
     fill_instants = chosen_instants(start, end, every, instants)
     chains = shared.chains_of(workspace, chain, token)

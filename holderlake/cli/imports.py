@@ -254,6 +254,7 @@ def import_balances(  # noqa: PLR0913, PLR0917 - a command's options
         thousands=thousands,
     )
     opening_balances.import_balances(shared.settings(), files, options, blocks or [], json)
+    shared.load()
     _finish(json)
 
 

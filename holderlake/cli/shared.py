@@ -12,6 +12,7 @@ import typer
 from holderlake import console
 from holderlake.contract.chains import chain_typed
 from holderlake.contract.chains.addresses import typed_token
+from holderlake.units import counted
 
 if TYPE_CHECKING:
     from holderlake.settings import Settings
@@ -83,10 +84,19 @@ def reading() -> Workspace:
 
 
 def load() -> None:
-    """Load the warehouse, if there is one: its views of the own store then show the store as it is."""
+    """Load the warehouse, if there is one: its views of the own store then show the store as it is.
+
+    Print how many partitions were computed before the store changed.
+    """
     workspace = reading()
     if workspace.warehouse.version is not None:
         workspace.warehouse.load(workspace.lake)
+    if count := len(workspace.stale_partitions()):
+        console.err.print(
+            f"{counted(count, 'partition', 'was')} computed before your store changed; 'holderlake backfill --stale' "
+            "computes them again, free.",
+            soft_wrap=True,
+        )
 
 
 def check_period(start: datetime, end: datetime) -> None:

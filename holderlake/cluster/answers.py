@@ -24,6 +24,7 @@ from holderlake.contract.chains import ZERO_ADDRESS
 from holderlake.contract.requests import MapOptions
 from holderlake.contract.times import from_unix, to_unix, utc_now
 from holderlake.engine.catalog.labels import AddressLabel
+from holderlake.engine.errors import BadSource
 from holderlake.engine.queries.addresses import CEX, CONTRACT, DEX
 from holderlake.engine.queries.balances import supported_token
 from holderlake.engine.store.store import Store
@@ -108,8 +109,14 @@ def answers(
 
     ``derived`` is the location of the derived tables (``Build.location``). ``store`` has the tokens, labels and rules.
     ``computed_at`` is the time in the column ``dt_update``; None means the present. ``on_statement`` is called with the
-    name of a statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs.
+    name of a statement before it runs. Raises ``UnknownToken`` or ``UnsupportedToken`` before any statement runs, and
+    ``BadSource`` if labels are to count by their periods.
     """
+    if store.rules.labels != "latest" and store.period_starts():
+        raise BadSource(
+            "a cluster uses the latest labels, and the setting engine.thresholds.labels is as_of; set it to latest, or "
+            "compute without a cluster"
+        )
     job = _map_job(store, request, computed_at or utc_now())
     for name in BUILD:
         engine.read(name, [f"{derived}/{name}"])

@@ -16,7 +16,7 @@ import pyarrow as pa
 from holderlake.export.html import html_page
 from holderlake.storage.atomic_files import whole_file
 from holderlake.warehouse.comparisons import TABLE
-from holderlake.warehouse.connections import guard
+from holderlake.warehouse.connections import guard, prepared
 from holderlake.warehouse.schema import column_name, quoted
 
 COMPARISONS: Final = pa.schema(
@@ -80,7 +80,7 @@ def compare(a: Path, b: Path) -> tuple[pa.Table, pa.Table]:
     Both tables have the schema ``COMPARISONS``; the second one has a row for each token and instant. Raises
     ``ValueError`` if a file is no warehouse.
     """
-    with duckdb.connect() as database:
+    with prepared(duckdb.connect()) as database:
         for name, path in (("a", a), ("b", b)):
             with _readable(path):
                 database.execute(f"ATTACH {quoted(str(path))} AS {name} (READ_ONLY)")

@@ -158,6 +158,8 @@ class MapChanges(Model):
 class SourceLabel(Model):
     """A label of an address from one source. ``chain`` is null if the source names no chain.
 
+    ``valid_from`` and ``valid_to`` are the first and last second of its period; null without such an end.
+
     Answers of other endpoints show the label with the highest ``precedence``.
     """
 
@@ -170,6 +172,8 @@ class SourceLabel(Model):
     is_contract: bool
     is_paid_label: bool
     precedence: int
+    valid_from: UnixSeconds | None
+    valid_to: UnixSeconds | None
 
 
 class AddressLabels(Model):
@@ -271,7 +275,7 @@ class VerifiedTokens(Model):
 
 
 class MapRules(Model):
-    """The thresholds by which maps are computed. Two maps can be compared if their rules and options are equal."""
+    """The rules by which maps are computed. Two maps can be compared if their rules and options are equal."""
 
     supernode_degree: int = Field(ge=1, description="Distinct counterparties that make a supernode.")
     hypernode_transfers: int = Field(ge=0, description="A hypernode has more transfers than this.")
@@ -283,4 +287,7 @@ class MapRules(Model):
     time_limit: int = Field(ge=0, description="Most time nodes of a map.")
     fresh_wallet_seconds: int = Field(ge=0, description="Age under which a wallet is fresh.")
     time_allowed: list[str] = Field(description="Contracts that can be time nodes, in addition to exchanges.")
+    labels: Literal["latest", "as_of"] = Field(
+        description="Labels with a period count at all instants (latest), or at those of their period (as_of)."
+    )
     score_version: int = Field(ge=1, description="Version of the service score: its formula and its entities.")

@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from holderlake.contract.text import printable
+from holderlake.export.history_plots import DIALOG, DIALOG_DPI, HUES, MEASURES, legend_below, percent_tick
 from holderlake.lake.lake import Lake
 
 _BLUE, _ORANGE, _GREY = "#4269d0", "#efb118", "#9498a0"
@@ -31,6 +32,7 @@ _LONGEST_NAME: Final = 24
 _log = logging.getLogger(__name__)
 _Draw: TypeAlias = Callable[[Axes, pa.Table, Mapping[str, str]], None]
 _SUPPLY = ("cexs", "dexs", "contracts", "fresh_wallets", "top_10_adjusted", "bundles")
+_TEXT_SIZE: Final = 9.5
 
 
 def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, MetadataValue]:
@@ -53,12 +55,15 @@ def plots(table: str, lake: Lake, chain: str, as_of: datetime) -> dict[str, Meta
 
 def _picture(draw: _Draw, rows: pa.Table, symbols: Mapping[str, str], title: str) -> bytes:
     with plain_text():
-        figure = Figure(figsize=(7.5, 3.6), dpi=90, layout="constrained")
+        figure = Figure(figsize=(DIALOG, 4.6), dpi=DIALOG_DPI, layout="constrained")
         axes = figure.subplots()
-        axes.set_title(title, fontsize=10, loc="left")
         draw(axes, rows, symbols)
+        axes.set_title(title, fontsize=_TEXT_SIZE, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=8)
+        axes.tick_params(labelsize=_TEXT_SIZE)
+        for label in (axes.xaxis.label, axes.yaxis.label):
+            label.set_fontsize(_TEXT_SIZE)
+        legend_below(figure, axes, "black", DIALOG)
         picture = io.BytesIO()
         figure.savefig(picture, format="png")
     return picture.getvalue()
@@ -93,15 +98,15 @@ def _draw_holders(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> Non
     """Draw the share of supply that the first N holders have together, one line a token."""
     frame = rows.select(["token_address", "rank", "share"]).to_pandas().sort_values(["token_address", "rank"])
     for address, token in frame.groupby("token_address"):
-        axes.plot(token["rank"], token["share"].cumsum() * 100, label=_name(symbols, str(address)), linewidth=1.4)
+        axes.plot(token["rank"], token["share"].cumsum(), label=_name(symbols, str(address)), linewidth=1.6)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("first N holders", fontsize=8)
-    axes.set_ylabel("% of supply", fontsize=8)
-    axes.set_ylim(0, 102)
-    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.set_xlabel("number of holders, largest first")
+    axes.set_ylabel("share of supply")
+    axes.yaxis.set_major_formatter(percent_tick)
+    axes.set_ylim(0, 1.02)
 
 
 def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
@@ -110,21 +115,24 @@ def _draw_maps(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
     scores = ["no score" if pd.isna(score) else f"score {score:.0f}" for score in frame["service_score"]]
     names = [_name(symbols, address) for address in frame["token_address"]]
     frame.index = [f"{name}\n{score}" for name, score in zip(names, scores, strict=True)]
-    (frame[list(_SUPPLY)] * 100).plot.barh(ax=axes, width=0.8, fontsize=8)
-    axes.set_xlim(0, 100)
+    shares = frame[list(_SUPPLY)].rename(columns=MEASURES)
+    shares.plot.barh(ax=axes, width=0.8, legend=False, color=list(HUES[: len(_SUPPLY)]))
+    axes.set_xlim(0, 1)
     axes.invert_yaxis()  # the first token and the first measure on top, as in the legend
-    axes.set_xlabel("% of supply", fontsize=8)
-    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.xaxis.set_major_formatter(percent_tick)
+    axes.set_xlabel("share of supply")
 
 
 def _draw_clusters(axes: Axes, rows: pa.Table, symbols: Mapping[str, str]) -> None:
     """Draw the share of supply of each cluster, one bar a token."""
     frame = rows.select(["token_address", "cluster_id", "share"]).to_pandas()
-    shares = frame.pivot_table(index="token_address", columns="cluster_id", values="share").fillna(0) * 100
+    shares = frame.pivot_table(index="token_address", columns="cluster_id", values="share").fillna(0)
     shares.index = [_name(symbols, address) for address in shares.index]
     colours = [_BLUE, _ORANGE, *[_GREY] * max(0, shares.shape[1] - 2)]
-    shares.plot.barh(ax=axes, stacked=True, legend=False, color=colours, edgecolor="white", fontsize=8)
-    axes.set_xlabel("% of supply; each part is a cluster", fontsize=8)
+    shares.columns = ["largest cluster", "second", *["smaller ones"], *[None] * shares.shape[1]][: shares.shape[1]]
+    shares.plot.barh(ax=axes, stacked=True, legend=False, color=colours, edgecolor="white")
+    axes.xaxis.set_major_formatter(percent_tick)
+    axes.set_xlabel("share of supply")
     axes.set_ylabel("")
 
 

@@ -93,6 +93,7 @@ def _checks_with_settings() -> list[Finding]:
         *([lambda: _store(settings)] if settings.engine_store.exists() else []),
         *([lambda: _negative_balances(settings)] if settings.engine_store.exists() else []),
         *([lambda: _inexact_balances(settings)] if settings.engine_store.exists() else []),
+        *([lambda: _stale_partitions(workspace)] if settings.engine_store.exists() else []),
         *([lambda: _paused_schedule(workspace)] if paused_schedule(workspace) else []),
         *([lambda: _paused_backfills(workspace)] if paused_backfills(workspace) else []),
         lambda: _alerts(settings),
@@ -283,6 +284,14 @@ def _negative_balances(settings: Settings) -> Finding:
     text = f"{counted(sum(counts.values()), 'address')} of {counted(tokens, 'token')} below zero" if tokens else "none"
     advice = "'holderlake store negative-balances' lists them; import the transfers that are missing" if tokens else ""
     return Finding("negative balances", True, text, advice)
+
+
+def _stale_partitions(workspace: Workspace) -> Finding:
+    """Count the partitions that were computed before the engine's store changed."""
+    count = len(workspace.stale_partitions())
+    text = f"{counted(count, 'partition')} computed before your store changed" if count else "as your store is now"
+    advice = "'holderlake backfill --stale' computes them again, free" if count else ""
+    return Finding("computed partitions", not count, text, advice)
 
 
 def _inexact_balances(settings: Settings) -> Finding:

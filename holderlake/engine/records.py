@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
@@ -75,6 +75,10 @@ class Label:
 
     If an address has several labels, the one with the highest ``precedence`` gives its name. The address has every kind
     (``is_cex``, ``is_dex``, ``is_contract``) that any of its labels has.
+
+    A label with a period counts from the unix second ``valid_from`` to ``valid_to``, both included, where the rule
+    ``labels`` is ``as_of``. A source may have labels of several periods for an address; each ends where the next one
+    begins.
     """
 
     address: str
@@ -87,11 +91,13 @@ class Label:
     is_contract: bool = False
     is_paid_label: bool = False
     precedence: int = 0
+    valid_from: int | None = None
+    valid_to: int | None = None
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The thresholds by which addresses are classified. ``contract.extra_models.MapRules`` describes each of them."""
+    """The rules by which addresses are classified. ``contract.extra_models.MapRules`` describes each of them."""
 
     supernode_degree: int = 10_000
     hypernode_transfers: int = 200_000
@@ -103,6 +109,7 @@ class Rules:
     time_limit: int = 40
     fresh_wallet_seconds: int = 10 * 86_400
     time_allowed: frozenset[str] = field(default_factory=frozenset)
+    labels: Literal["latest", "as_of"] = "latest"
 
 
 @dataclass(frozen=True)

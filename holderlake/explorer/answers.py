@@ -94,6 +94,14 @@ def counterparties(reader: Reader, chain: str, token: str, address: str, at: dat
     return _query(reader, "counterparties", chain=chain, token=token, address=address, at=at)
 
 
+def periods(reader: Reader, chain: str, token: str, address: str, at: datetime) -> Columns:
+    """Return what an address got and sent of a token in each month up to ``at``, the newest first.
+
+    Only transfers of an own store are known.
+    """
+    return _query(reader, "periods", chain=chain, token=token, address=address, at=at)
+
+
 def comparison(reader: Reader, chain: str, token: str, start: datetime, end: datetime) -> Columns:
     """Return the holders of a token that are in its list at one or both of two instants, with a row for each.
 

@@ -1,4 +1,4 @@
-"""Plots of tokens through time: one token in reports, several small plots in the metadata of Dagster's warehouse asset.
+"""Plots of tokens through time: one token in reports, several below each other in the metadata of Dagster's warehouse.
 
 Plots of one partition are in ``holderlake.dagster.plots``. The plots here show only numbers, dates and
 addresses, because names and labels are untrusted.
@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import matplotlib
 import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from holderlake.warehouse.token_history import Period, token_history
@@ -27,9 +27,27 @@ from holderlake.warehouse.warehouse import Warehouse
 _log = logging.getLogger(__name__)
 _FEWEST_MAPS: Final = 3
 """Fewest maps of a token in ``history_markdown``. Tokens with fewer maps are left out."""
-_HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
+HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a600", "#8c6bb1")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; the yellow is darker."""
 _REST_HUE: Final = "#9aa3af"
+_NAMED_CLUSTERS: Final = 6
+_TEXT_SIZE: Final = 9.5
+"""Points; 12.7 pixels in Dagster's dialog, which shows pictures in their own size."""
+WIDTH, NARROW = 8.6, 4.2
+"""Inches of a plot in a report, on a screen and on a phone."""
+DIALOG: Final = 7.0
+"""Inches of a plot in Dagster's dialog at ``DIALOG_DPI``: as wide as the dialog."""
+DIALOG_DPI: Final = 96
+MEASURES: Final[Mapping[str, str]] = {
+    "top_10_share": "10 largest holders",
+    "top_10_adjusted": "10 largest entities, without exchanges",
+    "bundles": "10 largest clusters",
+    "cexs": "Centralised exchanges",
+    "dexs": "Decentralised exchanges",
+    "contracts": "Contracts",
+    "fresh_wallets": "Fresh wallets",
+}
+"""Names of a map's columns that are shares of the supply."""
 _SETTINGS: Final[Any] = {"svg.hashsalt": "holderlake", "svg.fonttype": "path", "text.parse_math": False}
 
 
@@ -51,11 +69,11 @@ def draw_concentration(axes: Axes, rows: pa.Table, look: Look) -> None:
     frame = rows.to_pandas()
     lines = {
         "score, 0 to 100": (frame["service_score"], 2.4, "-"),
-        "10 largest holders, %": (frame["top_10_share"] * 100, 1.5, "-"),
+        f"{MEASURES['top_10_share']}, %": (frame["top_10_share"] * 100, 1.5, "-"),
         "in clusters, %": (frame["bundles"] * 100, 1.5, "--"),
         "exchanges, pools, %": (frame["exchanges"] * 100, 1.5, ":"),
     }
-    for (name, (values, width, style)), hue in zip(lines.items(), _HUES, strict=False):
+    for (name, (values, width, style)), hue in zip(lines.items(), HUES, strict=False):
         axes.plot(frame["timestamp"], values, style, label=name, color=hue, linewidth=width, marker="o", markersize=3)
     axes.set_ylim(0, 102)
 
@@ -64,15 +82,15 @@ def draw_shares(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Draw the rows of the query ``shares``: a line through time for the share of each of the largest holders."""
     frame = rows.to_pandas()
     addresses = list(dict.fromkeys(frame["address"]))
-    wide = frame.pivot_table(index="timestamp", columns="address", values="share", dropna=False)[addresses] * 100
+    wide = frame.pivot_table(index="timestamp", columns="address", values="share", dropna=False)[addresses]
     if len(wide) == 1:
-        axes.barh([_short(address) for address in addresses], wide.iloc[0].fillna(0), color=_HUES[0])
+        axes.barh([_short(address) for address in addresses], wide.iloc[0].fillna(0), color=HUES[0])
         axes.invert_yaxis()
+        axes.xaxis.set_major_formatter(percent_tick)
         return
-    for address, hue in zip(addresses, _HUES, strict=False):
+    for address, hue in zip(addresses, HUES, strict=False):
         axes.plot(wide.index, wide[address], label=_short(address), color=hue, linewidth=1.6, marker="o", markersize=3)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("% of supply")
+    _in_percent(axes)
 
 
 def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
@@ -81,8 +99,8 @@ def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
     at = [float(when) for when in date2num(frame["timestamp"])]  # type: ignore[no-untyped-call] # as below
     width = 0.6 * (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
     axes.xaxis_date()
-    axes.bar(at, frame["entered"], width=width, color=_HUES[2], label="entered")
-    axes.bar(at, -frame["left"], width=width, color=_HUES[3], label="left", hatch="//", alpha=0.85)
+    axes.bar(at, frame["entered"], width=width, color=HUES[2], label="entered")
+    axes.bar(at, -frame["left"], width=width, color=HUES[3], label="left", hatch="//", alpha=0.85)
     axes.axhline(0, color=look.ink, linewidth=0.8)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
@@ -92,30 +110,51 @@ def draw_turnover(axes: Axes, rows: pa.Table, look: Look) -> None:
 def draw_clusters(axes: Axes, rows: pa.Table, look: Look) -> None:
     """Draw the rows of the query ``clusters``: a line through time for the share of each cluster."""
     lines = followed(rows)
-    largest = sorted(lines, key=lambda line: -max(share for _, share in line))
-    for line, hue in zip(largest, [*_HUES, *[_REST_HUE] * len(largest)], strict=False):
-        times, shares = zip(*line, strict=True)
-        axes.plot(times, [share * 100 for share in shares], color=hue, linewidth=1.6, marker="o", markersize=4)
+    largest = sorted(lines, key=lambda line: -max(row["share"] or 0 for row in line))
+    for number, line in enumerate(largest):
+        is_named = number < _NAMED_CLUSTERS
+        axes.plot(
+            [row["timestamp"] for row in line],
+            [row["share"] for row in line],
+            color=HUES[number] if is_named else _REST_HUE,
+            label=_cluster_name(line[-1]) if is_named else "smaller ones" if number == _NAMED_CLUSTERS else None,
+            linewidth=1.6,
+            marker="o",
+            markersize=4,
+        )
+    _in_percent(axes)
+
+
+def _cluster_name(row: Mapping[str, Any]) -> str:
+    return f"cluster {row['cluster_id']} on {row['timestamp']:%Y-%m-%d}"
+
+
+def percent_tick(share: float, _: object = None) -> str:
+    """Return the label of an axis at a share (0 to 1)."""
+    return f"{100 * share:.4g}%"
+
+
+def _in_percent(axes: Axes) -> None:
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("% of supply")
+    axes.yaxis.set_major_formatter(percent_tick)
+    axes.set_ylabel("share of supply")
 
 
-def followed(rows: pa.Table) -> list[list[tuple[datetime, float]]]:
-    """Follow each cluster from map to map. Return a list for each cluster: pairs of instant and share of supply (0 to
-    1).
+def followed(rows: pa.Table) -> list[list[dict[str, Any]]]:
+    """Follow each cluster from map to map. Return a list for each cluster: its rows by time.
 
     ``rows`` are the result of ``clusters.sql``. If a cluster splits, its largest part continues its list, and each
     other part begins a new list.
     """
-    lines: list[list[tuple[datetime, float]]] = []
+    lines: list[list[dict[str, Any]]] = []
     line_of: dict[tuple[datetime, int], int] = {}
     present = [row for row in rows.to_pylist() if row["cluster_id"] is not None]
     for row in sorted(present, key=lambda row: (row["timestamp"], -(row["share"] or 0))):
         number = line_of.get((row["previous_timestamp"], row["previous_cluster_id"]))
-        if number is None or lines[number][-1][0] == row["timestamp"]:
+        if number is None or lines[number][-1]["timestamp"] == row["timestamp"]:
             lines.append([])
             number = len(lines) - 1
-        lines[number].append((row["timestamp"], row["share"]))
+        lines[number].append(row)
         line_of[row["timestamp"], row["cluster_id"]] = number
     return lines
 
@@ -137,28 +176,22 @@ TITLES: Final[Mapping[str, str]] = {
 """Titles of the plots, by the name of the query."""
 
 
-def plot(question: str, rows: pa.Table, look: Look, form: Literal["svg", "png"] = "svg") -> bytes:
-    """Return an SVG or PNG plot of the rows of a query as bytes. ``question`` is a key of ``PLOTS``.
+def plot(question: str, rows: pa.Table, look: Look, width: float = WIDTH) -> bytes:
+    """Return an SVG plot of the rows of a query as bytes, ``width`` inches wide. ``question`` is a key of ``PLOTS``.
 
     The same rows give the same bytes.
     """
     with matplotlib.rc_context(_SETTINGS):
-        figure = Figure(figsize=(8.6, 3.4), layout="constrained", facecolor=look.ground)
-        axes = figure.subplots()
-        PLOTS[question](axes, rows, look)
-        _finish(axes, look, 9)
-        if axes.get_legend_handles_labels()[0]:
-            legend = axes.legend(fontsize=8.5, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-            for text in legend.get_texts():
-                text.set_color(look.ink)
-        return _file(figure, form)
+        figure = Figure(figsize=(width, 3.7), layout="constrained", facecolor=look.ground)
+        _draw(figure, question, rows, look, width)
+        return _file(figure, "svg")
 
 
 def history_markdown(warehouse: Warehouse, chain: str, tokens: Sequence[str], until: datetime) -> dict[str, str]:
-    """Return Markdown images by title, with a small plot for each token that has enough maps. Empty after an error."""
+    """Return Markdown images by title, with a plot for each token that has enough maps. Empty after an error."""
     try:
         answers = _answers(warehouse, chain, tokens, until)
-        return {f"{name} through time": _side_by_side(name, plots) for name, plots in answers.items() if plots}
+        return {f"{name} through time": _below_each_other(name, plots) for name, plots in answers.items() if plots}
     except Exception as error:  # plots never fail a run
         _log.warning("the plots of %s through time are left out: %s", chain, error)
         return {}
@@ -179,31 +212,41 @@ def _answers(
     return answers
 
 
-def _side_by_side(question: str, plots: Sequence[tuple[str, pa.Table]]) -> str:
-    across = min(2, len(plots))
-    down = -(-len(plots) // across)
+def _below_each_other(question: str, plots: Sequence[tuple[str, pa.Table]]) -> str:
     with matplotlib.rc_context(_SETTINGS):
-        figure = Figure(figsize=(4.2 * across, 2.4 * down + 0.5), dpi=80)
-        figure.suptitle(TITLES[question], fontsize=9)
-        grid = iter(figure.subplots(down, across, squeeze=False).flat)
-        for (address, rows), axes in zip(plots, grid, strict=False):
-            axes.set_title(_short(address), fontsize=8, loc="left")
-            PLOTS[question](axes, rows, LIGHT)
-            _finish(axes, LIGHT, 7)
-            if question == "concentration" and address == plots[0][0]:
-                axes.legend(fontsize=6, frameon=False)
-        for axes in grid:  # unused cells
-            axes.set_visible(False)
+        figure = Figure(figsize=(DIALOG, 3.2 * len(plots)), dpi=DIALOG_DPI, layout="constrained")
+        for (address, rows), part in zip(plots, figure.subfigures(len(plots), squeeze=False).flat, strict=True):
+            _draw(part, question, rows, LIGHT, DIALOG, f"{TITLES[question]} · {_short(address)}")
         text = base64.b64encode(_file(figure, "png")).decode()
     return f"![{TITLES[question]}](data:image/png;base64,{text})"
 
 
-def _finish(axes: Axes, look: Look, size: int) -> None:
+def _draw(figure: FigureBase, question: str, rows: pa.Table, look: Look, width: float, title: str = "") -> None:
+    """Draw the rows of a query with a legend below. ``width`` (inches) is that of the figure."""
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=_TEXT_SIZE, loc="left", color=look.ink)
+    PLOTS[question](axes, rows, look)
+    _finish(axes, look)
+    legend_below(figure, axes, look.ink, width)
+
+
+def legend_below(figure: FigureBase, axes: Axes, ink: str, width: float) -> None:
+    """Add the legend of the axes below them, as far as they have labels, in a figure of ``width`` inches."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        longest = 0.078 * max(map(len, labels)) + 0.45
+        columns = max(1, min(len(labels), int(width / longest)))
+        figure.legend(
+            handles, labels, ncols=columns, loc="outside lower left", fontsize=_TEXT_SIZE, frameon=False, labelcolor=ink
+        )
+
+
+def _finish(axes: Axes, look: Look) -> None:
     axes.set_facecolor(look.ground)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(look.grid)
-    axes.tick_params(labelsize=size, colors=look.ink)
-    axes.yaxis.label.set(color=look.ink, fontsize=size)
+    axes.tick_params(labelsize=_TEXT_SIZE, colors=look.ink)
+    axes.yaxis.label.set(color=look.ink, fontsize=_TEXT_SIZE)
     axes.grid(axis="y", color=look.grid, linewidth=0.7)
     axes.set_axisbelow(True)
     if isinstance(axes.xaxis.get_major_locator(), AutoDateLocator):

@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holderlake.contract.text import printable
+from holderlake.units import percentage
 
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 
@@ -66,8 +67,7 @@ def percent(share: float | None) -> str:
     """Return a share of the supply (0 to 1) as a percentage."""
     if share is None:
         return _NOTHING
-    parts = 100 * share
-    return f"{parts:.2f}\u00a0%" if parts >= 0.005 or parts == 0 else "<\u00a00.01\u00a0%"
+    return f"{percentage(share, 2)}\u00a0%" if share >= 0.00005 or share == 0 else "<\u00a00.01\u00a0%"
 
 
 def points(share: float | None) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from holderlake.contract.text import printable
-from holderlake.export.history_plots import DARK, LIGHT, PLOTS, TITLES, plot
+from holderlake.export.history_plots import DARK, LIGHT, MEASURES, NARROW, PLOTS, TITLES, WIDTH, plot
 from holderlake.export.html import html_page, number, percent, short
 from holderlake.storage.atomic_files import whole_file
 from holderlake.units import counted
@@ -26,13 +26,7 @@ from holderlake.warehouse.warehouse import Warehouse
 
 _FIGURES: Final = (
     ("service_score", "Score, 0 concentrated to 100 decentralised", 1.0, 1),
-    ("top_10_share", "10 largest holders", 100.0, 2),
-    ("top_10_adjusted", "10 largest entities, without exchanges", 100.0, 2),
-    ("bundles", "10 largest clusters", 100.0, 2),
-    ("cexs", "Centralised exchanges", 100.0, 2),
-    ("dexs", "Decentralised exchanges", 100.0, 2),
-    ("contracts", "Contracts", 100.0, 2),
-    ("fresh_wallets", "Fresh wallets", 100.0, 2),
+    *((column, title, 100.0, 2) for column, title in MEASURES.items()),
     ("gini_index", "Gini index", 1.0, 3),
     ("herfindahl_hirschman_index", "Herfindahl\u2013Hirschman index", 1.0, 4),
     ("nakamoto_coefficient", "Entities that together hold half", 1.0, 0),
@@ -58,7 +52,8 @@ _OF_PERIOD = ("problems", "quality")
 
 
 _log = logging.getLogger(__name__)
-_MAP_WIDTH = 600
+_MAP_WIDTH = 400
+"""Pixels of a map: its text is legible on a phone, and in one of two columns on a screen."""
 
 
 @dataclass(frozen=True)
@@ -157,8 +152,7 @@ def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
 
 
 def _scaled(value: float | None, scale: float, digits: int) -> str:
-    text = number(None if value is None else value * scale, digits)
-    return f"{text}\u00a0%" if scale != 1 and value is not None else text
+    return number(value, digits) if scale == 1 else percent(value)
 
 
 def _change(first_value: float | None, last_value: float | None, scale: float, digits: int) -> str:
@@ -232,11 +226,15 @@ def _unknown(warehouse: Warehouse, period: Period) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as two SVG data URLs, for light and dark pages, and its alternative text."""
+    """A picture as two SVG data URLs, for light and dark pages, and its alternative text.
+
+    ``narrow`` has the same two for a phone, if they differ.
+    """
 
     light: str
     dark: str
     alt: str
+    narrow: tuple[str, str] | None = None
 
 
 def plots_of(content: Content) -> dict[str, Picture]:
@@ -246,8 +244,11 @@ def plots_of(content: Content) -> dict[str, Picture]:
         rows = content.answers[question]
         if rows.num_rows:
             with _left_out_on_failure(question):
-                light, dark = (_data_url(plot(question, rows, look)) for look in (LIGHT, DARK))
-                pictures[question] = Picture(light, dark, _alternative_text(content, question))
+                (light, dark), narrow = (
+                    (_data_url(plot(question, rows, LIGHT, width)), _data_url(plot(question, rows, DARK, width)))
+                    for width in (WIDTH, NARROW)
+                )
+                pictures[question] = Picture(light, dark, _alternative_text(content, question), narrow)
     return pictures
 
 

@@ -86,7 +86,7 @@ def missing_days(
 
 
 def _credits(workspace: Workspace, gaps: Sequence[Gap]) -> int:
-    """Return the cost to fill the gaps in hundredths of a credit; 0 for the embedded service."""
+    """Return the cost to fill the gaps in hundredths of a credit; 0 for the embedded service, also over the sample."""
     return price(workspace, workspace.provider_id, gaps).credits if workspace.settings.provider.url else 0
 
 

@@ -371,6 +371,7 @@ def _write(
             tuple(batch.groups),
             dict(missing.options),
             rules,
+            partition.store_change,
         )
         if lake.store.keeps_records:
             record = provenance.encoded(made_from)
@@ -391,6 +392,7 @@ def _write(
         final=stream.historic,
         options=missing.options,
         record=record,
+        store_change=partition.store_change,
     )
 
 

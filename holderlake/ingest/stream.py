@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from holderlake.archive.archive import as_of_text
 from holderlake.contract.requests import Request
 from holderlake.contract.times import partition_text, to_unix, utc_now
 from holderlake.ingest.decode_queue import Decode, DecodeQueue
@@ -31,12 +32,14 @@ Compute: TypeAlias = Callable[[Engine, Settings, str, Sequence[str], Sequence[da
 class Partition:
     """One chain at one as-of instant (UTC).
 
-    ``live`` is true if the instant is the present. Then requests have no timestamp and no surcharge.
+    ``live`` is true if the instant is the present. Then requests have no timestamp and no surcharge. ``store_change``
+    is the number of the latest change of the user's own store; None if another provider answers.
     """
 
     chain: str
     as_of: datetime
     live: bool
+    store_change: int | None = None
 
     @property
     def timestamp(self) -> int | None:
@@ -82,8 +85,11 @@ class Stream:
         """Return the instant by which the archive stores the partition's answers.
 
         It is the partition's instant. For an endpoint without history mode it is the text ``known`` and today's date.
+        Answers of the user's own store also name its latest change, so that older ones are not used.
         """
-        return partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
+        as_of = partition.as_of if self.historic else f"known {utc_now():%Y-%m-%d}"
+        change = partition.store_change
+        return as_of if change is None else f"{as_of_text(as_of)} after change {change}"
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,7 @@ def partition_of(workspace: Workspace, chain: str, as_of: datetime) -> Partition
     It is live if the instant is at most ``live_tolerance_seconds`` (a setting) before now.
     """
     tolerance = timedelta(seconds=workspace.settings.schedule.live_tolerance_seconds)
-    return Partition(chain, as_of, live=as_of >= workspace.now() - tolerance)
+    return Partition(chain, as_of, as_of >= workspace.now() - tolerance, workspace.store_change)
 
 
 def engine_for(workspace: Workspace, stream: Stream) -> Engine | None:
@@ -204,13 +210,15 @@ def missing(
 
     ``only`` names the tokens to consider (None: all). With ``again``, covered subjects are returned too; also with
     ``refresh``, unless the partition was written at or after ``refresh_since`` (UTC). If a refresh changes the
-    partition's options, its covered subjects that are not in ``only`` or the watchlist are returned too.
+    partition's options, or the own store changed since its rows were computed, its covered subjects that are not in
+    ``only`` or the watchlist are returned too.
     """
     subjects = list(only) if only is not None and stream.by == "token" else stream.subjects(workspace, partition)
     manifest = workspace.lake.store.recent((stream.name, partition.chain, partition_text(partition.as_of)))
     refresh = refresh and not (manifest and refresh_since and manifest.written_at >= refresh_since)
     options = chosen_options(stream.name, workspace.settings, manifest, refresh)
-    if refresh and manifest and manifest.options != options:
+    is_stale = manifest is not None and workspace.is_stale(manifest)
+    if manifest and (is_stale or (refresh and manifest.options != options)):
         subjects = list(dict.fromkeys([*subjects, *sorted(manifest.covered)]))
     elif manifest and not refresh and not again:
         subjects = [subject for subject in subjects if subject not in manifest.answered]

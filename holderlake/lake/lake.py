@@ -26,7 +26,6 @@ from holderlake.contract.times import partition_text, utc_now
 from holderlake.lake import commits
 from holderlake.lake.manifests import (
     FAILURES,
-    FORMAT,
     NO_FILE,
     REVISIONS,
     SIDE_TABLES,
@@ -255,6 +254,7 @@ class Lake:
         failures: pa.Table | None = None,
         final: bool = False,
         record: bytes | None = None,
+        store_change: int | None = None,
     ) -> Manifest:
         """Commit a family's tables (with ``fetched_at``) in place of older rows of the same subjects.
 
@@ -267,7 +267,8 @@ class Lake:
 
         ``options`` are the request options; rows of other options are replaced. ``final`` means that the rows are about
         a past that does not change: a subject with rows that were fetched before ``as_of`` is not covered. ``record``
-        is the commit record, which a lake in a bucket keeps in the manifest.
+        is the commit record, which a lake in a bucket keeps in the manifest. ``store_change`` is the number of a change
+        of your store that the new rows include.
 
         Raises ``LakeError`` if the rows do not fit the partition, or the lake has another provider.
         """
@@ -295,11 +296,22 @@ class Lake:
                 new_options = dict(options)
                 open_subjects = {*(old_manifest.unanswered if old_manifest else ()), *requested, *unsent}
                 unanswered = frozenset(open_subjects - subjects - covered.keys())
-                if old_manifest and _content(old_manifest) == (files, subjects, new_options, answers, unanswered):
+                included = _included_change(old_manifest, covered, store_change)
+                content = (files, subjects, unanswered, new_options, answers, included)
+                if old_manifest and _content(old_manifest) == content:
                     return old_manifest
                 commit = uuid4().hex
                 manifest = Manifest(
-                    *place, provider, utc_now(), commit, files, subjects, new_options, answers, FORMAT, unanswered
+                    *place,
+                    provider,
+                    utc_now(),
+                    commit,
+                    files,
+                    subjects,
+                    new_options,
+                    answers,
+                    unanswered=unanswered,
+                    store_change=included,
                 )
                 if self.store.commit(manifest, data, latest, [record] if record else ()):
                     return manifest
@@ -382,9 +394,18 @@ class Lake:
 
 
 def _content(manifest: Manifest) -> tuple[object, ...]:
-    """Return files, covered subjects, options, answer times and unanswered subjects of a partition."""
+    """Return a partition's files, covered and unanswered subjects, options, answer times and store change."""
     files = {REVISIONS: NO_FILE} | manifest.tables
-    return files, manifest.covered, manifest.options, manifest.answers, manifest.unanswered
+    subjects = manifest.covered, manifest.unanswered
+    return files, *subjects, manifest.options, manifest.answers, manifest.store_change
+
+
+def _included_change(old_manifest: Manifest | None, covered: Collection[str], store_change: int | None) -> int | None:
+    """Return the change of the store that all rows include, after rows of ``covered`` that include ``store_change``."""
+    if old_manifest is None or old_manifest.covered <= set(covered):
+        return store_change
+    older = old_manifest.store_change
+    return older if older is None or store_change is None else min(older, store_change)
 
 
 def _parsed(text: bytes, path: PurePath) -> Manifest | None:

@@ -80,6 +80,8 @@ class Manifest:
     format: int = FORMAT
     unanswered: frozenset[str] = frozenset()
     """Subjects that were to be requested and have no answer: the request failed, or the run stopped before it."""
+    store_change: int | None = None
+    """Number of a change of your store that all rows include; None for another provider."""
     checksum: str = field(default="", compare=False)
     """SHA-256 of the manifest without this field, see ``sealed``."""
 

@@ -67,7 +67,10 @@ def make_workspace(settings: Settings, lake: Lake | None = None, warehouse: Path
         with_sample_watchlist(settings) if is_sample else settings,
         lambda: _remote(settings) if settings.provider.url else _served(_local(settings)),
         store=OwnStore(
-            _engine(settings), lambda: _transfers(settings), lambda chain, day: _import_day(settings, chain, day)
+            _engine(settings),
+            lambda: _transfers(settings),
+            lambda chain, day: _import_day(settings, chain, day),
+            lambda: _changes(settings),
         ),
         lake=lake,
         warehouse=warehouse,
@@ -78,7 +81,9 @@ def reading_workspace(settings: Settings) -> Workspace:
     """Return a workspace for commands that only read the home folder. Tokens of the sample world are not added to its
     watchlist."""
     return Workspace(
-        settings, lambda: _remote(settings), store=OwnStore(_engine(settings), lambda: _transfers(settings))
+        settings,
+        lambda: _remote(settings),
+        store=OwnStore(_engine(settings), lambda: _transfers(settings), changes=lambda: _changes(settings)),
     )
 
 
@@ -200,6 +205,12 @@ def _transfers(settings: Settings) -> StoredTransfers | None:
         newest = max(built, key=lambda folder: folder.stat().st_mtime, default=None)
         return stored_transfers(newest) if newest else None
     return stored_transfers(settings.engine_store)
+
+
+def _changes(settings: Settings) -> Store | None:
+    """Return the user's own store, opened with the rules of the settings, if it is the provider and exists."""
+    is_provider = settings.provider.is_own_store and settings.engine_store.exists()
+    return _store(_local(settings)) if is_provider else None
 
 
 @cache

@@ -11,11 +11,17 @@ from holderlake import console
 from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import ImportReport
-from holderlake.engine.sources.files.mapping import read_block_times
+from holderlake.engine.records import ImportReport, Label
+from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
-from holderlake.engine.sources.labels import read_labels
-from holderlake.engine.sources.notices import assumed_decimals, notices_of, partly_indexed
+from holderlake.engine.sources.labels import HAND, read_labels
+from holderlake.engine.sources.notices import (
+    assumed_decimals,
+    notices_of,
+    other_decimals,
+    partly_indexed,
+    rounded_values,
+)
 from holderlake.engine.sources.problems import Rejected
 from holderlake.engine.sources.token_lists import is_token_list, read_tokens
 from holderlake.engine.store.store import Store
@@ -25,6 +31,7 @@ from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 from holderlake.storage.atomic_files import whole_file
 from holderlake.units import counted
+from holderlake.workspace import Workspace
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "error")
@@ -96,8 +103,12 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         tokens.update(report.keys)
         indexed[:] = store.index()
         below = of_tokens(store, report.keys, utc_now()).to_pylist()
+        store.add_decimals(file_transfers.decimals)
         notices = [
             *notices_of(file_transfers.transfers),
+            *rounded_values(file_transfers.transfers),
+            *other_decimals(file_transfers.decimals, store.tokens(report.keys).values()),
+            *_several_tokens(options.column_map, path, len(report.keys)),
             *report.undecided,
             *partly_indexed(file_transfers.partly_indexed),
         ]
@@ -141,6 +152,17 @@ def import_paths(  # noqa: PLR0915 - a report in one place
         raise SomeFailed(f"{'; '.join(parts)}. Correct them in the original files, and import these again")
 
 
+def _several_tokens(column_map: ColumnMap, path: Path, tokens: int) -> list[str]:
+    """Return a sentence if decimals that were set for all rows of a file count for more than one token."""
+    places = column_map.constants.get("decimals")
+    if places is None or tokens < 2:
+        return []
+    return [
+        f"{path.name}: all {tokens:,} tokens were read with {places} decimals. Set decimals only for a file of one "
+        "token, or name the column with those of each row (--map decimals=COLUMN)"
+    ]
+
+
 def _add_facts_of_tokens(
     settings: Settings, lines: list[dict[str, Any]], keys: Sequence[tuple[str, str]]
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -176,6 +198,16 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
     lines, errors = _each_file(settings, paths, imported)
     _report(lines, ("file", "labels", "passed over"), as_json)
     _raise_failed(errors, len(paths))
+
+
+def name_address(workspace: Workspace, address: str, name: str) -> None:
+    """Store the user's name of an address as a label of the user's own store, and load the warehouse.
+
+    An empty name removes it. The label comes before those of label files.
+    """
+    with open_own_store(workspace.settings) as store:
+        store.add_labels([Label(address, None, "names given in the explorer", name or None, precedence=HAND + 1)])
+    workspace.warehouse.load(workspace.lake)
 
 
 def _each_file(

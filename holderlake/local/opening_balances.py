@@ -15,6 +15,7 @@ from holderlake.engine.catalog.opening_balances import OPENING_BALANCES
 from holderlake.engine.files.manifest import OPENING
 from holderlake.engine.sources.balance_lists import BalanceOptions, read_balances
 from holderlake.engine.sources.files.mapping import read_block_times
+from holderlake.engine.sources.notices import other_decimals
 from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 from holderlake.units import counted
@@ -33,12 +34,15 @@ def import_balances(
     balances = pa.concat_tables([OPENING_BALANCES.empty_table(), *(part.balances for part in lists)])
     with open_own_store(settings) as store:
         report = store.add_opening_balances(balances)
+        decimals = {key: places for part in lists for key, places in part.decimals.items()}
+        store.add_decimals(decimals)
+        doubts = other_decimals(decimals, store.tokens(report.keys).values())
     line: dict[str, Any] = {
         "tokens": list(report.tokens),
         "rows": report.rows,
         "added": report.added,
         "duplicates": report.duplicates,
-        "notices": [notice for part in lists for notice in part.notices],
+        "notices": [*(notice for part in lists for notice in part.notices), *doubts],
     }
     if as_json:
         console.as_json(line)

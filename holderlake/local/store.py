@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 
 from holderlake.contract.chains import BURN_ADDRESSES
 from holderlake.contract.times import from_unix
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from holderlake.engine.store.store import Store
 
 _log = logging.getLogger(__name__)
+
+_MEMORY: Final = 10**9
+"""The memory in bytes that writing balances should use."""
 
 Say = Callable[[str], None]
 """A function that shows a message."""
@@ -77,7 +82,7 @@ def rules_changed(changed: Mapping[str, tuple[Any, Any]]) -> str:
     )
     return (
         f"The engine's rules changed ({listed}) and apply to new maps; maps in the lake keep their old figures until "
-        "they are fetched again with --refresh."
+        "'holderlake backfill --stale' computes them again."
     )
 
 
@@ -97,30 +102,65 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     except EngineError as error:
         _log.warning("the view 'transfers' keeps its rows, because the store can't be read: %s", error)
         return None
-    files = {
-        key: [root / part.paths[0] for part in manifest.parts_of(key) if part.has_transfers] for key in manifest.numbers
-    }
-    present = {key: paths for key, paths in files.items() if paths}
-    names = sorted(path.name for paths in present.values() for path in paths)
+    files: dict[str, dict[tuple[str, str], list[Path]]] = {"transfers": {}, "openings": {}}
+    for key in manifest.numbers:
+        for part in manifest.parts_of(key):
+            files[part.folder].setdefault(key, []).append(root / part.paths[0])
+    names = sorted(path.name for folder in files.values() for paths in folder.values() for path in paths)
     candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
     findings = sorted(path for path in candidates if path.exists())
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
     version = hashlib.sha256(repr((str(root.resolve()), generation, names)).encode()).hexdigest()[:16]
-    return StoredTransfers(version, present, lambda: _tables(root), findings)
+    return StoredTransfers(version, files, lambda paths: _write_balances(root, paths), lambda: _tables(root), findings)
+
+
+def _write_balances(root: Path, paths: Mapping[Path, tuple[str, str]]) -> None:
+    """Write the balances of a store's parts as Parquet files. ``paths`` has the token of each file by its path.
+
+    A file has the name of its part. The folder of a token with a damaged part is removed, because its balances would be
+    wrong. Raises ``FileNotFoundError`` if the store no longer has a part.
+    """
+    from holderlake.engine.errors import EngineError
+    from holderlake.engine.files.manifest import BASE
+    from holderlake.engine.importing.balance_files import write_balances
+    from holderlake.engine.importing.budget import Budget
+    from holderlake.engine.store.store import Store
+
+    if not paths:
+        return
+    damaged: set[tuple[str, str]] = set()
+    with Store(root) as store, TemporaryDirectory(dir=next(iter(paths)).parents[3]) as spool:
+        view = store.view()
+        for path, key in paths.items():
+            part = next((part for part in view.manifest.parts_of(key) if part.file == path.stem), None)
+            if part is None:
+                raise FileNotFoundError(f"the store {root} no longer has the file {path.stem}")
+            if key in damaged:
+                continue
+            try:
+                write_balances(
+                    path, view.part(part), view.dictionary, Path(spool), Budget(_MEMORY), is_base=part.kind == BASE
+                )
+            except EngineError as error:
+                _log.warning("%s on %s has no balances in the warehouse: %s", key[1], key[0], error)
+                damaged.add(key)
+                shutil.rmtree(path.parent)
 
 
 def _tables(root: Path) -> dict[str, pa.Table]:
-    """Return the tables ``tokens`` and ``labels`` of a store, in the schemas of ``warehouse.transfers``."""
+    """Return the tables tokens, labels and changes of a store, in the schemas of ``warehouse.transfers``."""
     import pyarrow as pa
 
     from holderlake.engine.store.store import Store
-    from holderlake.warehouse.transfers import LABELS, TOKENS
+    from holderlake.warehouse.transfers import CHANGES, LABEL_PERIODS, LABELS, TOKENS
 
     with Store(root) as store:
         histories = {(history.chain, history.token_address): history for history in store.histories()}
         infos = store.tokens(list(histories))
         kinds = store.marked_addresses()
         labels_by_address = store.labels(list(kinds))
+        periods = _label_periods(store)
+        numbers, first_times = store.first_changes()
     tokens = [
         (
             *key,
@@ -142,7 +182,26 @@ def _tables(root: Path) -> dict[str, pa.Table]:
     return {
         "tokens": pa.Table.from_pylist([dict(zip(TOKENS.names, row, strict=True)) for row in tokens], TOKENS),
         "labels": pa.Table.from_pylist([dict(zip(LABELS.names, row, strict=True)) for row in labels], LABELS),
+        "label_periods": pa.Table.from_pylist(periods, LABEL_PERIODS),
+        "changes": pa.table([numbers, pa.array(first_times, pa.int64()).cast(pa.timestamp("s"))], CHANGES),
     }
+
+
+def _label_periods(store: Store) -> list[dict[str, Any]]:
+    """Return the rows of ``label_periods``: one for each time in which an address with periods has one label."""
+    rows: dict[str, list[dict[str, Any]]] = {address: [] for address in store.addresses_with_periods()}
+    for start in [0, *store.period_starts()]:
+        labels = store.labels(list(rows), None, start)
+        for address, of_address in rows.items():
+            label = labels.get(address)
+            facts = {"address": address, "kind": _kind(address, label), "label": label.name} if label else None
+            last = of_address[-1] if of_address and of_address[-1]["valid_to"] is None else None
+            if last is None or facts is None or not facts.items() <= last.items():
+                if last is not None:
+                    last["valid_to"] = from_unix(start - 1)
+                if facts is not None:
+                    of_address.append(facts | {"valid_from": from_unix(start) if start else None, "valid_to": None})
+    return [row for of_address in rows.values() for row in of_address]
 
 
 def _kind(address: str, label: AddressLabel) -> str | None:

@@ -57,7 +57,7 @@ async def replay(workspace: Workspace, lake: Lake, commit: Commit) -> list[Asked
     recorded = Replay(commit.at, commit.options, commit.rules)
     context = IngestContext(provider, target, again=True, replay=recorded)
     async with client:
-        partition = Partition(commit.chain, commit.as_of, commit.live)
+        partition = Partition(commit.chain, commit.as_of, commit.live, commit.store_change)
         await ingest_partition(context, _recorded_stream(stream, commit.groups), partition)
     return archive.missing
 

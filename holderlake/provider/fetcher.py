@@ -123,7 +123,10 @@ class _Stopped(Exception):
 
 
 class Provider:
-    """Fetches answers for one run, in one event loop. ``provider_id`` is the provider's name in archive and lake."""
+    """Fetches answers for one run, in one event loop. ``provider_id`` is the provider's name in archive and lake.
+
+    If ``is_free``, calls cost nothing, whatever the service in this process books on its own account.
+    """
 
     def __init__(
         self,
@@ -133,7 +136,9 @@ class Provider:
         provider_id: str,
         run_id: str,
         plan_limits: PlanLimits | None = None,
+        is_free: bool = False,
     ) -> None:
+        self._is_free = is_free
         self.provider_id = provider_id
         self.run_id = run_id
         self.counters = Counters()
@@ -235,7 +240,7 @@ class Provider:
         """
         request, rate = fetch.request, self._client.rate_per_minute
         reserving = self._writes.submit(
-            Reserve(self.run_id, request.endpoint, request.subject, request.cost, rate, fetch.key)
+            Reserve(self.run_id, request.endpoint, request.subject, self._cost(request), rate, fetch.key)
         )
         try:
             reserved = cast(Reservation | Claimed, await asyncio.shield(reserving))
@@ -265,14 +270,19 @@ class Provider:
             await self._close_failed(request, error, entry)
             raise
         self._note_answer(request, answer)
-        cost = request.cost if answer.cost is None else answer.cost
+        cost = self._cost(request, answer.cost)
+        credits_remaining = None if self._is_free else answer.credits_remaining
         problem = IMPLAUSIBLE if answer.disbelieved else None
         new_answer = NewAnswer(fetch.key, request, answer.raw, answer.fetched_at, self.provider_id, fetch.as_of)
-        archived_answer = await self._writes.submit(
-            _Paid(new_answer, Settle(entry, cost, answer.credits_remaining, problem))
-        )
+        archived_answer = await self._writes.submit(_Paid(new_answer, Settle(entry, cost, credits_remaining, problem)))
         self.counters.credits += cost
         return replace(answer, cost=cost, digest=fetch.key, sha256=cast(ArchivedAnswer, archived_answer).sha256)
+
+    def _cost(self, request: Request, billed: int | None = None) -> int:
+        """Return the cost to book in hundredths of a credit: what the provider billed, else the list price."""
+        if self._is_free:
+            return 0
+        return request.cost if billed is None else billed
 
     async def _close_failed(self, request: Request, error: ProviderError, entry: int) -> None:
         """Release the ledger entry of a failed call. If the call may have been charged, settle or mark it instead."""
@@ -289,7 +299,7 @@ class Provider:
         how = error.broken or "closed"
         self.counters.broken += 1
         self._stop(self._streak.broke(how, request.cost))
-        if isinstance(error, BrokenAnswer) and error.cost_billed is not None:
+        if isinstance(error, BrokenAnswer) and error.cost_billed is not None and not self._is_free:
             self.counters.credits += error.cost_billed
             return Settle(entry, error.cost_billed, error.credits_remaining, how)
         return MarkBroken(entry, how)

@@ -64,6 +64,16 @@ class Engine(Protocol):
         """Return the holders of every token at every instant, in the table ``holders``."""
 
 
+class StoreChanges(Protocol):
+    """The numbered changes of the user's own store."""
+
+    def generation(self) -> int:
+        """Return the number of the latest change."""
+
+    def first_change_since(self, generation: int) -> int | None:
+        """Return the earliest unix second as of which answers changed after a change; None if nothing changed."""
+
+
 @dataclass(frozen=True)
 class DayReport:
     """Report about the import of one chain and day. The store has blocks ``first_block`` to ``last_block``;

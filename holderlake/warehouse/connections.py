@@ -18,6 +18,21 @@ DERIVED_REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and m
 _CORRUPT: Final = "Corrupt database file"
 _REFUSED: Final = re.compile("disabled (by|through) configuration")
 _UNREADABLE: Final = re.compile(r"\.parquet\b|[Pp]arquet (file|reader|page)|ZSTD|Snappy|decompress|magic bytes")
+UTC_SESSION: Final = "SET TimeZone = 'UTC';"
+"""SQL without which a session compares and shows times with a zone in the zone of the machine."""
+_OFFSET_TIME: Final = (
+    r"'\s*\d+-\d\d?-\d\d?[T ]\s*\d\d?:\d\d[\d:.]*\s*"
+    r"(?:[+-](?!00?(?::?00)?\s*')\d\d?(?::?\d\d){0,2}|[A-Za-z]+/[\w/+-]+)\s*'"
+)
+_WITH_ZONE: Final = r"\s*(?:TZ|WITH\s+TIME\s+ZONE)"
+_IGNORED_OFFSET: Final = re.compile(
+    rf"(?:(?<![:=])=|<|(?<!=)>|\bTIMESTAMP\b|\bDATE\b|\bDATETIME\b|\bBETWEEN\b|\bAND\b|\bIN\s*\()\s*"
+    rf"({_OFFSET_TIME})(?!\s*::\s*TIMESTAMP{_WITH_ZONE})"
+    rf"|({_OFFSET_TIME})\s*::\s*(?:TIMESTAMP(?!{_WITH_ZONE})|DATE)"
+    rf"|\bCAST\s*\(\s*({_OFFSET_TIME})\s+AS\s+(?:TIMESTAMP(?!{_WITH_ZONE})|DATE)",
+    re.IGNORECASE,
+)
+"""Times with an offset that a query compares with a column or casts to a TIMESTAMP. DuckDB ignores their offset."""
 _READS: Final = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)
 """Types of statements that may only read. A PIVOT is MULTI."""
 _FORBIDDEN: Final = ("autoinstall_known_extensions", "autoload_known_extensions", "allow_community_extensions")
@@ -45,7 +60,7 @@ def attach(
     """
     if not path.exists():
         raise WarehouseError(f"there is no warehouse at {path} yet: run 'holderlake demo' or 'holderlake ingest'")
-    connection = quiet(duckdb.connect())
+    connection = prepared(duckdb.connect())
     try:
         for name, value in (settings or {}).items():
             connection.execute(f"SET {name} = {schema.quoted(str(value))}")
@@ -78,8 +93,9 @@ def _check_format(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
             raise WarehouseError(fault)
 
 
-def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Turn off progress bars, and SQL access to Python variables, on a connection. Return the connection."""
+def prepared(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Prepare a connection for queries of users: times in UTC, no progress bar, no Python variables. Return it."""
+    connection.execute(UTC_SESSION)
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET python_enable_replacements = false")
     return connection
@@ -106,6 +122,8 @@ def run_query(
 def one_read(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None) -> str:
     """Return the only statement of a text, without its semicolon, if it only reads; else raise ``WarehouseError``.
 
+    Also refuse a time whose offset DuckDB would ignore.
+
     DuckDB counts a SELECT whose WITH writes a file or changes rows as a SELECT too, but refuses it as a part of another
     query. So the statement must also be valid as such a part.
     """
@@ -117,6 +135,9 @@ def one_read(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parame
             f"the statement {statements[0].type.name} is refused: use SELECT, FROM, DESCRIBE, SHOW or SUMMARIZE, or "
             "'holderlake export' to write a file"
         )
+    if ignored := _IGNORED_OFFSET.search(sql):
+        time = next(filter(None, ignored.groups()))
+        raise WarehouseError(f"DuckDB ignores the offset of the time {time} here: write instant({time})")
     text = sql.encode()
     ends = (place for place, _ in duckdb.tokenize(sql) if text[place : place + 1] == b";")
     body = text[: next(ends, len(text))].decode()

@@ -27,7 +27,7 @@ from holderlake.lake.object_store import open_bucket
 from holderlake.lake.sync import pull
 from holderlake.settings import Settings, load_settings
 from holderlake.warehouse import lake_views
-from holderlake.warehouse.connections import guard, quiet, run_query
+from holderlake.warehouse.connections import guard, prepared, run_query
 from holderlake.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def open_lake(root: Path | str | None = None) -> DataFrames:
     them, this call reads every byte of the lake once.
     """
     lake = Lake(Path(root)) if root else local_lake(load_settings())
-    connection = quiet(duckdb.connect())
+    connection = prepared(duckdb.connect())
     connection.execute(lake_views.script(lake, damages(lake, every_byte=True)))
     guard(connection, [lake.root.absolute()])
     lock = Lock()

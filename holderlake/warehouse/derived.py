@@ -1,7 +1,7 @@
 """Parquet files next to the warehouse's file, from which it has some of its tables and views.
 
-Most can be made again: tokens and labels of the store, and comparisons. Others are links to files of the user's own
-store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
+Most can be made again: tokens, labels and balances of the store, and comparisons. Others are links to files of the
+user's own store, which repairs them. A damaged one is moved away, so that the rest can be loaded and read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ def remedy(warehouse: Path, path: Path) -> str:
     """Return how a damaged derived file is repaired."""
     if path.parent == folder_of(warehouse):
         return OF_COMPARISON
-    return OF_STORE if path.stat().st_nlink > 1 else REMEDY
+    return OF_STORE if _is_of_store(path) else REMEDY
+
+
+def _is_of_store(path: Path) -> bool:
+    """Return whether a file is a link to a file of the store, not one of balances that two loads share."""
+    return path.stat().st_nlink > 1 and path.parts[-4] != "balances"
 
 
 def damaged(warehouse: Path, *, every_byte: bool = True) -> dict[Path, str]:
@@ -51,7 +56,7 @@ def set_aside(warehouse: Path) -> list[str]:
         messages.append(f"{path} is damaged ({reason}); {remedy(warehouse, path)}")
         if path.parent == folder_of(warehouse):
             path.rename(path.with_name(f"{path.name}.damaged-{uuid4().hex[:12]}"))
-        elif path.stat().st_nlink > 1:
+        elif _is_of_store(path):
             path.unlink()
         else:
             folder = root / path.relative_to(root).parts[0]

@@ -23,13 +23,15 @@ from holderlake.lake import manifests
 from holderlake.lake.damage import Damage
 from holderlake.lake.lake import SIDE_TABLES, Lake
 from holderlake.warehouse import comparisons, schema, spending, transfers
+from holderlake.warehouse.connections import UTC_SESSION
 from holderlake.warehouse.schema import column_name, quoted
 
 _HEAD: Final = """\
 -- The lake's Parquet files as the warehouse's tables, views and macros. Read it into any DuckDB (1.5 or later):
 --     duckdb -init lake.sql        or        connection.execute(open("lake.sql").read())
 -- It shows the partitions that are committed when it is read; read it again to see later ones. It leaves out
--- partitions with damaged files; 'holderlake home rebuild --damaged' repairs them at no cost.
+-- partitions with damaged files; 'holderlake home rebuild --damaged' repairs them at no cost. All times are UTC, and so
+-- is the session that reads it.
 """
 
 _MANIFESTS: Final = """
@@ -69,7 +71,7 @@ WITH read AS (
             TRY_CAST(try(decode(content)) AS JSON) AS STRUCT(
                 family VARCHAR, chain VARCHAR, timestamp VARCHAR, provider VARCHAR, written_at TIMESTAMP,
                 tables MAP(VARCHAR, STRUCT("rows" BIGINT, bytes BIGINT)), covered VARCHAR[],
-                answers MAP(VARCHAR, TIMESTAMP[]), unanswered VARCHAR[]
+                answers MAP(VARCHAR, TIMESTAMP[]), unanswered VARCHAR[], store_change BIGINT
             )
         ) AS manifest
     FROM read_blob({manifests})
@@ -128,7 +130,8 @@ SELECT
     CAST(
         list_sum([file.value."rows" FOR file IN map_entries(tables) IF file.key NOT IN ({sides})]) AS BIGINT
     ) AS row_count,
-    tables['failures']."rows" AS failures
+    tables['failures']."rows" AS failures,
+    store_change
 FROM _internal.manifests;
 
 CREATE OR REPLACE VIEW coverage AS
@@ -198,6 +201,7 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
     globs = [manifests, *(f"{root}/{_pattern(table)}" for table in tables)]
     families = {table: family for family, names in FAMILY_TABLES.items() for table in sorted(names)}
     yield _HEAD
+    yield f"{UTC_SESSION}\n"
     yield from (f"-- Left out, because it is damaged: {printable(str(damage))}\n" for damage in damaged)
     yield _MANIFESTS.format(
         manifests=quoted(manifests),

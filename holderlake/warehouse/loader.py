@@ -75,7 +75,7 @@ WHERE (family, chain, timestamp) IN (SELECT (family, chain, timestamp) FROM new)
 """
 _INSERT_STATE: Final = {
     "_internal.loaded": "SELECT family, chain, timestamp, manifest_sha, loaded_at FROM new",
-    "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures FROM new",
+    "partitions": "SELECT chain, timestamp, family, provider, written_at, row_count, failures, store_change FROM new",
     "coverage": "SELECT chain, timestamp, family, unnest(covered), unnest(known_since) FROM new",
     "unanswered": "SELECT chain, timestamp, family, unnest(unanswered) FROM new",
 }
@@ -283,6 +283,7 @@ def _insert_state(connection: duckdb.DuckDBPyConnection, loaded: Sequence[Pendin
             "written_at": pa.array([manifest.written_at for manifest in loaded_manifests], INSTANT_TYPE),
             "row_count": pa.array([manifest.rows for manifest in loaded_manifests], pa.int64()),
             "failures": pa.array([manifest.failures for manifest in loaded_manifests], pa.int64()),
+            "store_change": pa.array([manifest.store_change for manifest in loaded_manifests], pa.int64()),
             "covered": pa.array([sorted(manifest.covered) for manifest in loaded_manifests], pa.list_(pa.string())),
             "unanswered": pa.array(
                 [sorted(manifest.unanswered) for manifest in loaded_manifests], pa.list_(pa.string())

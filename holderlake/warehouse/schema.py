@@ -63,7 +63,7 @@ _SNAPSHOTS: Final = {
     ),
     "holders": (
         "holders",
-        "Holders",
+        "Listed holders (balances_at has all holders of a token of your store)",
         "SELECT chain, token_address, rank, address, share FROM {name} WHERE rank <= 10"
         " ORDER BY chain, token_address, rank",
     ),
@@ -117,6 +117,12 @@ OWN_TABLES: Final = {
                     _column("written_at", INSTANT_TYPE, "When the partition was last written to the lake, UTC"),
                     _column("row_count", pa.int64(), "Rows of all tables of the family"),
                     _column("failures", pa.int64(), "Requests, rows and values that could not be read"),
+                    _column(
+                        "store_change",
+                        pa.int64(),
+                        "Number of a change of your store that all rows include; null for another provider",
+                        required=False,
+                    ),
                 ]
             ),
             ("family", "chain", "as_of"),

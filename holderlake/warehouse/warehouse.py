@@ -39,7 +39,7 @@ from holderlake.warehouse.connections import (
     WarehouseError,
     attach,
     first_line,
-    quiet,
+    prepared,
     run_query,
     transfers_folder,
 )
@@ -476,7 +476,7 @@ def _release_memory() -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with quiet(duckdb.connect(str(path), config={"storage_compatibility_version": _FORMAT})) as connection:
+    with prepared(duckdb.connect(str(path), config={"storage_compatibility_version": _FORMAT})) as connection:
         connection.execute(f"SET memory_limit = '{_MEMORY}'")
         connection.execute("SET threads = 1")  # each thread would hold a row group in memory
         yield connection

@@ -107,13 +107,20 @@ def test_the_same_metadata_and_labels_again_change_nothing(build: Build) -> None
     assert store.token(*COIN) == tokens[1]
 
 
-def test_a_new_token_changes_all_answers_because_its_contract_is_no_wallet(build: Build) -> None:
+def test_a_new_token_whose_contract_was_a_wallet_changes_all_answers(build: Build) -> None:
     store = build(transfer("mint -> other", at=10))
     known = store.generation()
     store.add_transfers(table([transfer("mint -> a", at=50, token=OTHER)]), "of a new token")
     assert store.first_change_since(known) == 0
     store.add_transfers(table([transfer("mint -> a", at=60, token=("eth", "native"))]), "without a contract")
     assert store.first_change_since(known + 1) == 60
+
+
+def test_a_new_token_whose_contract_was_no_wallet_changes_answers_from_its_first_row_on(build: Build) -> None:
+    store = build(transfer("mint -> a", at=10))
+    known = store.generation()
+    store.add_transfers(table([transfer("mint -> other", at=50, token=OTHER)]), "of a new token")
+    assert store.first_change_since(known) == 50
 
 
 def test_the_first_import_changes_answers_from_its_first_row_on() -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Literal
 
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.contract.requests import MapOptions
+from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.labels import AddressLabel
-from holderlake.engine.records import Label
+from holderlake.engine.maps.maps import map_as_of, maps_of
+from holderlake.engine.queries.holders import holders_as_of, holders_of
+from holderlake.engine.records import Label, Rules
 from holderlake.engine.sources.labels import EXPLORER, HAND
 from holderlake.engine.store.store import Store
-from tests.engine.world import DEAD, a_token
+from tests.engine.world import COIN, DEAD, END, a_token, settled, transfer, world
 
 Build = Callable[..., Store]
 
@@ -105,3 +113,67 @@ def test_labels_are_imported_all_or_none(build: Build) -> None:
     with pytest.raises(sqlite3.Error):
         store.add_labels([Label("a", None, "s", "Ann"), Label("b", None, "s", "Bob", precedence=None)])
     assert (store.labels_of("a"), store.generation()) == ([], 0)
+
+
+# ---------------------------------------------------------------------- periods
+
+TRANSFERS = [
+    *(transfer(f"mint -> {name}", 100 - place, at=1) for place, name in enumerate("abcdef")),
+    *(transfer(path, 1, at=place) for place, path in enumerate(["a -> b", "c -> d", "a -> x", "x -> c", "d -> e"], 2)),
+]
+MOMENTS = st.none() | st.integers(1, 9)
+PERIODS = st.builds(
+    lambda address, source, kind, start, length, precedence: Label(
+        *(address, None, source, f"{source} of {address} from {start}"),
+        **{kind: True},
+        precedence=precedence,
+        valid_from=start,
+        valid_to=None if length is None else (start or 0) + length,
+    ),
+    st.sampled_from("abcx"),
+    st.sampled_from(("s1", "s2")),
+    st.sampled_from(("is_cex", "is_dex", "is_contract")),
+    MOMENTS,
+    MOMENTS,
+    st.integers(1, 2),
+)
+
+
+def valid_at(labels: Iterable[Label], second: int | None) -> list[Label]:
+    """The labels that count at a second, without their periods; None: the last ones of each source. An oracle."""
+    last = {(label.address, label.source, label.valid_from or 0): label for label in labels}
+    begun = {key[:2]: (key[2], last[key]) for key in sorted(last) if second is None or key[2] <= second}
+    return [
+        replace(label, valid_from=None, valid_to=None)
+        for _, label in begun.values()
+        if second is None or label.valid_to is None or second <= label.valid_to
+    ]
+
+
+@settled(60)
+@given(labels=st.lists(PERIODS, max_size=8), choice=st.sampled_from(("latest", "as_of")))
+def test_a_map_has_the_labels_of_its_instant(labels: list[Label], choice: Literal["latest", "as_of"]) -> None:
+    seconds = range(1, 12)
+    rules = Rules(magic_links=1, labels=choice)
+    with world(*TRANSFERS, labels=labels, rules=rules) as store:
+        token = store.token(*COIN)
+        assert token
+        view, instants = store.view(), [from_unix(second) for second in seconds]
+        maps = maps_of(store, view, token, instants, MapOptions(), from_unix(END))
+        lists = holders_of(store, view, token, instants, 10, details=True)
+    for second, instant in zip(seconds, instants, strict=True):
+        known = valid_at(labels, second if choice == "as_of" else None)
+        with world(*TRANSFERS, labels=known, rules=rules) as plain:
+            expected = map_as_of(plain, *COIN, instant, MapOptions(), from_unix(END))
+            expected_list = holders_as_of(plain, *COIN, instant, 10, details=True)
+        for name, table in maps.items():
+            assert table.filter(pc.field("as_of") == instant).to_pylist() == expected[name].to_pylist()
+        assert lists.filter(pc.field("as_of") == instant).to_pylist() == expected_list.to_pylist()
+
+
+def test_the_labels_of_a_source_replace_its_earlier_periods(build: Build) -> None:
+    store = build(labels=[Label("a", None, "s", "Ann"), Label("b", None, "s", "Bob", valid_from=5)])
+    store.add_labels([Label("a", None, "s", "Cid", valid_from=3), Label("a", None, "s", "Dan", valid_from=7)])
+    found = [(label.name, label.valid_from) for address in "ab" for label in store.labels_of(address)]
+    assert found == [("Cid", 3), ("Dan", 7), ("Bob", 5)]
+    assert [label.valid_to for label in store.labels_of("a")] == [6, None]

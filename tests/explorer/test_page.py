@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import date
+from http.server import SimpleHTTPRequestHandler
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ from tests.explorer.world import (
     fill,
 )
 from tests.explorer.world import address as numbered
+from tests.servers import LoopbackServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -413,7 +415,10 @@ def test_link_is_copied_without_the_clipboard_api(open_page: Open) -> None:
 def test_token_with_one_holder_is_shown(open_page: Open) -> None:
     page = open_page(of(LONE))
     expect(page.get_by_role("tabpanel")).to_contain_text("1 holder")
-    assert "1 holders" not in page.locator("body").inner_text()
+    text = page.locator("body").inner_text()
+    assert "1 holders" not in text
+    assert "99.9%" in text
+    assert "100.0%" not in text
     expect(page.get_by_role("status")).to_contain_text("1 holder,")
     assert len(places(page)) == 1
 
@@ -637,6 +642,16 @@ def test_counterparties_of_a_wallet_are_added_to_the_map(open_page: Open) -> Non
     expect(page.get_by_role("button", name=re.compile("Add 1 counterparty"))).to_have_count(0)
 
 
+def test_card_shows_what_a_wallet_got_and_sent_by_month(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"))
+    card = page.get_by_role("region", name="Selection", exact=True)
+    card.get_by_text("In and out by month").click()
+    months = card.get_by_role("table", name="Got and sent in each month").get_by_role("row")
+    expect(months).to_have_count(3)
+    expect(months.nth(1)).to_have_text("Jun 2026\u2013300 in 1 transfer")
+    expect(months.nth(2)).to_have_text("May 2026\u2013600 in 2 transfers")
+
+
 @pytest.mark.parametrize("text", ["tide: team", TEAM[:14], TEAM[-12:]])
 def test_wallet_is_found_by_its_label_or_a_part_of_its_address(open_page: Open, text: str) -> None:
     page = open_page(of(CROWD))
@@ -826,3 +841,53 @@ def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     assert page.evaluate(ground) == "rgb(251, 251, 249)"
     page.reload()
     assert page.evaluate(ground) == "rgb(251, 251, 249)"
+
+
+class _Framing(SimpleHTTPRequestHandler):
+    """Answers each request with a page that shows the explorer in a frame."""
+
+    explorer = ""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(f'<iframe src="{self.explorer}" width="900" height="600"></iframe>'.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_page_is_shown_in_frames_of_the_named_sites_only(browser: Browser, tmp_path: Path) -> None:
+    fill(tmp_path)
+    with (
+        LoopbackServer(_Framing) as site,
+        LoopbackServer(_Framing) as other_site,
+        exploring(tmp_path, HOLDERLAKE_EXPLORER__EMBED_IN=f'["{site.url}"]') as address,
+    ):
+        _Framing.explorer = f"{address}/{of(TIDE)}"
+        page = browser.new_page()
+        page.set_default_timeout(0)  # pytest ends a test that hangs
+        page.goto(site.url)
+        expect(page.frame_locator("iframe").get_by_role("heading", level=1)).to_contain_text("Tide Pool")
+        with page.expect_event("console", lambda message: "frame-ancestors" in message.text):
+            page.goto(other_site.url)
+        page.close()
+
+
+def test_names_are_given_in_the_card_and_stored_as_labels(browser: Browser, tmp_path: Path) -> None:
+    warehouse = fill(tmp_path)
+    with exploring(tmp_path, "--edit") as address:
+        page = browser.new_page()
+        page.set_default_timeout(0)  # pytest ends a test that hangs
+        page.goto(f"{address}/{of(TIDE, f'&node={WHALE}')}")
+        card = page.get_by_role("region", name="Selection", exact=True)
+        for name, heading in (("Captain", "Captain"), ("Ahab <b>", "Ahab <b>"), ("", "Holder")):
+            if not card.get_by_label("Name of the wallet").is_visible():
+                card.locator("summary", has_text=re.compile("Give a name|Rename")).click()
+            card.get_by_label("Name of the wallet").fill(name)
+            card.get_by_role("button", name="Store").click()
+            expect(card.get_by_role("heading", level=2)).to_have_text(heading)
+            rows = warehouse.query("SELECT label FROM stored_labels WHERE address = ?", [WHALE]).to_pylist()
+            assert {row["label"] for row in rows} == {name or None}
+        page.close()

@@ -73,7 +73,7 @@ def fill(home: Path, with_edges: bool = False) -> Warehouse:
         if with_edges:
             made_maps |= {
                 HAIRBALL: _hairball(number),
-                LONE: _map({address(90_001): (1.0, {})}, [], [], 0.0),
+                LONE: _map({address(90_001): (0.9998, {})}, [], [], 0.0),
                 BURNT: _burnt(number),
             }
         for token, made in made_maps.items():

@@ -36,7 +36,7 @@ from holderlake.settings import Settings
 from holderlake.warehouse.token_history import Period, token_history
 from holderlake.warehouse.warehouse import Warehouse
 from holderlake.workspace import Endpoint, Workspace
-from tests.browser import chromium
+from tests.browser import chromium, opened_browser
 from tests.engine.world import transfer
 from tests.lakes import DAYS, failures, map_tables, rows, write
 
@@ -152,7 +152,9 @@ def test_foreign_text_is_escaped(page: Path, parsed: Parsed) -> None:
 
 
 def test_pictures_have_alt_text_and_dark_variants_and_tables_headers(parsed: Parsed) -> None:
-    assert len(parsed.of("img")) == len(parsed.of("source")) == 6
+    media = [one["media"] or "" for one in parsed.of("source")]
+    assert len(parsed.of("img")) == sum("dark" in one and "width" not in one for one in media) == 6
+    assert sum("max-width" in one for one in media) == 2 * len(PLOTS)
     assert all(len(one["alt"] or "") > 20 for one in parsed.of("img"))
     assert {one.get("scope") for one in parsed.of("th")} == {"row", "col"}
     assert len(parsed.of("caption")) == len(parsed.of("table"))
@@ -257,6 +259,18 @@ def test_chromium_shows_the_page_without_errors(page: Path, tmp_path: Path) -> N
     assert "CONSOLE" not in log
 
 
+def test_phone_shows_captions_complete_and_text_of_plots_large_enough(page: Path) -> None:
+    with opened_browser() as browser:
+        view = browser.new_page(viewport={"width": 390, "height": 844})
+        view.goto(page.as_uri())
+        captions = "[...document.querySelectorAll('caption span')].map(one => one.getBoundingClientRect())"
+        boxes = view.evaluate(captions)
+        assert boxes
+        assert all(box["left"] >= 0 and box["right"] <= 390 for box in boxes)
+        widths = "[...document.querySelectorAll('img.plot')].map(one => one.clientWidth / one.naturalWidth)"
+        assert min(view.evaluate(widths)) > 0.8  # text of 9.5 points is then at least 10 pixels high
+
+
 def test_command_writes_a_file_and_keeps_an_existing_one(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +301,7 @@ def test_warehouse_asset_shows_plots_of_the_history(warehouse: Warehouse) -> Non
     for question in PLOTS:
         picture = base64.b64decode(shown[f"{question} through time"].value.partition("base64,")[2].rstrip(")"))
         assert picture.startswith(b"\x89PNG")
+        assert int.from_bytes(picture[16:20], "big") == 672  # Dagster's dialog shows 675 pixels, and scales nothing
 
 
 def test_plots_have_a_light_and_a_dark_variant(warehouse: Warehouse) -> None:
@@ -308,4 +323,4 @@ def test_line_of_a_split_cluster_continues_with_the_larger_part() -> None:
 
     rows = [cluster(0, 1, None, 0.3), cluster(1, 1, None, 0.5), cluster(1, 2, 1, 0.2), cluster(1, 3, 1, 0.1)]
     lines = followed(pa.Table.from_pylist(rows))
-    assert sorted([share for _, share in line] for line in lines) == [[0.1], [0.3, 0.2], [0.5]]
+    assert sorted([row["share"] for row in line] for line in lines) == [[0.1], [0.3, 0.2], [0.5]]

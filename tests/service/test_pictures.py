@@ -433,7 +433,8 @@ def test_a_map_of_the_engine_is_drawn(world: World) -> None:
     [
         (0.0, "0%"),
         (1.0, "100%"),
-        (0.99999, "100%"),
+        (0.9998, "99.9%"),
+        (0.1 + 0.2 + 0.7, "100%"),
         (0.123, "12.3%"),
         (0.001, "0.1%"),
         (0.00034, "0.03%"),
@@ -476,7 +477,7 @@ def assert_legible(svg: str) -> None:
             assert across < 1 or down < 1, f"{text} lies over {other}"
 
 
-@pytest.mark.parametrize("at", [960, 600, 1600])
+@pytest.mark.parametrize("at", [400, 960, 600, 1600])
 @pytest.mark.parametrize(
     "tables",
     [

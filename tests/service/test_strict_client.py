@@ -251,6 +251,7 @@ LABELS = {
             **dict.fromkeys(("chain", "label", "entity_id"), Null(name)),
             **dict.fromkeys(("is_cex", "is_dex", "is_contract", "is_paid_label"), flag),
             "precedence": integer,
+            **dict.fromkeys(("valid_from", "valid_to"), Null(seconds)),
         }
     ],
 }
@@ -260,6 +261,7 @@ USAGE = {
     "charged": [{"day": day, "endpoint": name, "requests": count, "hundredths": count}],
 }
 RULES = {
+    "labels": one_of("latest", "as_of"),
     **dict.fromkeys(("supernode_degree", "hypernode_transfers", "magic_links", "magic_limit"), count),
     **dict.fromkeys(
         ("time_window", "time_links", "time_wallets", "time_limit", "fresh_wallet_seconds", "score_version"), count

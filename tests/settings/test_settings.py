@@ -474,3 +474,9 @@ def test_an_address_set_of_an_unwatched_chain_is_named() -> None:
     (sentence,) = Settings(watchlist={"eth": [TOKEN]}, address_sets=sets).unscheduled_sets()
     assert sentence.startswith("address_sets.a is of chain bsc, of which no token is watched")
     assert Settings(watchlist={"bsc": [TOKEN]}, address_sets=sets).unscheduled_sets() == []
+
+
+@pytest.mark.parametrize("site", ["*", "https://a.example/page", "a.example", "https://a.b; script-src *"])
+def test_a_site_that_may_frame_the_explorer_is_an_origin(toml: Write, site: str) -> None:
+    toml(f'[explorer]\nembed_in = ["{site}"]\n')
+    assert f"{site!r} is no origin" in error()

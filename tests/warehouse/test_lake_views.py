@@ -115,7 +115,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store(folder / "engine") as store:
         store.add_tokens([TokenInfo("eth", ONE, "One", "ONE", 2)])
         moved = [("mint", ONE, 9 * 10**40), (ONE, OTHER, 25), (OTHER, ONE, 5)]
-        store.add_transfers(pa.Table.from_pylist([own_transfer(*one) for one in moved], TRANSFERS), "test")
+        item = own_transfer("mint", ONE, 1, token=f"0x{'3' * 40}") | {"token_id": "1", "token_standard": "erc721"}
+        transfers = [*(own_transfer(*one) for one in moved), item]
+        store.add_transfers(pa.Table.from_pylist(transfers, TRANSFERS), "test")
         lenient = replace(PRESETS["one-kind"], confidence=0.3)
         of_the_coin = pa.Table.from_pylist([own_transfer(*one, token="native") for one in moved], TRANSFERS)
         pq.write_table(of_the_coin, folder / "coin.parquet")

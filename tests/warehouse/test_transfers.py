@@ -175,6 +175,31 @@ def test_an_address_and_a_link_show_their_transfers_with_hashes(home: Home) -> N
     assert home.query("SELECT tx_hash FROM transfers_between('0xb', '0xA') ORDER BY 1") == [("0x2",), ("0x3",)]
 
 
+def test_labels_of_a_time_are_those_of_their_periods(home: Home) -> None:
+    home.add(transfer("mint -> 0xa", 5, BEGIN, token=TOKEN))
+    home.store.add_labels(
+        [
+            Label("0xa", None, "s", "Ann", valid_to=BEGIN + DAY - 1),
+            Label("0xa", None, "s", "Bob", is_cex=True, valid_from=BEGIN + 2 * DAY),
+            Label("0xa", None, "other", "Low", precedence=-1, valid_from=BEGIN + DAY, valid_to=BEGIN + 9 * DAY - 1),
+            Label("0xb", None, "s", "Cid"),
+        ]
+    )
+    assert home.query(
+        "SELECT kind, label, valid_from, valid_to FROM label_periods ORDER BY valid_from NULLS FIRST"
+    ) == [
+        (None, "Ann", None, at(BEGIN + DAY - 1)),
+        (None, "Low", at(BEGIN + DAY), at(BEGIN + 2 * DAY - 1)),
+        ("cex", "Bob", at(BEGIN + 2 * DAY), None),
+    ]
+    named = "SELECT address, label FROM labels_as_of(?) WHERE label IS NOT NULL ORDER BY ALL"
+    assert home.query(named, at(BEGIN + DAY - 1)) == [("0xa", "Ann"), ("0xb", "Cid")]
+    assert home.query(named, at(BEGIN + DAY)) == [("0xa", "Low"), ("0xb", "Cid")]
+    assert home.query(named, at(BEGIN + 2 * DAY)) == [("0xa", "Bob"), ("0xb", "Cid")]
+    latest = "SELECT address, kind, label FROM stored_labels WHERE label IS NOT NULL ORDER BY ALL"
+    assert home.query(latest) == [("0xa", "cex", "Bob"), ("0xb", None, "Cid")]
+
+
 def test_stored_tokens_say_where_the_data_end(home: Home) -> None:
     names_of(home, TOKEN, decimals=6)
     home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN), transfer("a -> b", 5, BEGIN + DAY, token=TOKEN))

@@ -545,11 +545,18 @@ def test_an_answer_is_outdated_beyond_the_setting(lake: Lake, new_warehouse: War
     assert query(patient, asked) == [(3, False)]
 
 
-def test_a_period_that_ends_before_it_begins_is_an_error(named: Warehouse) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM holder_changes('2026-11-05', '2026-11-04')",
+        "FROM flows('one', 'day', since := '2026-11-05', until := '2026-11-04')",  # of a store without transfers
+    ],
+)
+def test_a_period_that_ends_before_it_begins_is_an_error(named: Warehouse, sql: str) -> None:
     with pytest.raises(
         WarehouseError, match="the period ends at 2026-11-04, before it begins at 2026-11-05: swap them"
     ):
-        query(named, "FROM holder_changes('2026-11-05', '2026-11-04')")
+        query(named, sql)
 
 
 def test_holders_on_maps_have_one_row_each(lake: Lake, warehouse: Warehouse) -> None:
@@ -791,6 +798,19 @@ def test_an_unknown_token_is_an_error_with_similar_ones(named: Warehouse, given:
     for sql in ("SELECT token_of(?)", "FROM cluster_history(?)", "FROM flows(?, 'day')"):
         with pytest.raises(WarehouseError, match=error):
             query(named, sql, given)
+
+
+@pytest.mark.parametrize("macro", ["address_history", "address_transfers", "transfers_of"])
+def test_a_text_that_is_no_address_is_an_error(named: Warehouse, macro: str) -> None:
+    for given in ("Northgate 7", "0x" + "a" * 39, "w3"):
+        with pytest.raises(WarehouseError, match=f"'{given}' is no address, and no row has it: .* address_names"):
+            query(named, f"FROM {macro}(?)", given)
+    for unknown in ("0x" + "A" * 40, "native", "ZZ5e8o4D8Zdir9Fq3EHRMywEesTHBivZcNKReKqU1Zh"):
+        assert query(named, f"FROM {macro}(?)", unknown) == []
+
+
+def test_an_address_of_a_row_is_known_in_any_form(named: Warehouse) -> None:
+    assert len(query(named, "FROM address_history('w1')")) == 6
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ const counts = new Intl.NumberFormat("en");
 const numbers = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const days = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short", year: "numeric" });
+const months = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", month: "short", year: "numeric" });
 const times = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export const NOTHING = "–";
@@ -16,7 +17,9 @@ export function share(value: number | null | undefined): string {
   const size = Math.abs(value);
   if (size === 0) return "0%";
   if (size < 0.00001) return value > 0 ? "<0.001%" : ">−0.001%";
-  return (percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat).format(value).replace("-", "−");
+  const most = size < 1 - 1e-9 ? 0.999 : size; // only all of the supply is 100%
+  const digits = percents[size >= 0.1 ? 1 : size >= 0.001 ? 2 : 3] as Intl.NumberFormat;
+  return digits.format(Math.sign(value) * Math.min(size, most)).replace("-", "−");
 }
 
 /** Formats a difference of two shares in percentage points. */
@@ -56,6 +59,9 @@ export function seconds(at: string): number {
   const [year, month, day, hour, minute, second] = found.slice(1).map(Number) as [number, number, number, number, number, number];
   return Date.UTC(year, month - 1, day, hour, minute, second) / 1000;
 }
+
+/** Formats the UTC month of unix seconds. */
+export const monthOf = (unix: number) => months.format(new Date(unix * 1000));
 
 /** Formats unix seconds or an instant's text as a UTC day, with the time unless it is midnight. */
 export function date(of: number | string | null, always = false): string {

@@ -91,7 +91,10 @@ CREATE TABLE IF NOT EXISTS labels (
     is_contract INTEGER NOT NULL,
     is_paid_label INTEGER NOT NULL,
     precedence INTEGER NOT NULL,
-    PRIMARY KEY (address, chain, source)
+    valid_from INTEGER NOT NULL, -- unix seconds; 0 without a beginning
+    valid_to INTEGER, -- the last unix second; NULL without an end
+    is_latest INTEGER NOT NULL, -- the last period of the address, chain and source
+    PRIMARY KEY (address, chain, source, valid_from)
 );
 CREATE TABLE IF NOT EXISTS changes ( -- a row for each import that changed something, never removed
     seq INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -67,6 +67,12 @@ class ChangeLog:
             self._catch_up(with_manifest=False)
             return self.known_change_since(generation)
 
+    def first_changes(self) -> tuple[list[int], list[int]]:
+        """Return numbers and first times of the changes from which ``first_change_since`` answers, both ascending."""
+        with self._lock:
+            self._catch_up(with_manifest=False)
+            return self._later
+
     def known_change_since(self, generation: int) -> int | None:
         """Return the earliest unix second as of which answers changed after the change number ``generation``.
 

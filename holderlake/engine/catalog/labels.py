@@ -15,38 +15,53 @@ from holderlake.contract.chains import BURN_ADDRESSES
 from holderlake.engine.catalog.tokens import execute_all
 from holderlake.engine.records import Label
 
-_COLUMNS: Final = "address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence"
+_FACTS: Final = "name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence"
+_COLUMNS: Final = f"address, chain, source, valid_from, {_FACTS}, valid_to"
+_EXCLUDED: Final = ", ".join(f"excluded.{name}" for name in _FACTS.split(", "))
 _SAVE: Final = f"""
-INSERT INTO labels ({_COLUMNS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (address, chain, source) DO UPDATE SET
-    name = excluded.name,
-    entity_id = excluded.entity_id,
-    is_cex = excluded.is_cex,
-    is_dex = excluded.is_dex,
-    is_contract = excluded.is_contract,
-    is_paid_label = excluded.is_paid_label,
-    precedence = excluded.precedence
-WHERE (name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence) IS NOT (
-    excluded.name, excluded.entity_id, excluded.is_cex, excluded.is_dex, excluded.is_contract,
-    excluded.is_paid_label, excluded.precedence
-)
+INSERT INTO labels ({_COLUMNS}, is_latest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (address, chain, source, valid_from) DO UPDATE
+SET ({_FACTS}, valid_to, is_latest) = ({_EXCLUDED}, excluded.valid_to, excluded.is_latest)
+WHERE ({_FACTS}, valid_to, is_latest) IS NOT ({_EXCLUDED}, excluded.valid_to, excluded.is_latest)
 """
-_OF_ADDRESSES: Final = """
+_REMOVE: Final = """
+DELETE FROM labels
+WHERE address = ? AND chain = ? AND source = ? AND valid_from NOT IN (SELECT value FROM json_each(?))
+"""
+_IS_VALID: Final = """
+CASE WHEN :at IS NULL THEN is_latest ELSE valid_from <= :at AND (valid_to IS NULL OR valid_to >= :at) END
+"""
+"""Whether a label counts at the unix second ``at``; without ``at``, whether it is the last one of its source."""
+_HAS_PERIOD: Final = "(valid_from > 0 OR valid_to IS NOT NULL)"
+_OF_ADDRESSES: Final = f"""
 SELECT address, name, entity_id, is_cex, is_dex, is_contract, is_paid_label
 FROM labels
-WHERE address IN (SELECT value FROM json_each(:addresses))
+WHERE address IN (SELECT value FROM json_each(:addresses)) AND {_IS_VALID}
 ORDER BY address, (chain IN (:chain, '') OR :chain IS NULL) DESC, precedence DESC, (chain = :chain) DESC, chain, source
 """
-_OF_ONE: Final = f"SELECT {_COLUMNS} FROM labels WHERE address = ? ORDER BY precedence DESC, chain, source"
-_KINDS: Final = """
+_OF_ONE: Final = f"SELECT {_COLUMNS} FROM labels WHERE address = ? ORDER BY precedence DESC, chain, source, valid_from"
+_KINDS: Final = f"""
 SELECT address, max(is_cex), max(is_dex), max(is_contract)
 FROM (
-    SELECT address, is_cex, is_dex, is_contract FROM labels
+    SELECT address, is_cex, is_dex, is_contract FROM labels WHERE NOT {_HAS_PERIOD}
     UNION ALL
     SELECT address, 0, 0, 1 FROM tokens
 )
 GROUP BY address
+"""
+_KINDS_OF_PERIODS: Final = f"""
+SELECT address, max(is_cex), max(is_dex), max(is_contract)
+FROM labels
+WHERE {_HAS_PERIOD} AND {_IS_VALID}
+GROUP BY address
+"""
+_ADDRESSES_WITH_PERIODS: Final = f"SELECT DISTINCT address FROM labels WHERE {_HAS_PERIOD} ORDER BY address"
+_PERIOD_STARTS: Final = """
+SELECT valid_from FROM labels WHERE valid_from > 0
+UNION
+SELECT valid_to + 1 FROM labels WHERE valid_to IS NOT NULL
+ORDER BY 1
 """
 _CONTRACTS: Final = """
 SELECT DISTINCT address FROM tokens WHERE address IN (SELECT value FROM json_each(:addresses))
@@ -76,25 +91,42 @@ _CONTRACT: Final = AddressLabel(is_contract=True)
 def save_labels(catalog: sqlite3.Connection, labels: Iterable[Label]) -> bool:
     """Store labels. Return True if stored data changed.
 
-    If several labels have the same address, chain and source, the last one is stored.
+    The labels of an address, chain and source replace all earlier ones. A period ends where the next one of the source
+    begins. If several begin at the same second, the last one is stored.
     """
-    rows = {
-        (label.address, label.chain or "", label.source): (
-            *(label.address, label.chain or "", label.source, label.name, label.entity_id),
-            *(label.is_cex, label.is_dex, label.is_contract, label.is_paid_label, label.precedence),
+    periods: dict[tuple[str, str, str], dict[int, Label]] = {}
+    for label in labels:
+        periods.setdefault((label.address, label.chain or "", label.source), {})[label.valid_from or 0] = label
+    rows = (
+        (
+            *(*key, start, label.name, label.entity_id, label.is_cex, label.is_dex, label.is_contract),
+            *(label.is_paid_label, label.precedence, _end(label, next_start), next_start is None),
         )
-        for label in labels
-    }
-    return execute_all(catalog, _SAVE, rows.values())
+        for key, of_key in periods.items()
+        for (start, label), next_start in zip(sorted(of_key.items()), [*sorted(of_key)[1:], None], strict=True)
+    )
+    has_saved = execute_all(catalog, _SAVE, rows)
+    removed = ((*key, json.dumps(list(of_key))) for key, of_key in periods.items())
+    return execute_all(catalog, _REMOVE, removed) or has_saved
 
 
-def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: str | None) -> dict[str, AddressLabel]:
+def _end(label: Label, next_start: int | None) -> int | None:
+    """Return the last second of a label's period, given the beginning of the next one."""
+    if next_start is None or (label.valid_to is not None and label.valid_to < next_start):
+        return label.valid_to
+    return next_start - 1
+
+
+def merged_labels(
+    catalog: sqlite3.Connection, addresses: Sequence[str], chain: str | None, at: int | None = None
+) -> dict[str, AddressLabel]:
     """Return the merged label of each address that has labels, by address.
 
-    Labels of ``chain`` and of all chains come first, then those of other chains, both by descending precedence. The
-    first label with a name gives the name. Token contracts and burn addresses count as contracts even without a label.
+    ``at`` is the unix second whose labels count; None means the last ones of each source. Labels of ``chain`` and of
+    all chains come first, then those of other chains, both by descending precedence. The first label with a name gives
+    the name. Token contracts and burn addresses count as contracts even without a label.
     """
-    parameters = {"addresses": json.dumps(list(addresses)), "chain": chain}
+    parameters = {"addresses": json.dumps(list(addresses)), "chain": chain, "at": at}
     label_of: dict[str, AddressLabel] = {}
     for address, name, entity_id, *flags in catalog.execute(_OF_ADDRESSES, parameters):
         label = AddressLabel(name, entity_id, *map(bool, flags))
@@ -106,15 +138,47 @@ def merged_labels(catalog: sqlite3.Connection, addresses: Sequence[str], chain: 
 
 
 def marked_addresses(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
-    """Return the kinds of all labelled addresses, token contracts and burn addresses, by address. Names are left
-    out."""
-    marked = {
-        address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
-        for address, is_cex, is_dex, is_contract in catalog.execute(_KINDS)
-    }
+    """Return the kinds of all labelled addresses, token contracts and burn addresses, by address. Names are left out.
+
+    Of the labels with a period, the last one of each source counts.
+    """
+    marked = marked_always(catalog)
+    for address, label in marked_in_period(catalog, None).items():
+        marked[address] = _merge(marked.get(address, UNLABELLED), label)
+    return marked
+
+
+def marked_always(catalog: sqlite3.Connection) -> dict[str, AddressLabel]:
+    """Return the kinds as ``marked_addresses`` does, but of labels without a period only."""
+    marked = _kinds(catalog, _KINDS, {})
     for address in BURN_ADDRESSES:
         marked[address] = _merge(marked.get(address, UNLABELLED), _CONTRACT)
     return marked
+
+
+def marked_in_period(catalog: sqlite3.Connection, at: int | None) -> dict[str, AddressLabel]:
+    """Return the kinds that labels with a period give at a unix second, by address, without names.
+
+    None means the last label of each source.
+    """
+    return _kinds(catalog, _KINDS_OF_PERIODS, {"at": at})
+
+
+def addresses_with_periods(catalog: sqlite3.Connection) -> list[str]:
+    """Return the addresses of labels with a period, sorted."""
+    return [address for (address,) in catalog.execute(_ADDRESSES_WITH_PERIODS)]
+
+
+def period_starts(catalog: sqlite3.Connection) -> list[int]:
+    """Return the unix seconds at which a label begins or no longer counts, ascending."""
+    return [second for (second,) in catalog.execute(_PERIOD_STARTS)]
+
+
+def _kinds(catalog: sqlite3.Connection, sql: str, parameters: dict[str, int | None]) -> dict[str, AddressLabel]:
+    return {
+        address: AddressLabel(is_cex=bool(is_cex), is_dex=bool(is_dex), is_contract=bool(is_contract))
+        for address, is_cex, is_dex, is_contract in catalog.execute(sql, parameters)
+    }
 
 
 def labels_of(catalog: sqlite3.Connection, address: str) -> list[Label]:
@@ -123,10 +187,10 @@ def labels_of(catalog: sqlite3.Connection, address: str) -> list[Label]:
 
 
 def _label(row: Sequence[Any]) -> Label:
-    address, chain, source, name, entity_id, is_cex, is_dex, is_contract, is_paid_label, precedence = row
-    kinds = {"is_cex": bool(is_cex), "is_dex": bool(is_dex), "is_contract": bool(is_contract)}
-    is_paid = bool(is_paid_label)
-    return Label(address, chain or None, source, name, entity_id, **kinds, is_paid_label=is_paid, precedence=precedence)
+    address, chain, source, valid_from, name, entity_id, *flags, precedence, valid_to = row
+    is_cex, is_dex, is_contract, is_paid = map(bool, flags)
+    kinds, period = (is_cex, is_dex, is_contract), (valid_from or None, valid_to)
+    return Label(address, chain or None, source, name, entity_id, *kinds, is_paid, precedence, *period)
 
 
 def _merge(preferred: AddressLabel, fallback: AddressLabel) -> AddressLabel:

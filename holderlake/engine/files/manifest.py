@@ -66,10 +66,14 @@ class PartFile:
         return self.kind not in (OPENING, CORRECTION)
 
     @property
+    def folder(self) -> str:
+        """The folder within the store of the part's Parquet file with rows."""
+        return "transfers" if self.has_transfers else "openings"
+
+    @property
     def paths(self) -> tuple[str, str]:
         """Paths within the store of the part's Parquet file with rows, and of its file of arrays."""
-        folder = "transfers" if self.has_transfers else "openings"
-        return f"{folder}/{self.file}.parquet", f"arrays/{self.file}.part"
+        return f"{self.folder}/{self.file}.parquet", f"arrays/{self.file}.part"
 
 
 @dataclass(frozen=True)
@@ -252,10 +256,12 @@ class View:
         """Return the parts of the token with the number ``number``, without opening balances."""
         return self._parts(self.manifest.parts.get(number, ()), with_openings=False)
 
+    def part(self, file: PartFile) -> Part:
+        """Return the part of a file."""
+        return self._opened.part(file.file, self.manifest.sums)
+
     def _parts(self, parts: tuple[PartFile, ...], with_openings: bool) -> list[Part]:
-        return [
-            self._opened.part(part.file, self.manifest.sums) for part in parts if with_openings or part.has_transfers
-        ]
+        return [self.part(part) for part in parts if with_openings or part.has_transfers]
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ class AddressIds:
         self._chunk = budget.chunk
         self._address_limit = max(budget.memory // 32 // _ADDRESS_BYTES, 16)
         self._stored_volumes = list(volumes)
+        self._stored_size = sum(volume.size for volume in volumes)
         self._spilled: list[VolumeFile] = []
         self._fresh: list[Volume] = []
         self._mapped = [opened.volume(volume, sums) for volume in volumes]
@@ -52,6 +53,11 @@ class AddressIds:
     def dictionary(self) -> Dictionary:
         """The dictionary of all known and new addresses."""
         return Dictionary([*self._mapped, *self._fresh])
+
+    def had(self, texts: Sequence[str]) -> bool:
+        """Return whether one of the addresses had a number before the import."""
+        numbers = self.dictionary.find(texts)
+        return bool(((numbers != UNKNOWN) & (numbers < self._stored_size)).any())
 
     def ranks(self, numbers: Array) -> Array:
         """Return the position (from 0) of each address in the alphabetical order of all given addresses.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -122,6 +122,10 @@ class Change:
                     counts.undecided.append(_outdated(key, period.first_block))
             assume_token(incoming)
         return counts
+
+    def had_addresses(self, addresses: Sequence[str]) -> bool:
+        """Return whether the store had a transfer of one of the addresses before this change."""
+        return self._addresses.had(addresses)
 
     @staticmethod
     def _without(new_rows: TokenRows, superseded: Array, counts: Counts) -> TokenRows | None:

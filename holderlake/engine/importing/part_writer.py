@@ -129,7 +129,7 @@ def _write_intervals(
     by_holder, sizes = ArrayBuckets(spool, budget.waiting), Sample()
     width = 1
     for number in changes.numbers():
-        intervals = _intervals_of(*changes.take(number))
+        intervals = intervals_of(*changes.take(number), no_end=FOREVER)
         width = intervals[1].shape[1]
         by_holder.add(0, intervals)
         sizes.add(_rough_sizes(intervals[1]))
@@ -151,29 +151,32 @@ def _write_intervals(
         file.fill("places", 0, places)
 
 
-def _intervals_of(addresses: Array, days: Array, digits: Array) -> Columns:
-    """Return the intervals that follow from balance changes, sorted by holder and day.
+def intervals_of(addresses: Array, instants: Array, digits: Array, *, no_end: int) -> Columns:
+    """Return the intervals that follow from balance changes, sorted by holder and instant.
 
-    The columns are holders, balances (limbs), first days and end days.
+    ``instants`` are days or unix seconds, ``digits`` signed digits. The columns are holders, balances (limbs), first
+    instants and ends; the end of an interval without an end is ``no_end``.
     """
     if not len(addresses):
-        empty = np.empty(0, np.int32)
-        return empty, np.empty((0, digits.shape[1] // 2), np.uint64), empty, empty
-    order = np.argsort((addresses.astype(np.int64) << 32) | days)
-    addresses, days = addresses[order], days[order]
+        return addresses, np.empty((0, digits.shape[1] // 2), np.uint64), instants, instants
+    if instants.dtype.itemsize < 8:
+        order = np.argsort((addresses.astype(np.int64) << 32) | instants)
+    else:
+        order = np.lexsort((instants, addresses))
+    addresses, instants = addresses[order], instants[order]
     totals = np.cumsum(digits[order], axis=0)
     is_last_of_address = np.concatenate([addresses[1:] != addresses[:-1], [True]])
-    is_last_of_day = np.concatenate([days[1:] != days[:-1], [True]]) | is_last_of_address
-    ends = np.flatnonzero(is_last_of_day)
+    is_last_of_instant = np.concatenate([instants[1:] != instants[:-1], [True]]) | is_last_of_address
+    ends = np.flatnonzero(is_last_of_instant)
     # the running total before each address
     address_ends = np.flatnonzero(is_last_of_address)
     totals_before = np.concatenate([np.zeros((1, digits.shape[1]), np.int64), totals[address_ends[:-1]]])
     balances = from_digits(totals[ends] - totals_before[np.searchsorted(address_ends, ends)])
-    first_days = days[ends]
-    end_days = np.concatenate([first_days[1:], first_days[:1]])
-    end_days[is_last_of_address[ends]] = FOREVER
+    first_instants = instants[ends]
+    end_instants = np.concatenate([first_instants[1:], first_instants[:1]])
+    end_instants[is_last_of_address[ends]] = no_end
     nonzero = np.flatnonzero(balances.any(axis=1))
-    return addresses[ends][nonzero], balances[nonzero], first_days[nonzero], end_days[nonzero]
+    return addresses[ends][nonzero], balances[nonzero], first_instants[nonzero], end_instants[nonzero]
 
 
 def _by_size(

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from holderlake.contract.requests import MapOptions
-from holderlake.contract.times import utc_now
+from holderlake.contract.times import to_unix, utc_now
 from holderlake.engine.files.arrays import exceeds_mapped_limit, release_pages
 from holderlake.engine.files.manifest import View
 from holderlake.engine.maps.maps import MAP_TABLES, maps_of
@@ -62,7 +62,8 @@ def map_batches(
     def compute(key: tuple[str, str], call_instants: Sequence[datetime]) -> dict[str, pa.Table]:
         return maps_of(snapshot, view, supported_token(snapshot, *key), call_instants, options, computed_at)
 
-    marked_filter(snapshot, view), first_times(snapshot, view)  # both threads need them: compute them once
+    label_time = snapshot.label_time(to_unix(min(instants))) if instants else None
+    marked_filter(snapshot, view, label_time), first_times(snapshot, view)  # both threads need them: compute them once
     calls = _calls(compute, tokens, instants, options.limit)
     for batch in _batches(view, calls, lambda tables: tables["maps"].num_rows, _MAPS_PER_BATCH):
         yield {name: pa.concat_tables([tables[name] for tables in batch]) for name in MAP_TABLES}
@@ -83,7 +84,8 @@ def holder_batches(
     def compute(key: tuple[str, str], call_instants: Sequence[datetime]) -> pa.Table:
         return holders_of(snapshot, view, supported_token(snapshot, *key), call_instants, limit, details)
 
-    kinds_of_addresses(snapshot, view)  # both threads need them: compute them once
+    label_time = snapshot.label_time(to_unix(min(instants))) if instants else None
+    kinds_of_addresses(snapshot, view, label_time)  # both threads need them: compute them once
     calls = _calls(compute, tokens, instants, limit)
     for batch in _batches(view, calls, lambda table: table.num_rows, _ROWS_PER_BATCH):
         yield pa.concat_tables(batch)

@@ -418,8 +418,12 @@ class GraphInput:
 
     @staticmethod
     def of(store: Store, view: View, token: TokenInfo, seconds: Array, options: MapOptions) -> GraphInput:
-        """Return the input of a token's graphs, with the kinds of addresses read from the store."""
-        kinds, marked = kinds_of_addresses(store, view), marked_filter(store, view)
+        """Return the input of a token's graphs, with the kinds of addresses read from the store.
+
+        All ``seconds`` have the labels of the first one, see ``Store.label_spans``.
+        """
+        label_time = store.label_time(int(seconds[0]))
+        kinds, marked = kinds_of_addresses(store, view, label_time), marked_filter(store, view, label_time)
         return GraphInput(store, view, kinds, marked, token, seconds, options)
 
     def wallets_until(self, addresses: Array) -> Array:

@@ -126,7 +126,11 @@ def maps_of(
     column ``dt_update``.
     """
     seconds, places = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
-    tables = map_tables(_map_data(GraphInput.of(store, view, token, seconds, options)), computed_at)
+    of_spans = [
+        map_tables(_map_data(GraphInput.of(store, view, token, span, options)), computed_at)
+        for span in store.label_spans(seconds)
+    ]
+    tables = {name: pa.concat_tables([tables[name] for tables in of_spans]) for name in MAP_TABLES}
     return {name: in_order(table, seconds, places) for name, table in tables.items()}
 
 
@@ -182,7 +186,10 @@ def _map_data(inputs: GraphInput) -> MapData:
         top=top,
         graphs=graphs,
         node_activity=node_activity,
-        labels=labels_of_kinds(store, inputs.kinds, graphs.numbers, graphs.texts.to_pylist(), token.chain),
+        labels=labels_of_kinds(
+            *(store, inputs.kinds, graphs.numbers, graphs.texts.to_pylist()),
+            *(token.chain, store.label_time(int(seconds[0]))),
+        ),
         negatives=summaries_of(view, balances.negative, len(seconds)),
     )
 

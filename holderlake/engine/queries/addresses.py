@@ -6,7 +6,7 @@ do not count, because anyone can make one between any two addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -236,31 +236,44 @@ def supernodes_from(store: Store, view: View, addresses: Array, seconds: Array) 
     return from_
 
 
-def kinds_of_addresses(store: Store, view: View) -> Array:
+def kinds_of_addresses(store: Store, view: View, label_time: int | None) -> Array:
     """Return the kinds of every address as bits, by address number.
 
-    The kinds follow from the current labels and tokens, and from all transfers.
+    The kinds follow from the labels of ``label_time`` (see ``Store.label_time``), the current tokens, and all
+    transfers.
     """
+    generation = store.metadata_generation()
 
     def compute() -> Array:
         kinds = np.zeros(max(view.dictionary.size, 1), np.uint8)
-        marked = store.marked_addresses()
-        numbers = view.dictionary.find(list(marked))
-        is_known = numbers != UNKNOWN
-        kinds[numbers[is_known]] = np.array([_kind(label) for label in marked.values()], np.uint8)[is_known]
+        _mark(view, kinds, store.marked_always())
         kinds[_busy_addresses(store, view)] |= BUSY
         return kinds
 
-    return store.cached("kinds", (view, store.metadata_generation()), compute)
+    def compute_in_period() -> Array:
+        kinds: Array = always.copy()
+        _mark(view, kinds, store.marked_in_period(label_time))
+        return kinds
+
+    always: Array = store.cached("kinds", (view, generation), compute)
+    if not store.period_starts():
+        return always
+    return store.cached("kinds in a period", (view, generation, label_time), compute_in_period)
 
 
-def marked_filter(store: Store, view: View) -> Array:
+def _mark(view: View, kinds: Array, marked: Mapping[str, AddressLabel]) -> None:
+    numbers = view.dictionary.find(list(marked))
+    is_known = numbers != UNKNOWN
+    kinds[numbers[is_known]] |= np.array([_kind(label) for label in marked.values()], np.uint8)[is_known]
+
+
+def marked_filter(store: Store, view: View, label_time: int | None) -> Array:
     """Return a Bloom filter of the numbers of all addresses that are exchanges, contracts or hypernodes."""
 
     def compute() -> Array:
-        return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view) & MARKED))
+        return graph_kernels.bloom_filter(np.flatnonzero(kinds_of_addresses(store, view, label_time) & MARKED))
 
-    return store.cached("filter of kinds", (view, store.metadata_generation()), compute)
+    return store.cached("filter of kinds", (view, store.metadata_generation(), label_time), compute)
 
 
 def _kind(label: AddressLabel) -> int:
@@ -268,15 +281,15 @@ def _kind(label: AddressLabel) -> int:
 
 
 def labels_of_kinds(
-    store: Store, kinds: Array, addresses: Array, texts: Sequence[str], chain: str | None
+    store: Store, kinds: Array, addresses: Array, texts: Sequence[str], chain: str | None, label_time: int | None
 ) -> list[AddressLabel]:
     """Return the label of each address; ``UNLABELLED`` if it has none. Labels of ``chain`` have precedence.
 
-    ``addresses`` are numbers, and ``texts`` the same addresses as text. ``kinds`` (see ``kinds_of_addresses``) shows
-    which addresses have a label.
+    ``label_time`` is the second whose labels count, see ``Store.label_time``. ``addresses`` are numbers, and ``texts``
+    the same addresses as text. ``kinds`` (see ``kinds_of_addresses``) shows which addresses have a label.
     """
     labelled = [texts[place] for place in np.flatnonzero(kinds[addresses] & LABELLED).tolist()]
-    labels = store.labels(labelled, chain) if labelled else {}
+    labels = store.labels(labelled, chain, label_time) if labelled else {}
     return [labels.get(text, UNLABELLED) for text in texts]
 
 
@@ -315,7 +328,7 @@ def _activities(
     view, texts = store.view(), list(addresses)
     numbers = view.dictionary.find(texts)
     numbers[numbers == UNKNOWN] = view.dictionary.size
-    labels = store.labels(texts, chain)
+    labels = store.labels(texts, chain, store.label_time(to_unix(as_of)))
     activities = activity(view, numbers, np.full(len(numbers), to_unix(as_of)))
     return activities, [labels.get(text, UNLABELLED) for text in texts]
 

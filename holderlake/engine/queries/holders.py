@@ -93,11 +93,17 @@ def holders_of(
     An instant without holders has no rows.
     """
     seconds, inverse = np.unique([to_unix(instant) for instant in as_of], return_inverse=True)
-    token_balances = balances_at(view, (token.chain, token.address), seconds, limit)
-    instants, places = largest(token_balances.rows, len(seconds), limit)
-    ranks = np.arange(len(instants)) - np.searchsorted(instants, instants) + 1
-    ranked = RankedHolders(instants, ranks, token_balances.rows.addresses[places], token_balances.rows.balances[places])
-    return in_order(_table(store, view, token, seconds, token_balances.supplies, ranked, details), seconds, inverse)
+
+    def largest_in(span: Array) -> pa.Table:
+        token_balances = balances_at(view, (token.chain, token.address), span, limit)
+        instants, places = largest(token_balances.rows, len(span), limit)
+        ranks = np.arange(len(instants)) - np.searchsorted(instants, instants) + 1
+        rows = token_balances.rows
+        ranked = RankedHolders(instants, ranks, rows.addresses[places], rows.balances[places])
+        return _table(store, view, token, span, token_balances.supplies, ranked, details)
+
+    spans = store.label_spans(seconds) if details else [seconds]
+    return in_order(pa.concat_tables(map(largest_in, spans)), seconds, inverse)
 
 
 class RankedHolders(NamedTuple):
@@ -125,7 +131,9 @@ def _table(
     distinct, inverse = np.unique(ranked.addresses, return_inverse=True)
     texts, columns = texts_of(view, distinct), None
     if details:
-        labels = labels_of_kinds(store, kinds_of_addresses(store, view), distinct, texts.to_pylist(), token.chain)
+        label_time = store.label_time(int(seconds[0]))
+        kinds = kinds_of_addresses(store, view, label_time)
+        labels = labels_of_kinds(store, kinds, distinct, texts.to_pylist(), token.chain, label_time)
         activities = activity(view, ranked.addresses, seconds[ranked.instants])
         columns = detail_columns(activities, labels, inverse, store.rules)
     return holders_table(token, seconds, supplies, ranked._replace(addresses=inverse), texts, columns)

@@ -20,17 +20,22 @@ from holderlake.contract.chains import ZERO_ADDRESS, family_of
 from holderlake.contract.chains.addresses import from_base58, is_any_address, parse_address
 from holderlake.engine.catalog.opening_balances import NO_BLOCK, OPENING_BALANCES
 from holderlake.engine.errors import BadSource
+from holderlake.engine.records import Key
 from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.layouts import DECIMALS
 from holderlake.engine.sources.files.mapping import ColumnMap
 from holderlake.engine.sources.files.values import without_separators
+from holderlake.engine.sources.notices import are_rounded
 from holderlake.engine.sources.problems import bad_source
-from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
+from holderlake.engine.sources.raw_rows import RawTable, nested_column, read_raw, rejected_rows
 from holderlake.units import counted
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "chain": (),
-    "token_address": ("token", "contract_address", "contract", "mint", "token.address", "info.mint"),
+    "token_address": (
+        *("token", "contract_address", "contract", "mint", "token.address", "info.mint", "denom", "coins.denom"),
+        "currency_smart_contract",
+    ),
     "address": (
         *("owner", "owner_address", "token_owner", "owner_of", "info.owner", "owner.hash", "owner.address"),
         *(
@@ -42,16 +47,27 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
             "wallet",
             "wallet_address",
         ),
-        *("address", "address.hash", "account", "account_address", "account.id", "account.address", "user"),
+        *(
+            "address",
+            "address.hash",
+            "balance_address",
+            "account",
+            "account_address",
+            "account.id",
+            "account.address",
+            "user",
+        ),
         *("user_address", "token_account", "token_account_address", "associated_token_account", "ata", "pubkey"),
+        "key",
     ),
     "balance": (
         *("balance_raw", "raw_balance", "amount_raw", "raw_amount", "balance", "amount", "value", "quantity"),
-        *("token_amount.amount", "balance.amount", "token_balance", "token_holder_quantity", "tokens"),
+        *("token_amount.amount", "balance.amount", "balance_amount", "coins.amount", "token_balances.balance"),
+        *("token_balance", "token_holder_quantity", "tokens"),
     ),
     "block_number": ("block", "number"),
     "block_time": ("block_timestamp", "timestamp", "time"),
-    "token_id": ("item",),
+    "token_id": ("item", "token_balances.token_id"),
     "token_standard": ("standard",),
     DECIMALS: (),
 }
@@ -63,10 +79,10 @@ token account is better than the account, and a raw balance is better than one i
 _GIVEN_ONLY: Final = frozenset({DECIMALS})
 """Columns that only ``--map`` and ``--set`` name: a list with raw balances may state decimals, too."""
 _OWNERS: Final = _NAMES["address"][:7]
-_ACCOUNTS: Final = ("address", *_NAMES["address"][-5:], "account")
+_ACCOUNTS: Final = ("address", *_NAMES["address"][-6:], "account")
 
 _MOST_LISTED: Final = 30
-_FEWEST_HOLDERS: Final = 2
+_MOST_NAMED: Final = 8
 _STANDARDS: Final = {name: name for name in ("erc20", "erc721", "erc1155", "native")}
 
 
@@ -104,10 +120,14 @@ class BalanceOptions:
 
 @dataclass(frozen=True)
 class BalanceList:
-    """The balances of a file in the schema ``opening_balances.OPENING_BALANCES``, and notices about them."""
+    """The balances of a file in the schema ``opening_balances.OPENING_BALANCES``, and notices about them.
+
+    ``decimals`` are those that were stated, by chain and token.
+    """
 
     balances: pa.Table
     notices: list[str]
+    decimals: Mapping[Key, int]
 
 
 def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
@@ -117,7 +137,7 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
     token accounts and their owners, the balances of an owner's accounts are added. Raises ``BadSource`` if any value is
     invalid.
     """
-    file_rows = _unpivoted(read_raw(path, options.rows_at))
+    file_rows = read_raw(path, options.rows_at)
     theirs = _columns(file_rows, options)
     raw = _renamed(file_rows, theirs, options)
     rows = raw.table.num_rows
@@ -139,6 +159,10 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
         [pa.chunked_array([arrays[name]]).cast(OPENING_BALANCES.field(name).type) for name in OPENING_BALANCES.names],
         OPENING_BALANCES,
     )
+    decimals = {}
+    if DECIMALS in raw.columns:
+        texts = pa.chunked_array([raw.table[DECIMALS].cast(pa.string()).combine_chunks()])
+        decimals = columns.decimals_by_token(balances["chain"], balances["token_address"], texts)
     doubts = list(notices(file_rows, theirs.get("address", "address"), theirs.get("balance"), balances))
     account = _account_column(file_rows, theirs)
     if account is not None and token_ids.null_count == rows:
@@ -150,7 +174,7 @@ def read_balances(path: Path, options: BalanceOptions) -> BalanceList:
                 "were added."
             )
         balances = summed
-    return BalanceList(balances, doubts)
+    return BalanceList(balances, doubts, decimals)
 
 
 def balance_map(pairs: list[str], constants: list[str]) -> ColumnMap:
@@ -172,15 +196,6 @@ def balance_map(pairs: list[str], constants: list[str]) -> ColumnMap:
     if twice:
         raise BadSource(f"{twice[0]} is both mapped to a column and set to a constant; remove one of the two")
     return ColumnMap(*maps)
-
-
-def _unpivoted(raw: RawTable) -> RawTable:
-    """Return the file with a row for each holder, if it is a JSON object from holders to balances."""
-    names = [name.rpartition(".")[2] for name in raw.columns]
-    if raw.table.num_rows != 1 or len(names) < _FEWEST_HOLDERS or not all(map(is_any_address, names)):
-        return raw
-    values = [column[0].as_py() for column in raw.table.columns]
-    return raw.over(pa.table({"address": names, "balance": pa.array(values, pa.string())}))
 
 
 def _columns(raw: RawTable, options: BalanceOptions) -> dict[str, str]:
@@ -239,15 +254,43 @@ def _renamed(raw: RawTable, theirs: Mapping[str, str], options: BalanceOptions) 
     ):
         is_item = ours == "balance" and "token_id" in {*theirs, *constants}
         if ours not in {*theirs, *constants} and not is_item:
-            raise raw.bad(f"there is no column {ours}; set it with {hint}. The file has {_listed(raw)}")
+            raise raw.bad(f"there is no column {ours}; {_remedy(raw, ours, hint, theirs, options)}. {_listed(raw)}")
+    if "token_address" in theirs and "token_address" in constants:
+        _refuse_several_tokens(raw, theirs["token_address"])
     arrays = {ours: raw.table.column(name) for ours, name in theirs.items()}
     return raw.over(
         pa.table(arrays | {ours: pa.repeat(value, raw.table.num_rows) for ours, value in constants.items()})
     )
 
 
+def _remedy(raw: RawTable, ours: str, hint: str, theirs: Mapping[str, str], options: BalanceOptions) -> str:
+    """Return how to name the column ``ours``, with the columns whose values look like it."""
+    nested = nested_column(raw)
+    if nested is not None and ours != "token_address":
+        rows_at = f"{options.rows_at}.{nested}" if options.rows_at else nested
+        return f"column {nested} has lists; if they have the holders or balances, add --rows {rows_at}"
+    free = [name for name in raw.columns if name not in theirs.values()]
+    if ours == "balance":
+        names = [name for name in free if _has_numbers(raw, name)]
+    else:
+        names = [name for name in free if is_any_address(_first_text(raw, name))]
+    kind = "numbers" if ours == "balance" else "addresses"
+    return f"set it with {hint}" + (f" ({kind} are in {', '.join(names[:_MOST_NAMED])})" if names else "")
+
+
+def _refuse_several_tokens(raw: RawTable, column: str) -> None:
+    """Raise ``BadSource`` if the file's own column names more than one token. All would count as the token given."""
+    tokens = raw.table.column(column).unique().drop_null().to_pylist()
+    if len(tokens) > 1:
+        raise raw.bad(
+            f"--token names one token, but column {column} has {len(tokens):,} ({tokens[0]}, {tokens[1]}, …); leave "
+            "--token out, or remove the rows of the other tokens"
+        )
+
+
 def _listed(raw: RawTable) -> str:
-    return ", ".join(raw.columns[:_MOST_LISTED]) + (", …" if len(raw.columns) > _MOST_LISTED else "")
+    names = ", ".join(raw.columns[:_MOST_LISTED]) + (", …" if len(raw.columns) > _MOST_LISTED else "")
+    return f"The file has {names}"
 
 
 def _account_column(raw: RawTable, theirs: Mapping[str, str]) -> str | None:
@@ -320,7 +363,7 @@ def _instants(raw: RawTable, options: BalanceOptions) -> tuple[pa.Array, pa.Arra
     if None in seconds:
         block = blocks[seconds.index(None)].as_py()
         of = "the balances" if block == NO_BLOCK else f"block {block}"
-        raise raw.bad(f"the time of {of} is not known; set it with --at, a column block_time, or --blocks FILE")
+        raise raw.bad(f"the time of {of} is not known; set it with --at, --map block_time=COLUMN, or --blocks FILE")
     return blocks, pa.array(seconds, pa.int64())
 
 
@@ -341,6 +384,12 @@ def notices(raw: RawTable, address_column: str, balance_column: str | None, bala
     chains = balances["chain"].unique().to_pylist()
     if all(family_of(chain) == "solana" for chain in chains) and balances.num_rows:
         yield from _token_accounts(raw, address_column, balances["address"].to_pylist())
+    holders, are_items = balances["address"].unique(), balances["token_id"].null_count < balances.num_rows
+    if balances.num_rows > len(holders) == 1 and not are_items:
+        yield (
+            f"{raw.path.name}: all {balances.num_rows:,} rows have the holder {holders[0]}; check that column "
+            f"{address_column} has the holders, or name it with --map address=COLUMN"
+        )
     if balance_column is not None:
         yield from _wrong_column(raw, balance_column, balances["balance"].to_pylist())
         yield from _rounded(raw, balance_column, balances["balance"].to_pylist())
@@ -379,14 +428,15 @@ def _wrong_column(raw: RawTable, column: str, balances: Sequence[str]) -> Iterat
 
 
 def _rounded(raw: RawTable, column: str, balances: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence if the file has amounts in token units that its source rounded.
+    """Yield a sentence if the file has amounts that its source rounded.
 
-    Etherscan exports the 15 digits of a floating-point number, and pages show a fixed number of decimals.
+    Etherscan exports the 15 digits of a floating-point number, pages show a fixed number of decimals, and programs
+    print raw amounts that went through floating-point numbers.
     """
     texts = [str(text) for text in raw.table.column(column).to_pylist() if _FRACTION.fullmatch(str(text))]
     digits = [len(re.sub(r"\D", "", text).lstrip("0")) for text in texts]
     decimals = {len(text.rpartition(".")[2]) for text in texts}
-    precision = ""
+    precision = "the digits of floating-point numbers" if are_rounded(balances) and not texts else ""
     if digits.count(_FLOAT_DIGITS) >= _MIN_BALANCES and max(digits) == _FLOAT_DIGITS:
         is_exact = all(len(balance) <= _FLOAT_DIGITS for balance in balances)
         precision = "" if is_exact else f"{_FLOAT_DIGITS} digits"
@@ -404,8 +454,11 @@ def _is_rank(numbers: Sequence[int]) -> bool:
 
 
 def _has_numbers(raw: RawTable, name: str) -> bool:
-    first_value = next((value for value in raw.table.column(name).to_pylist() if value not in (None, "")), "")
-    return bool(re.fullmatch(r"-?[0-9][0-9.,eE+' _-]*", str(first_value)))
+    return bool(re.fullmatch(r"-?[0-9][0-9.,eE+' _-]*|0x[0-9a-fA-F]{1,38}", _first_text(raw, name)))
+
+
+def _first_text(raw: RawTable, name: str) -> str:
+    return str(next((value for value in raw.table.column(name).to_pylist() if value not in (None, "")), ""))
 
 
 def _are_derived(addresses: Sequence[str]) -> bool:

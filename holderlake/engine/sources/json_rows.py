@@ -1,7 +1,12 @@
 """Read rows of JSON files: one object per line, an array of objects, or an API's answer that contains them.
 
-All values become texts. Nested objects become columns with dotted names (``token.address``). Lists become their JSON
-text.
+A row may also be an array of plain values, whose columns are ``column1``, ``column2`` and so on, or an entry of an
+object whose keys are addresses. The columns of such an entry are ``key`` and ``value``, or ``key`` and those of the
+object that is its value.
+
+All values become texts. Nested objects become columns with dotted names (``token.address``), except those by which
+programs write large integers, such as ``{"type": "BigNumber", "hex": "0x1"}``. Lists become their JSON text, but a list
+of one address becomes that address.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from typing import Any, Final, TextIO
 
 import pyarrow as pa
 
+from holderlake.contract.chains.addresses import is_any_address
 from holderlake.contract.text import printable
 from holderlake.engine.sources.problems import bad_source
 
@@ -29,6 +35,9 @@ _WRAPPERS: Final = frozenset({"result", "results", "data", "items", "records", "
 If a file has several lines, each line may be an API's answer with its rows under such a key.
 """
 _DEEPEST: Final = 6
+_NUMBER_KEYS: Final = frozenset({"$numberLong", "$numberInt", "$numberDecimal", "$bigint"})
+_FEWEST_KEYS: Final = 2
+"""An object with fewer addresses as keys is no list of rows."""
 _TOO_DEEP: Final = "the JSON is nested too deeply; write rows of plain values"
 _BATCH: Final = 1 << 14
 _PIECE: Final = 1 << 20
@@ -241,14 +250,18 @@ _DECODER: Final = json.JSONDecoder(
 def _records(
     path: Path, line: int | None, document: Any, steps: tuple[str, ...], is_alone: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a document. ``steps`` is the path to the rows, key by key.
+    """Yield the rows of a document. ``steps`` is the path to the rows, key by key. It may begin at the document or at
+    its only list of rows.
 
     If the path leads through a list, the row that contains the list is repeated for each of its elements.
     """
-    if not steps and isinstance(document, dict):
-        steps = _steps_to_rows(path, document, is_alone)
+    if isinstance(document, dict) and (not steps or (is_alone and steps[0] not in document)):
+        rows_at = _steps_to_rows(path, document, is_alone)
+        steps = (*rows_at, *steps) if rows_at or _is_by_address(document) else steps
     found, rest = document, list(steps)
     while rest and isinstance(found, dict) and (is_alone or rest[0].lower() in _WRAPPERS):
+        if _is_by_address(found) and rest[0] not in found:
+            break
         step = rest.pop(0)
         if step not in found:
             seen = printable(", ".join(found)) or "nothing"
@@ -256,13 +269,44 @@ def _records(
                 path, f"the key {step} of --rows {'.'.join(steps)} is missing; the keys are {seen}", line=line
             )
         found = found[step]
-    rows = [found] if isinstance(found, dict) else found
-    if rows is None:
+    if found is None:
         return
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    rows = _entries(found) if isinstance(found, dict) else found
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
         raise bad_source(path, "not a JSON object; write one object on each line, or a list of objects", line=line)
     for row in rows:
-        yield from _exploded(path, row, rest)
+        yield from _exploded(path, _named(row), rest)
+
+
+def _is_by_address(document: Mapping[str, Any]) -> bool:
+    """Return whether an object is a list of rows whose keys are addresses, for example of holders.
+
+    A value with a list of objects shows that the key's rows are in that list.
+    """
+    return (
+        len(document) >= _FEWEST_KEYS
+        and all(map(is_any_address, document))
+        and not any(count for value in document.values() if isinstance(value, dict) for _, count in _lists(value, ()))
+    )
+
+
+def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the rows of an object: its entries if its keys are addresses, else the object itself."""
+    if not _is_by_address(document):
+        return [document]
+    return [
+        {"key": key, **value} if isinstance(value, dict) else {"key": key, "value": value}
+        for key, value in document.items()
+    ]
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and not any(isinstance(cell, dict) for cell in value))
+
+
+def _named(row: Any) -> Mapping[str, Any]:
+    """Return a row as an object. The cells of an array are named ``column1``, ``column2`` and so on."""
+    return row if isinstance(row, dict) else {f"column{number}": cell for number, cell in enumerate(row, start=1)}
 
 
 def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -270,7 +314,12 @@ def _exploded(path: Path, row: Mapping[str, Any], steps: list[str]) -> Iterator[
         yield row
         return
     inner = row.get(steps[0])
-    elements = inner if isinstance(inner, list) else [] if inner is None else [inner]
+    if len(steps) == 1 and isinstance(inner, list) and inner and _is_row(inner):
+        yield {**row, steps[0]: _named(inner)}
+        return
+    elements = inner if isinstance(inner, list) else _entries(inner) if isinstance(inner, dict) else [inner]
+    if inner is None:
+        return
     for element in elements:
         if not isinstance(element, dict):
             raise bad_source(
@@ -303,10 +352,12 @@ def _steps_to_rows(path: Path, document: Mapping[str, Any], is_alone: bool) -> t
 
 
 def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield each list of objects that is not inside another list: the path to it, and its length."""
+    """Yield each list of objects or arrays, and each object by address, that is not inside another one: the path to it,
+    and its length."""
     for name, value in document.items():
         steps = (*above, name)
-        if isinstance(value, list) and all(isinstance(row, dict) for row in value):
+        is_list = isinstance(value, list) and all(isinstance(row, dict | list) for row in value)
+        if is_list or (isinstance(value, dict) and _is_by_address(value)):
             yield steps, len(value)
         elif isinstance(value, dict) and len(steps) < _DEEPEST:
             yield from _lists(value, steps)
@@ -314,9 +365,24 @@ def _lists(document: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tupl
 
 def _flat(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     for name, value in row.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and (number := _wrapped_number(value)) is not None:
+            yield f"{prefix}{name}", number
+        elif isinstance(value, dict):
             yield from _flat(f"{prefix}{name}.", value)
         elif isinstance(value, list):
-            yield f"{prefix}{name}", json.dumps(value)
+            yield f"{prefix}{name}", value[0] if _is_one_address(value) else json.dumps(value)
         else:
             yield f"{prefix}{name}", None if value is None else str(value)
+
+
+def _wrapped_number(value: Mapping[str, Any]) -> str | None:
+    """Return the number of an object by which a program writes a large integer; None for any other object."""
+    digits = value.get("_hex", value.get("hex") if value.get("type") == "BigNumber" else None)
+    if len(value) == 1:
+        (name,) = value
+        digits = value[name] if name in _NUMBER_KEYS else digits
+    return digits if isinstance(digits, str) else None
+
+
+def _is_one_address(cells: Sequence[Any]) -> bool:
+    return len(cells) == 1 and isinstance(cells[0], str) and is_any_address(cells[0])

@@ -1,7 +1,8 @@
 """Read labels of addresses from files: one ``Label`` for each address, chain and source.
 
 Six public collections and our own CSV are recognised by their content. Our CSV has the columns address and name, and
-optionally chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community) and precedence.
+optionally chain, entity_id, is_cex, is_dex, is_contract, is_paid_label (submitted by the community), precedence,
+valid_from and valid_to (dates or times in UTC, both included; a date alone is its first or its last second).
 ``label_kinds`` derives kinds from names and tags; ``engine.catalog.labels`` merges the labels of several sources.
 
 The name with the highest precedence wins: the user's own labels (100), block explorers (40), eth-labels (30), the
@@ -16,11 +17,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from holderlake.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, is_chain_id
 from holderlake.contract.chains.addresses import parse_address, parse_unplaced_address
+from holderlake.contract.times import parse_end, parse_when, to_unix
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import Label
 from holderlake.engine.sources.json_rows import RepeatedKey, unambiguous_object
@@ -43,7 +46,8 @@ _NETWORKS: Final = {
     **{"ETH": "eth", "BEP20": "bsc", "MATIC": "polygon", "AVAX": "avalanche", "TRX": "tron", "SOL": "solana"},
 }
 _KIND_COLUMNS: Final = ("is_cex", "is_dex", "is_contract", "is_paid_label")
-_OWN_COLUMNS: Final = ("address", "chain", "name", "entity_id", *_KIND_COLUMNS, "precedence")
+_PERIOD_COLUMNS: Final = ("valid_from", "valid_to")
+_OWN_COLUMNS: Final = ("address", "chain", "name", "entity_id", *_KIND_COLUMNS, "precedence", *_PERIOD_COLUMNS)
 _YES_NO: Final = {
     **dict.fromkeys(("true", "1", "yes"), True),
     **dict.fromkeys(("false", "0", "no", ""), False),
@@ -294,7 +298,7 @@ def _own_labels(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> Label
     if repeated:
         raise bad_source(path, f"column {repeated[0]} occurs more than once; remove the repetitions")
     source = _hand_source(path)
-    labels: dict[tuple[str, str | None], Label] = {}
+    labels: dict[tuple[str, str | None, int | None], Label] = {}
     for line, row in rows:
         if len(row) != len(header):
             raise bad_source(
@@ -307,9 +311,10 @@ def _own_labels(path: Path, header: list[str], rows: Iterable[_CsvRow]) -> Label
             label = _own_label({name: value.strip() for name, value in zip(header, row, strict=True)}, source)
         except _BadField as error:
             raise bad_source(path, str(error), column=error.column, line=line) from error
-        key = (label.address, label.chain)
+        key = (label.address, label.chain, label.valid_from)
         if key in labels:
-            raise bad_source(path, f"{key[0]} is labelled twice; keep one row", column="address", line=line)
+            reason = f"{key[0]} is labelled twice; keep one row, or give each its own valid_from"
+            raise bad_source(path, reason, column="address", line=line)
         labels[key] = label
     return LabelFile(source, list(labels.values()), 0)
 
@@ -343,7 +348,11 @@ def _own_label(fields: dict[str, str], source: str) -> Label:
         is_contract=kinds.is_contract if guessed else _yes_or_no(fields, "is_contract"),
         is_paid_label=_yes_or_no(fields, "is_paid_label"),
         precedence=_precedence(fields.get("precedence", "")),
+        valid_from=_second(fields, "valid_from", parse_when),
+        valid_to=_second(fields, "valid_to", parse_end),
     )
+    if label.valid_to is not None and label.valid_to < (label.valid_from or 0):
+        raise _BadField("valid_to", "the period ends before it begins; correct valid_from or valid_to")
     if not (label.name or label.entity_id or label.is_cex or label.is_dex or label.is_contract):
         raise _BadField("name", "the row has neither a name nor a kind; add a name or remove the row")
     return label
@@ -364,6 +373,15 @@ def _precedence(text: str) -> int:
     if text and not _PRECEDENCE_FORM.fullmatch(text):
         raise _BadField("precedence", f"{text!r} is not a whole number; correct it, or leave it empty for {HAND}")
     return int(text) if text else HAND
+
+
+def _second(fields: dict[str, str], column: str, parse: Callable[[str], datetime]) -> int | None:
+    """Return the unix second of a field; None if it is empty or missing."""
+    text = fields.get(column, "")
+    try:
+        return to_unix(parse(text)) if text else None
+    except ValueError as error:
+        raise _BadField(column, str(error)) from error
 
 
 def _yes_or_no(fields: dict[str, str], column: str) -> bool:

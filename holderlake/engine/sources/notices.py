@@ -8,10 +8,16 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.engine.records import TokenInfo
+from holderlake.engine.records import Key, TokenInfo
 
 _APPROVAL: Final = str(2**256 - 2**160)
 """The least value that is taken for an unlimited approval, of which a part may be spent."""
+_SAMPLE: Final = 10_000
+_FLOAT_DIGITS: Final = 17
+"""The most digits of a floating-point number that is written as text."""
+_FEWEST_DIGITS: Final = 15
+_LONG: Final = 20
+_FEW: Final = 3
 _LARGE: Final = str(2**128)
 """The least value that is no usual amount."""
 
@@ -68,6 +74,42 @@ def notices_of(transfers: pa.Table) -> list[str]:
         "a new home with --map token_id=value --set value=1 --set token_standard=erc721"
         for chain, token, count, digits, *_ in items
         if (chain, token) not in of_approvals
+    ]
+
+
+def rounded_values(transfers: pa.Table) -> list[str]:
+    """Return a sentence if the first values of a file have lost digits; the list is empty if they have not."""
+    if not are_rounded(transfers["value"].slice(0, _SAMPLE).to_pylist()):
+        return []
+    return [
+        "The values are rounded to the digits of floating-point numbers, so balances are not exact. Export raw "
+        "integers as text, and import them into a new home"
+    ]
+
+
+def are_rounded(texts: Iterable[str]) -> bool:
+    """Return whether raw amounts in decimal digits went through floating-point numbers, so that digits were lost.
+
+    Every long number then has at most 17 digits before its zeros, or is exactly the value of such a number. By chance
+    that happens to less than one in a thousand exact numbers of 20 digits, so a few of these decide.
+    """
+    long_numbers = [text for text in texts if text.isdecimal() and len(text) > _FLOAT_DIGITS]
+    telling = [text for text in long_numbers if len(text) >= _LONG and len(text.rstrip("0")) >= _FEWEST_DIGITS]
+    return len(telling) >= _FEW and all(
+        len(text.rstrip("0")) <= _FLOAT_DIGITS or int(float(text)) == int(text) for text in long_numbers
+    )
+
+
+def other_decimals(stated: Mapping[Key, int], tokens: Iterable[TokenInfo]) -> list[str]:
+    """Return a sentence for each token whose stored decimals differ from those that a file or an option states."""
+    return [
+        f"{stated[token.chain, token.address]} decimals of {token.address} on {token.chain} are stated, but its "
+        f"metadata has {token.decimals}. Amounts in token units were read with the stated decimals: check which number "
+        "is right"
+        for token in tokens
+        if token.standard == "erc20"
+        and not token.is_assumed
+        and stated.get((token.chain, token.address), token.decimals) != token.decimals
     ]
 
 

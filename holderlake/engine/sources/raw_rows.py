@@ -10,6 +10,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -223,6 +224,12 @@ def _csv_header(path: Path) -> tuple[list[str], str]:
         names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
     if not any(names):
         raise bad_source(path, "the file has no header and no rows; export it again")
+    if len(names) == 1 and any(letter in names[0] for letter in _DELIMITERS):
+        raise bad_source(
+            path,
+            f"each line is one value in quotation marks, also the header {shown(names[0])}; remove the quotation marks "
+            "at the beginning and the end of the lines",
+        )
     _refuse_data_as_header(path, names, delimiter)
     _refuse_repeated(path, names)
     return names, delimiter
@@ -234,7 +241,8 @@ def _refuse_data_as_header(path: Path, names: list[str], delimiter: str) -> None
     if address is not None:
         kinds = ["address" if is_any_address(name) else "balance" if _NUMBER.fullmatch(name) else "" for name in names]
         header = [kind or f"column{place}" for place, kind in enumerate(kinds, start=1)]
-        example = f", for example {delimiter.join(header)}" if len(set(header)) == len(header) > 1 else ""
+        names = [f"{name}{place}" if header.count(name) > 1 else name for place, name in enumerate(header, start=1)]
+        example = f", for example {delimiter.join(names)}" if len(names) > 1 else ""
         raise bad_source(
             path,
             f"the file has no header line, because its first line has the address {shown(address)}; add a first line "
@@ -290,6 +298,36 @@ def rejected_rows(raw: RawTable) -> Rejected | None:
         for place in places
     )
     return Rejected(raw.path, tuple(rows), raw.table.num_rows) if places else None
+
+
+def nested_column(raw: RawTable) -> str | None:
+    """Return the first column with JSON lists of objects, else the first one with lists that have exactly one address.
+
+    If columns are named by addresses, return the name of the object that they belong to. Return None if there is none.
+    """
+    for name in raw.columns:
+        parts = name.split(".")
+        place = next((place for place, part in enumerate(parts) if is_any_address(part)), 0)
+        if place:
+            return ".".join(parts[:place])
+    texts = {name: raw.table.column(name) for name in raw.columns if pa.types.is_string(raw.table.column(name).type)}
+    for name, column in texts.items():
+        if pc.any(pc.starts_with(column, "[{")).as_py():
+            return name
+    for name, column in texts.items():
+        first_value = next((text for text in column.to_pylist() if text), "")
+        if first_value.startswith("[") and _addresses_in(first_value) == 1:
+            return name
+    return None
+
+
+def _addresses_in(text: str) -> int:
+    """Return the number of addresses in the text of a JSON list; 0 for any other text."""
+    try:
+        cells = json.loads(text)
+    except ValueError:
+        return 0
+    return sum(isinstance(cell, str) and is_any_address(cell) for cell in cells)
 
 
 _PLAIN: Final = (str, int, float, bool, type(None))

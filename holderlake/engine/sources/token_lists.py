@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holderlake.contract.chains import CHAIN_BY_EVM_ID
+from holderlake.contract.chains import CHAIN_BY_EVM_ID, KNOWN_CHAINS, chain_named
 from holderlake.contract.chains.addresses import parse_token, shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TokenInfo
@@ -20,6 +20,11 @@ from holderlake.engine.sources.problems import bad_source
 from holderlake.engine.sources.raw_rows import read_text
 
 _SOLANA_MAINNET: Final = 101
+_ADDRESSES: Final = ("address", "contract_address", "contractAddress")
+_OF_ROWS: Final = frozenset(
+    {"from", "to", "fromaddress", "toaddress", "sender", "receiver", "value", "amount", "balance", "holder", "owner"}
+)
+"""Names, without underscores, of the columns of transfers and balances."""
 _CHAINS: Final = {**CHAIN_BY_EVM_ID, _SOLANA_MAINNET: "solana"}
 _MAX_DECIMALS: Final = 255
 _BEGINS_AS_LIST: Final = re.compile(r'\{\s*"(?:name|tokens|0x[0-9a-fA-F]{40})"')
@@ -41,16 +46,18 @@ _REPEATED: Final = object()
 def read_tokens(path: Path) -> TokenList:
     """Return the tokens of a token list or of a contract map.
 
-    A token list has ``tokens`` with ``chainId``. A contract map has tokens by address, on Ethereum. Numbers may be
-    texts, decimal or hexadecimal. A token with ``is_indexed: true``, in itself or in its ``extensions``, is marked as
-    indexed. Tokens of unknown chains, for example test networks, are left out silently. If a token is repeated, the
-    first entry counts. Raises ``BadSource`` for another layout, and if no token of the file can be read.
+    A token list has ``tokens`` with ``chainId``, or is the list of these tokens, or one token. A contract map has
+    tokens by address, on Ethereum. Numbers may be texts, decimal or hexadecimal, and a chain may be given by its name.
+    An address in the form of TRON is of TRON, because lists for it have the chain id of Ethereum. A token with
+    ``is_indexed: true``, in itself or in its ``extensions``, is marked as indexed. Tokens of unknown chains, such as
+    test networks, are left out silently. If a token is repeated, the first entry counts. Raises ``BadSource`` for
+    another layout, and if no token of the file can be read.
     """
     text = read_text(path)
     try:
         content = json.loads(text, object_pairs_hook=_with_repeated)
     except (ValueError, RecursionError) as error:
-        raise bad_source(path, f"not complete JSON ({error}); fetch the file again") from error
+        raise bad_source(path, f"not complete JSON ({error}); correct the file, or fetch it again") from error
     if isinstance(content, dict) and _REPEATED in content:
         raise bad_source(path, f"{content[_REPEATED]}; remove the repetition")
     tokens: dict[tuple[str, str], TokenInfo] = {}
@@ -88,21 +95,42 @@ def is_token_list(path: Path) -> bool:
     if not path.name.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
         return False
     text = read_text(path).lstrip()
+    if text.startswith("["):
+        return _is_listed_token(text)
     if not text.startswith("{"):
         return False
     try:
         content = json.loads(text)
     except ValueError:
         return _BEGINS_AS_LIST.match(text) is not None
-    is_list = isinstance(content, dict) and isinstance(content.get("tokens"), list)
-    return is_list or (isinstance(content, dict) and bool(content) and all(map(_is_contract_map, content.values())))
+    if not isinstance(content, dict) or not content:
+        return False
+    is_list = isinstance(content.get("tokens"), list)
+    return is_list or all(map(_is_contract_map, content.values())) or _is_listed_token(text)
+
+
+def _is_listed_token(text: str) -> bool:
+    """Return whether the first element of a JSON array is a token and no transfer or balance."""
+    try:
+        first_element, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+    except ValueError:
+        return False
+    names = {name.lower().replace("_", "") for name in first_element}
+    return {"symbol", "decimals"} <= names and names.isdisjoint(_OF_ROWS)
 
 
 def _entries(path: Path, content: Any) -> list[Any]:
     if isinstance(content, dict) and isinstance(content.get("tokens"), list):
         return list(content["tokens"])
+    if isinstance(content, list) and content:
+        return content
     if isinstance(content, dict) and content and all(_is_contract_map(value) for value in content.values()):
-        return [{**token, "chainId": 1, "address": key, "logoURI": None} for key, token in content.items()]
+        return [
+            token if _first(token, *_ADDRESSES) else {"chainId": 1, "address": key, **token, "logoURI": None}
+            for key, token in content.items()
+        ]
+    if _is_contract_map(content) and _first(content, *_ADDRESSES):
+        return [content]
     raise bad_source(
         path,
         "unknown layout; use a token list (tokens with chainId, address, name, symbol, decimals) or a map of "
@@ -129,13 +157,11 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
     for part in (token, extensions if isinstance(extensions, dict) else {}):
         if _REPEATED in part:
             raise bad_source(path, f"{part[_REPEATED]}; remove the repetition, or the token", row=number)
-    chain_id = _whole_number(token.get("chainId"))
-    if chain_id is None:
-        reason = f"chainId is {shown(token.get('chainId'))}; write the number of the chain, or remove the token"
-        raise bad_source(path, reason, row=number)
-    if chain_id not in _CHAINS:
+    address, decimals = _first(token, *_ADDRESSES), token.get("decimals")
+    chain = _chain(path, number, token, address)
+    if chain is None:
         return None
-    chain, address, decimals = _CHAINS[chain_id], token.get("address"), _whole_number(token.get("decimals"))
+    decimals = _whole_number(decimals)
     if not isinstance(address, str) or not address.strip():
         raise bad_source(path, "a token has no address; add it or remove the token", row=number)
     if decimals is None or not 0 <= decimals <= _MAX_DECIMALS:
@@ -159,6 +185,33 @@ def _token(path: Path, number: int, token: Any) -> TokenInfo | None:
         is_indexed=_is_indexed(path, number, token),
         img_url=img_url if isinstance(img_url, str) and img_url.startswith("https://") else None,
     )
+
+
+def _first(token: Mapping[str, Any], *names: str) -> Any:
+    """Return the first of the values ``names`` that the token has; None if it has none."""
+    return next((token[name] for name in names if token.get(name) is not None), None)
+
+
+def _chain(path: Path, number: int, token: Mapping[str, Any], address: object) -> str | None:
+    """Return the chain of a token, None if it is unknown. Raises ``BadSource`` if the token names no chain."""
+    if isinstance(address, str) and _is_of_tron(address):
+        return "tron"
+    value = _first(token, "chainId", "chain_id", "chain")
+    chain_id = _whole_number(value)
+    if chain_id is not None:
+        return _CHAINS.get(chain_id)
+    chain = chain_named(value) if isinstance(value, str) else None
+    if chain not in KNOWN_CHAINS:
+        reason = f"chainId is {shown(value)}; write the number of the chain, or remove the token"
+        raise bad_source(path, reason, row=number)
+    return chain
+
+
+def _is_of_tron(address: str) -> bool:
+    try:
+        return address.startswith("T") and bool(parse_token("tron", address))
+    except ValueError:
+        return False
 
 
 def _whole_number(value: object) -> int | None:

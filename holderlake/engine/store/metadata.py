@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -52,12 +53,12 @@ class MetadataCache:
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.tokens: KeyedCache[Key, TokenInfo] = KeyedCache()
-        self._labels: dict[str | None, KeyedCache[str, AddressLabel]] = {}
+        self._labels: dict[tuple[str | None, int | None], KeyedCache[str, AddressLabel]] = {}
 
-    def labels(self, chain: str | None) -> KeyedCache[str, AddressLabel]:
-        """Return the cache of merged labels, by address, for maps of ``chain``. None means that no chain has
-        precedence."""
-        return self._labels.setdefault(chain, KeyedCache())
+    def labels(self, chain: str | None, at: int | None) -> KeyedCache[str, AddressLabel]:
+        """Return the cache of merged labels, by address, for maps of ``chain`` as of ``at``. None means that no chain
+        has precedence, or the last labels of each source."""
+        return self._labels.setdefault((chain, at), KeyedCache())
 
 
 class Metadata:
@@ -81,6 +82,15 @@ class Metadata:
         self._write(lambda catalog: tokens.save_tokens(catalog, listed))
         return len(listed)
 
+    def add_decimals(self, decimals: Mapping[Key, int]) -> None:
+        """Store the decimals of tokens, by chain and address, where they were only assumed until now."""
+        assumed = [token for token in self.tokens(list(decimals)).values() if token.has_assumed_decimals]
+        if assumed:
+            self.add_tokens(
+                replace(token, decimals=decimals[token.chain, token.address], is_assumed=False, is_indexed=False)
+                for token in assumed
+            )
+
     def index_tokens(self, keys: Iterable[Key], source: str, is_indexed: bool = True) -> None:
         """Mark tokens as indexed or not indexed. ``source`` is one of ``indexed_tokens.SOURCES``.
 
@@ -89,7 +99,7 @@ class Metadata:
         self._write(lambda catalog: indexed_tokens.mark(catalog, keys, source, is_indexed))
 
     def add_labels(self, new_labels: Iterable[Label]) -> int:
-        """Store labels. A label replaces one with the same address, chain and source. Return the number of given
+        """Store labels. Those of an address, chain and source replace all earlier ones. Return the number of given
         labels."""
         listed = list(new_labels)
         self._write(lambda catalog: labels.save_labels(catalog, listed))
@@ -164,19 +174,51 @@ class Metadata:
         with self._catalog() as catalog:
             return tokens.read_chains(catalog)
 
-    def labels(self, addresses: Sequence[str], chain: str | None = None) -> dict[str, AddressLabel]:
-        """Return the merged label of each address that has labels, by address. Labels of ``chain`` have precedence."""
-        read = partial(self._read_labels, chain)
-        return self._metadata.labels(chain).get(addresses, read) if self._metadata else read(addresses)
+    def labels(
+        self, addresses: Sequence[str], chain: str | None = None, at: int | None = None
+    ) -> dict[str, AddressLabel]:
+        """Return the merged label of each address that has labels, by address. Labels of ``chain`` have precedence.
 
-    def _read_labels(self, chain: str | None, addresses: Sequence[str]) -> dict[str, AddressLabel]:
+        ``at`` is a unix second of ``label_time``; None means the last labels of each source.
+        """
+        read = partial(self._read_labels, chain, at)
+        return self._metadata.labels(chain, at).get(addresses, read) if self._metadata else read(addresses)
+
+    def _read_labels(self, chain: str | None, at: int | None, addresses: Sequence[str]) -> dict[str, AddressLabel]:
         with self._catalog() as catalog:
-            return labels.merged_labels(catalog, addresses, chain)
+            return labels.merged_labels(catalog, addresses, chain, at)
+
+    def period_starts(self) -> list[int]:
+        """Return the unix seconds at which a label begins or no longer counts, ascending."""
+
+        def read() -> list[int]:
+            with self._catalog() as catalog:
+                return labels.period_starts(catalog)
+
+        return self.cached("periods of labels", self.metadata_generation(), read)
+
+    def addresses_with_periods(self) -> list[str]:
+        """Return the addresses of labels with a period, sorted."""
+        with self._catalog() as catalog:
+            return labels.addresses_with_periods(catalog)
 
     def marked_addresses(self) -> dict[str, AddressLabel]:
-        """Return the kinds of all labelled addresses, token contracts and burn addresses, by address, without names."""
+        """Return the kinds of all labelled addresses, token contracts and burn addresses, by address, without names.
+
+        Of the labels with a period, the last one of each source counts.
+        """
         with self._catalog() as catalog:
             return labels.marked_addresses(catalog)
+
+    def marked_always(self) -> dict[str, AddressLabel]:
+        """Return the kinds of addresses as ``marked_addresses`` does, but of labels without a period only."""
+        with self._catalog() as catalog:
+            return labels.marked_always(catalog)
+
+    def marked_in_period(self, at: int | None) -> dict[str, AddressLabel]:
+        """Return the kinds that labels with a period give at a second of ``label_time``, by address."""
+        with self._catalog() as catalog:
+            return labels.marked_in_period(catalog, at)
 
     def labels_of(self, address: str) -> list[Label]:
         """Return the stored labels of an address by descending precedence, then chain and source."""

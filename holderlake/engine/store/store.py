@@ -11,12 +11,14 @@ from __future__ import annotations
 import copy
 import sqlite3
 import threading
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,6 +37,7 @@ from holderlake.engine.importing.change import Change
 from holderlake.engine.importing.paths import FOLDERS, ImportFolder, refuse_if_too_large, remove_killed_imports
 from holderlake.engine.importing.rows import write_rows
 from holderlake.engine.importing.sort import TokenRows
+from holderlake.engine.numeric.bigint import Array
 from holderlake.engine.records import TRANSFERS, ImportReport, Key, Rules
 from holderlake.engine.store.metadata import Metadata, MetadataCache
 from holderlake.engine.store.unlisted import refuse_unlisted_transfers, tidy
@@ -119,15 +122,16 @@ class Store(Metadata):
         if isinstance(transfers, pa.Table):
             refuse_if_too_large(self.root, transfers.num_rows, self._manifest())
         with self.change() as (catalog, change):
-            first_times: list[int] = []
-            was_empty = not change.manifest.numbers
+            new_contracts: list[str] = []
 
             def assume(rows: TokenRows) -> None:
                 is_new = tokens.assume_token(catalog, rows.chain, rows.address, rows.standard)
-                if is_new and rows.address != NATIVE and not was_empty:
-                    first_times.append(EVERY_PAST)  # its contract's address is no longer a wallet on any map
+                if is_new and rows.address != NATIVE:
+                    new_contracts.append(rows.address)
 
             counts = change.add_transfers(transfers, assume)
+            # the address of a contract is no longer a wallet on any map
+            first_times = [EVERY_PAST] if change.had_addresses(new_contracts) else []
             if first_times or counts.first_times:
                 change.finish()
                 note_change(catalog, min([*first_times, *counts.first_times]))
@@ -273,6 +277,22 @@ class Store(Metadata):
         pinned._metadata = MetadataCache(self._changes.generation())
         return pinned
 
+    def label_time(self, second: int) -> int | None:
+        """Return the unix second that stands for all seconds with the labels of ``second``.
+
+        It is 0 before the first period of a label, and None if maps use the last labels of each source.
+        """
+        if self.rules.labels == "latest":
+            return None
+        starts = self.period_starts()
+        return starts[place - 1] if (place := bisect_right(starts, second)) else 0
+
+    def label_spans(self, seconds: Array) -> list[Array]:
+        """Split ascending unix seconds so that each part has one ``label_time``."""
+        if self.rules.labels == "latest" or not (starts := self.period_starts()):
+            return [seconds]
+        return [part for part in np.split(seconds, np.searchsorted(seconds, starts)) if len(part)]
+
     def view(self) -> View:
         """Return the arrays of the store. A snapshot returns the arrays at the time of the snapshot."""
         return (self._pinned or self._current())[1]
@@ -310,6 +330,13 @@ class Store(Metadata):
         This takes microseconds.
         """
         return self._changes.first_change_since(generation)
+
+    def first_changes(self) -> tuple[list[int], list[int]]:
+        """Return the numbers of changes, and the earliest unix second whose answers each changed, both ascending.
+
+        Changes are left out if a later one goes as far back, so the first change after a number is the earliest.
+        """
+        return self._changes.first_changes()
 
     def files(self, keys: Iterable[Key] | None = None) -> list[str]:
         """Return the Parquet files of the transfers of the tokens ``keys``, or of all tokens if None.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
@@ -22,8 +22,8 @@ def _threshold(name: str) -> Any:
 
 
 class Thresholds(Section):
-    """Thresholds of the engine's classification. A threshold without a value has the engine's default. Each command
-    that opens the store reports thresholds that changed."""
+    """Rules of the engine's classification. A rule without a value has the engine's default. Each command that opens
+    the store reports rules that changed."""
 
     supernode_degree: int | None = _threshold("supernode_degree")
     hypernode_transfers: int | None = _threshold("hypernode_transfers")
@@ -35,6 +35,7 @@ class Thresholds(Section):
     time_limit: int | None = _threshold("time_limit")
     fresh_wallet_seconds: int | None = _threshold("fresh_wallet_seconds")
     time_allowed: Addresses | None = _threshold("time_allowed")
+    labels: Literal["latest", "as_of"] | None = _threshold("labels")
 
     def chosen_values(self) -> dict[str, Any]:
         """Return the thresholds that have a value, by the engine's names."""

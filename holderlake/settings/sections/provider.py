@@ -43,6 +43,11 @@ class ProviderSettings(Section):
         default=256.0, gt=0, description="Largest answer accepted, both compressed and decompressed"
     )
 
+    @property
+    def is_own_store(self) -> bool:
+        """True if the user's own store answers, which costs nothing."""
+        return self.url is None and self.local == "store"
+
     @model_validator(mode="after")
     def _one_provider(self) -> ProviderSettings:
         if self.url is not None and self.local == "store":

@@ -126,14 +126,27 @@ Links = Annotated[dict[ChainId, Annotated[str, AfterValidator(_link)]], Field()]
 """Addresses of pages by chain, each with ``{value}`` in the place of an address or hash."""
 
 
+def _origin(text: str) -> str:
+    if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?", text):
+        raise ValueError(f"{text!r} is no origin: write scheme and host only, such as https://wiki.example.com")
+    return text.lower()
+
+
+Origins = Annotated[list[Annotated[str, AfterValidator(_origin)]], AfterValidator(distinct)]
+
+
 class ExplorerSettings(Section):
-    """The page that ``explore`` shows. It makes no request to other hosts; these are links that a person may follow."""
+    """The page that ``explore`` shows. It makes no request to other hosts; its links are for a person to follow."""
 
     address_links: Links = Field(
         default={}, description="Another block explorer's page about an address, by chain: https://…/address/{value}"
     )
     transaction_links: Links = Field(
         default={}, description="Another block explorer's page about a transaction, by chain: https://…/tx/{value}"
+    )
+
+    embed_in: Origins = Field(
+        default=[], description="Sites that may show the page in a frame, such as https://wiki.example.com"
     )
 
     @property

@@ -1,6 +1,7 @@
 -- Every token that an address held through time, on all chains: one row for each token and instant at which the address
 -- was in the list of holders, on the map or in a cluster. Its transfers are in address_transfers, its newest metadata
--- in latest_addresses. A list has an end: an address that is not listed may still hold, see holder_lists.
+-- in latest_addresses. A list has an end: an address that is not listed may still hold, see holder_lists. Every change
+-- of its balance of a token of your store is in balance_history.
 -- Example: FROM address_history('0x1111111111111111111111111111111111111111') ORDER BY timestamp, chain, token_address;
 CREATE OR REPLACE MACRO address_history(of_address) AS TABLE
 WITH held AS (
@@ -54,4 +55,8 @@ SELECT
 FROM held
 FULL JOIN shown USING (chain, token_address, timestamp)
 FULL JOIN clustered USING (chain, token_address, timestamp)
-LEFT JOIN called USING (chain);
+LEFT JOIN called USING (chain)
+UNION ALL BY NAME
+SELECT chain
+FROM (SELECT address_error(of_address, EXISTS (FROM held) OR EXISTS (FROM shown) OR EXISTS (FROM clustered)) AS chain)
+WHERE chain = '';

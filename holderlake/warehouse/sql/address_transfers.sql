@@ -54,4 +54,6 @@ SELECT
     from_address,
     to_address,
     timestamp
-FROM summed;
+FROM summed
+UNION ALL BY NAME
+SELECT rel_type FROM (SELECT address_error(of_address, EXISTS (FROM summed)) AS rel_type) WHERE rel_type = '';

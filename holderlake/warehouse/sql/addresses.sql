@@ -7,6 +7,23 @@ CASE
     ELSE trim(address)
 END;
 
+-- Whether a text has the form of an address: hexadecimal with 40 or 64 digits after 0x, at least 26 letters and digits
+-- of another chain, or native.
+-- Example: SELECT is_address('0xabcdef0000000000000000000000000000000001') AS evm, is_address('Binance 7') AS name;
+CREATE OR REPLACE MACRO is_address(given) AS
+regexp_full_match(trim(given), '0[xX]([0-9a-fA-F]{40}|[0-9a-fA-F]{64})|(0[^xX]|[^0])[\w:+/=-]{24,}|(?i:native)');
+
+-- An error if a text has not the form of an address and no row has it (is_known), as after a typo; else null.
+-- Example: SELECT address_error('0xabcdef0000000000000000000000000000000001', false) AS error;
+CREATE OR REPLACE MACRO address_error(given, is_known) AS
+CASE
+    WHEN NOT is_known AND NOT is_address(given)
+    THEN error(
+        '''' || given || ''' is no address, and no row has it: an address has for example 40 hexadecimal digits after '
+        || '0x. The view address_names finds addresses by name'
+    )
+END;
+
 -- The metadata of each address on each chain in the newest answer.
 -- Example: SELECT label, count(*) AS addresses FROM latest_addresses WHERE is_cex GROUP BY label ORDER BY ALL;
 CREATE OR REPLACE VIEW latest_addresses AS

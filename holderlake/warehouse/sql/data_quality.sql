@@ -31,8 +31,10 @@ END;
 -- than half of the rows of the instant before, in found rows. contradiction (error): rows contradict each other or
 -- themselves, see the view contradictions. incomplete_source (error): stored transfers differ from those of a node, and
 -- drifting_balances (warning): the token changes balances without transfers, see the view verified. assumed_decimals
--- (warning): no source gave the decimals of a token of the own store; found is the assumed number. The view odd_rows
--- lists its own issues.
+-- (warning): no source gave the decimals of a token of the own store; found is the assumed number. source_changed
+-- (warning): the rows were computed before your store changed, as of the instant or earlier, by an import, labels or
+-- thresholds; what names the time. 'holderlake backfill --stale' computes them again, free. The view odd_rows lists its
+-- own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -242,6 +244,17 @@ FROM (
     )
 )
 WHERE before >= 20 AND found * 2 < before
+UNION ALL
+SELECT
+    'source_changed', 'warning', chain, timestamp, family, NULL, NULL,
+    'computed before your store changed '
+    || CASE
+        WHEN epoch(first_time) = 0 THEN 'as of all times'
+        ELSE 'as of ' || strftime(first_time, '%Y-%m-%d %H:%M')
+    END
+FROM partitions
+ASOF JOIN _internal.store_changes AS changes ON partitions.store_change < changes.number
+WHERE first_time <= timestamp
 UNION ALL
 FROM odd_rows
 UNION ALL

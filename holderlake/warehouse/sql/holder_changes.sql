@@ -4,7 +4,8 @@
 -- end: an address that a full list lacks may still hold. Then its amount and the change are null, and
 -- amount_before_at_most or amount_after_at_most is the most that it can have; a complete list proves an amount of 0.
 -- Lists of different limits are compared as far as the shorter one goes, see depth. Tokens without a list at or before
--- t1, or without a later one up to t2, are left out.
+-- t1, or without a later one up to t2, are left out. balances_at has all holders of a token of your store, for exact
+-- changes without lists.
 -- Example: FROM holder_changes('2025-01-01', '2026-01-01') WHERE change = 'entered' ORDER BY share_after DESC;
 CREATE OR REPLACE MACRO holder_changes(t1, t2, each_list := false) AS TABLE
 WITH spans AS NOT MATERIALIZED (

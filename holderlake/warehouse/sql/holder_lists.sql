@@ -15,7 +15,7 @@ FROM (
 )
 WINDOW series AS (PARTITION BY chain, token_address ORDER BY timestamp);
 
--- The holders in the lists of list_instants.
+-- The holders in the lists of list_instants. All holders of a token of your store are in balances_at.
 -- Example: SELECT timestamp, rank, address, share FROM listed_holders WHERE rank <= 3 ORDER BY ALL LIMIT 6;
 CREATE OR REPLACE VIEW listed_holders AS
 SELECT
@@ -41,6 +41,7 @@ WHERE nodes.kind = 'top_holder' AND listed.subject IS NULL;
 -- holders, those with the most. is_complete is true if it has all of them: fewer than the limit, and no row that could
 -- not be read. Then holders_total is known. Of a full list you know that no other address has more than
 -- unlisted_at_most: an address that it lacks may still hold. A limit that was not recorded counts as the smallest, 80.
+-- balances_at has all holders of a token of your store, and holder_counts their number.
 -- Example: SELECT timestamp, holders_listed, holder_limit, is_complete, holders_total FROM holder_lists ORDER BY ALL LIMIT 5;
 CREATE OR REPLACE VIEW holder_lists AS
 WITH sizes AS NOT MATERIALIZED (

@@ -1,7 +1,7 @@
 -- The holders that two tokens have in common as of t, for every pair of which a holder is in both lists. Each pair has
 -- one row. An address that is the same on several chains counts as the same holder; wallets are holders without
 -- exchanges and contracts. A list has an end: common_holders and overlap are null unless both lists are complete. The
--- columns _at_least count what the lists prove. To compare all holders, use balances from your own transfers.
+-- columns _at_least count what the lists prove. balances_at has all holders of a token of your store.
 -- Example: FROM holder_overlap('2026-06-30') WHERE wallets_at_least > 0 ORDER BY holders_at_least DESC, token_a, token_b LIMIT 5;
 CREATE OR REPLACE MACRO holder_overlap(t) AS TABLE
 WITH listed AS MATERIALIZED (

@@ -1,6 +1,7 @@
 -- Periods in which an address was in a token's list of holders without a gap, one row a period. Where lists have
 -- different limits, only the ranks that all lists of the token have count, see depth. If left_at_most is not 0, the list
--- at left_at was full: the address may still have held that amount.
+-- at left_at was full: the address may still have held that amount. balance_history has every change of a balance in
+-- your store.
 -- Example: FROM holding_periods WHERE left_at IS NULL AND NOT from_the_start ORDER BY days DESC, token_address, address LIMIT 5;
 CREATE OR REPLACE VIEW holding_periods AS
 WITH lists AS NOT MATERIALIZED (

@@ -44,3 +44,7 @@ CREATE OR REPLACE MACRO as_of_warning() AS INTERVAL 1 DAY;
 -- Example: SELECT as_of_distance('2026-06-20', TIMESTAMP '2026-06-16') AS days;
 CREATE OR REPLACE MACRO as_of_distance(t, answered) AS
 round(date_diff('second', answered, instant(t)) / 86400, 3);
+
+-- The instant t as whole unix seconds, cut off.
+-- Example: SELECT unix_second('2025-06-30T12:00:00.9') AS second;
+CREATE OR REPLACE MACRO unix_second(t) AS epoch_us(instant(t)) // 1000000;

@@ -2,7 +2,7 @@
 -- so views through time compare a map with the previous one of its series only. series names the options.
 -- series_maps counts the maps of the series: to follow one series, choose that with the most. A token without a map at
 -- an instant, because it has no holders, belongs to the series before.
--- Example: SELECT series, any_value(series_maps) AS maps FROM map_series GROUP BY ALL ORDER BY ALL;
+-- Example: SELECT series, max(series_maps) AS maps FROM map_series GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW map_series AS
 WITH named AS NOT MATERIALIZED (
     SELECT

@@ -10,14 +10,16 @@ QUALIFY row_number() OVER (PARTITION BY chain, token_address ORDER BY fetched_at
 CREATE OR REPLACE MACRO is_symbol(given) AS
 length(trim(given)) < 32 AND lower(trim(given)) <> 'native' AND NOT starts_with(lower(trim(given)), '0x');
 
--- Tokens that the warehouse knows: those of symbols, and those with an answer.
+-- Tokens that the warehouse knows: those of symbols, of your store, and those with an answer.
 -- Example: SELECT count(*) AS tokens FROM known_tokens;
 CREATE OR REPLACE VIEW known_tokens AS
-SELECT chain, token_address, any_value(symbol) AS symbol
+SELECT chain, token_address, arg_min(symbol, place) AS symbol
 FROM (
-    SELECT chain, token_address, symbol FROM symbols
+    SELECT chain, token_address, symbol, 1 AS place FROM symbols
     UNION ALL
-    SELECT chain, subject, NULL FROM coverage WHERE family IN ('tokens', 'holders', 'maps')
+    SELECT chain, token_address, symbol, 2 FROM stored_tokens
+    UNION ALL
+    SELECT chain, subject, NULL, 3 FROM coverage WHERE family IN ('tokens', 'holders', 'maps')
 )
 GROUP BY chain, token_address;
 
@@ -25,12 +27,7 @@ GROUP BY chain, token_address;
 -- error: then give the address. A symbol or address that no token has is an error too, which names similar ones. Macros
 -- with a token accept both.
 -- Example: SELECT token_of(min(token_address)) AS of_address FROM tokens;
-CREATE OR REPLACE MACRO token_of(given) AS
-token_among(given, (SELECT list({'token_address': token_address, 'symbol': symbol}) FROM known_tokens));
-
--- The address of a token among these, a list of token_address and symbol: see token_of.
--- Example: SELECT token_among('fern', [struct_pack(token_address := '0xf', symbol := 'FERN')]) AS of_address;
-CREATE OR REPLACE MACRO token_among(given, tokens) AS (
+CREATE OR REPLACE MACRO token_of(given) AS (
     SELECT
         CASE
             WHEN given IS NULL THEN NULL
@@ -57,6 +54,6 @@ CREATE OR REPLACE MACRO token_among(given, tokens) AS (
                 WHEN is_symbol(given) THEN damerau_levenshtein(lower(symbol), lower(trim(given)))
                 ELSE damerau_levenshtein(token_address, plain_address(given))
             END AS distance
-        FROM (SELECT unnest(tokens, recursive := true))
+        FROM known_tokens
     )
 );

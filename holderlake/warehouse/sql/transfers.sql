@@ -15,6 +15,24 @@ CROSS JOIN (
     SELECT chain FROM stored_tokens
 ) AS used;
 
+-- The labels of your store at a time. A label without valid_from and valid_to counts at all times.
+-- Example: SELECT kind, count(*) AS addresses FROM labels_as_of('2026-01-01') GROUP BY kind ORDER BY kind;
+CREATE OR REPLACE MACRO labels_as_of(t) AS TABLE
+SELECT chain, address, kind, label
+FROM stored_labels
+ANTI JOIN label_periods USING (address)
+UNION ALL
+SELECT chain, address, kind, label
+FROM label_periods
+WHERE instant(t) BETWEEN coalesce(valid_from, instant(t)) AND coalesce(valid_to, instant(t));
+
+-- What your store knows at each time of addresses whose labels have valid_from or valid_to, in the order of time.
+-- Example: SELECT address, kind, label, valid_from, valid_to FROM label_periods ORDER BY ALL LIMIT 5;
+CREATE OR REPLACE VIEW label_periods AS
+SELECT used.chain, periods.*
+FROM _internal.label_periods AS periods
+CROSS JOIN (SELECT DISTINCT chain FROM stored_labels) AS used;
+
 -- A raw whole number as text, in token units: the text with a decimal point before its last digits.
 -- Example: SELECT token_units('1500000', 6) AS usdc;
 CREATE OR REPLACE MACRO token_units(raw, decimals) AS
@@ -22,6 +40,12 @@ CASE
     WHEN length(raw) > decimals THEN left(raw, length(raw) - decimals) || '.' || right(raw, decimals)
     ELSE '0.' || lpad(raw, CAST(decimals AS INTEGER), '0')
 END;
+
+-- A raw whole number as text, in token units as the exact columns have them: with a sign, and without zeros at the end.
+-- Example: SELECT exact_units('-1500000', 6) AS usdc;
+CREATE OR REPLACE MACRO exact_units(raw, decimals) AS
+CASE WHEN starts_with(raw, '-') THEN '-' ELSE '' END
+|| regexp_replace(token_units(ltrim(raw, '-'), decimals), '\.?0*$', '');
 
 -- Transfers of your store (or of the sample world, if that is the provider) as of the last load, one row for each,
 -- with the same columns for files and nodes. With conditions on chain, token_address and block_time, a query reads
@@ -33,6 +57,7 @@ WITH typed AS (
     SELECT
         files.*,
         stored.symbol,
+        decimals,
         token_units(value, decimals) AS units,
         -- 20 digits before the point and 18 after it fit into the decimal
         decimals <= 18 AND length(value) - decimals <= 20 AS fits
@@ -50,8 +75,8 @@ SELECT
     tx_hash,
     from_address,
     to_address,
-    CASE WHEN fits THEN CAST(units AS DECIMAL(38, 18)) ELSE as_amount(regexp_replace(units, '\.?0*$', '')) END AS amount,
-    CASE WHEN NOT fits THEN as_exact(regexp_replace(units, '\.?0*$', '')) END AS amount_exact,
+    CASE WHEN fits THEN CAST(units AS DECIMAL(38, 18)) ELSE as_amount(exact_units(value, decimals)) END AS amount,
+    CASE WHEN NOT fits THEN as_exact(exact_units(value, decimals)) END AS amount_exact,
     value AS raw_amount,
     token_id,
     token_standard,
@@ -75,8 +100,8 @@ SELECT
     undone.tx_hash,
     undone.from_address,
     undone.to_address,
-    as_amount(regexp_replace(token_units(value, decimals), '\.?0*$', '')) AS amount,
-    as_exact(regexp_replace(token_units(value, decimals), '\.?0*$', '')) AS amount_exact,
+    as_amount(exact_units(value, decimals)) AS amount,
+    as_exact(exact_units(value, decimals)) AS amount_exact,
     undone.value AS raw_amount,
     undone.token_id,
     undone.token_standard
@@ -88,6 +113,10 @@ LEFT JOIN _internal.stored_tokens AS stored
 -- address_transfers has sums by counterparty from maps, for every provider.
 -- Example: SELECT block_time, symbol, direction, counterparty, amount FROM transfers_of('0x1111111111111111111111111111111111111111') ORDER BY block_time DESC, log_index LIMIT 3;
 CREATE OR REPLACE MACRO transfers_of(of_address) AS TABLE
+WITH moved AS (
+    FROM transfers
+    WHERE from_address = plain_address(of_address) OR to_address = plain_address(of_address)
+)
 SELECT
     CASE
         WHEN from_address = to_address THEN 'self'
@@ -96,8 +125,9 @@ SELECT
     END AS direction,
     CASE WHEN from_address = plain_address(of_address) THEN to_address ELSE from_address END AS counterparty,
     *
-FROM transfers
-WHERE from_address = plain_address(of_address) OR to_address = plain_address(of_address);
+FROM moved
+UNION ALL BY NAME
+SELECT source FROM (SELECT address_error(of_address, EXISTS (FROM moved)) AS source) WHERE source = '';
 
 -- Transfers between two addresses in both directions, of all tokens of your own store: those behind a link of a map.
 -- Example: SELECT block_time, symbol, from_address, amount, tx_hash FROM transfers_between('0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222') ORDER BY block_time, log_index;

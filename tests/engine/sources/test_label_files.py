@@ -140,6 +140,33 @@ def test_our_own_csv_can_have_any_order_and_other_columns(tmp_path: Path) -> Non
     assert file.labels == [Label(A, None, "hand:labels", "Grandmother", precedence=7)]
 
 
+def test_our_own_csv_has_periods(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        "address,name,valid_from,valid_to\n"
+        f"{A},Ann,,2023-12-31\n{A},Bob,2024-01-01T06:00:00Z,2024-01-01T10:00:00+02:00\n{B},Cid,2024-01-01,\n",
+    )
+    new_year = 1_704_067_200
+    assert [(label.name, label.valid_from, label.valid_to) for label in file.labels] == [
+        ("Ann", None, new_year - 1),
+        ("Bob", new_year + 6 * 3_600, new_year + 8 * 3_600),
+        ("Cid", new_year, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (f"{A},Ann,soon,", "line 3, column valid_from: 'soon' is not a time"),
+        (f"{A},Ann,2024-01-02,2024-01-01", "line 3, column valid_to: the period ends before it begins"),
+        (f"{C},Ann,2024-01-01,", "line 3, column address: .* is labelled twice; keep one row, or give each its own"),
+    ],
+)
+def test_an_invalid_period_refuses_the_file(tmp_path: Path, row: str, words: str) -> None:
+    with pytest.raises(BadSource, match=f"labels.csv, {words}"):
+        written(tmp_path, f"address,name,valid_from,valid_to\n{C},Cid,2024-01-01,\n{row}\n")
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [

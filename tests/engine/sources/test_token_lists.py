@@ -102,7 +102,7 @@ def test_a_token_that_a_map_has_twice_is_left_out(tmp_path: Path) -> None:
         ('{"a": 1}', "unknown layout"),
         ({"tokens": [{**TOKEN, "decimals": "9.5"}]}, "row 1: decimals is '9.5'; write a whole number"),
         ({"tokens": [{**TOKEN, "decimals": True}]}, "decimals is True; write a whole number"),
-        ({"tokens": [{**TOKEN, "chainId": "eth"}]}, "chainId is 'eth'; write the number of the chain"),
+        ({"tokens": [{**TOKEN, "chainId": "moon"}]}, "chainId is 'moon'; write the number of the chain"),
         ({"tokens": ["0xa"]}, "is not a token; write an object"),
         ({"tokens": [{**TOKEN, "decimals": 256}]}, "decimals is 256; write a whole number"),
         ({"tokens": [{**TOKEN, "address": ""}]}, "row 1: a token has no address"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from holderlake.contract.chains.addresses import (
 from holderlake.engine.sources.files.values import (
     FIRST_SECOND,
     LAST_SECOND,
+    MAX_DECIMALS,
     NO_TIME,
     has_more_digits_than_floats,
     parse_hash,
@@ -100,7 +102,7 @@ def addresses(raw: RawTable, name: str, chains: pa.Array, *, optional: bool = Fa
             partial(_address, chain, spelt_as, token),
             pa.string(),
             optional=optional,
-            missing=_MISSING_ADDRESS if name in {"from_address", "to_address"} else _MISSING,
+            missing=_COIN_IS_NATIVE if token else _MISSING_ADDRESS if name in _ENDS else _MISSING,
             quick=partial(parse_addresses, spelt_as),
             among=of_chain,
         )
@@ -112,7 +114,9 @@ def _address(chain: str, spelt_as: str, is_token: bool, value: str | bytes) -> s
     try:
         return (parse_token if is_token else parse_address)(spelt_as, value)
     except ValueError as error:
-        raise ValueError(str(error).replace(f"of chain {spelt_as} ", f"of chain {chain} ")) from error
+        words = str(error).replace(f"of chain {spelt_as} ", f"of chain {chain} ")
+        is_coin = is_token and str(value).strip().lower() in _COINS
+        raise ValueError(f"{words}; if it is the chain's own coin, write native" if is_coin else words) from error
 
 
 def _count_wrong_checksums(raw: RawTable, name: str) -> None:
@@ -121,6 +125,13 @@ def _count_wrong_checksums(raw: RawTable, name: str) -> None:
         raw.problems.wrong_checksums += pc.sum(wrong_checksums(column.unique().drop_null())).as_py() or 0
 
 
+_COINS: Final = frozenset({"0x", "-", "0", "0x0"})
+"""Values that exports write for the chain's own coin."""
+_ENDS: Final = frozenset({"from_address", "to_address"})
+_COIN_IS_NATIVE: Final = (
+    "a token is missing; write its address, or native for the chain's own coin (--set token_address=native if all rows "
+    "are of it)"
+)
 _MISSING_ADDRESS: Final = (
     "an address is missing; add --empty-is-zero if an empty sender is a mint and an empty receiver a burn"
 )
@@ -152,6 +163,23 @@ def counts(raw: RawTable, name: str) -> pa.Array:
     if is_plain and (pc.min(column).as_py() or 0) >= 0:
         return column.combine_chunks().cast(pa.int64())
     return _mapped(raw, name, _int64, pa.int64(), quick=_small_numbers)
+
+
+def decimals_by_token(
+    chains: pa.ChunkedArray, tokens: pa.ChunkedArray, texts: pa.ChunkedArray
+) -> dict[tuple[str, str], int]:
+    """Return the decimals of each token (chain, address) of which the rows state one number.
+
+    ``texts`` are the decimals of each row. Other values than whole numbers are ignored.
+    """
+    rows = pa.table([chains, tokens, texts], ["chain", "token", "decimals"])
+    grouped = rows.group_by(["chain", "token"]).aggregate([("decimals", "distinct")])
+    result = {}
+    for chain, token, values in zip(*(column.to_pylist() for column in grouped.columns), strict=True):
+        with suppress(ValueError):
+            if len(values) == 1 and values[0] and whole_count(values[0]) <= MAX_DECIMALS:
+                result[chain, token] = whole_count(values[0])
+    return result
 
 
 def choices(raw: RawTable, name: str, meanings: dict[str, str], *, blank: str | None = None) -> pa.Array:

@@ -54,7 +54,8 @@ def decoded_logs(raw: RawTable) -> RawTable:
         table = table.append_column(name, decoded[name])
     passed_over = raw.table.num_rows - len(rows.unique())
     partly = {entry["values"]: entry["counts"] for entry in tokens.value_counts().to_pylist()}
-    return RawTable(raw.path, table, numbers=rows, passed_over=passed_over, partly_indexed=partly)
+    numbers = rows if raw.numbers is None else raw.numbers.take(rows)
+    return RawTable(raw.path, table, numbers=numbers, passed_over=raw.passed_over + passed_over, partly_indexed=partly)
 
 
 def _partly_indexed(topics: list[pa.Array], data: pa.Array) -> pa.Array:

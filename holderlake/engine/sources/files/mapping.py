@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holderlake.contract.chains.addresses import shown
 from holderlake.engine.errors import BadSource
 from holderlake.engine.records import TRANSFERS
 from holderlake.engine.sources.files import columns
@@ -31,19 +32,30 @@ _TIMES: Final = ("timestamp", "block_timestamp", "block_time", "blockTimestamp",
 _OURS_ALONE: Final = ("source", "time_kind", "log_index_kind")
 """Those of our column names that other files use with other meanings. They count only if the column map names them."""
 _GUESSES: Final = {
-    "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner"),
-    "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner"),
-    "value": ("amount_raw", "raw_amount", "raw_value", "value_raw", "quantity", "amount", "raw", "quant", "wad"),
-    "token_address": ("token", "contract_address", "contract", "mint", "token_mint_address", "asset", "address"),
+    "from_address": ("from", "sender", "source", "src", "from_addr", "from_owner", "sender_address"),
+    "to_address": ("to", "receiver", "recipient", "destination", "dst", "dest", "to_addr", "to_owner",
+                   "receiver_address"),
+    "value": ("amount_raw", "raw_amount", "raw_value", "value_raw", "quantity", "amount", "raw", "quant", "wad", "amt",
+              "amount_str"),
+    "token_address": ("token", "contract_address", "contract", "mint", "token_mint_address", "asset", "gem", "address"),
     "token_id": (),
     "block_number": ("block", "blockno", "block_height", "height", "slot", "block_slot", "lt", "number", "block_id"),
-    "block_time": ("block_timestamp", "timestamp", "time", "datetime", "date", "unixtimestamp", "evt_block_time",
-                   "utime", "ts"),
-    "tx_hash": ("hash", "transaction_hash", "tx", "signature", "tx_id", "transaction_id"),
+    "block_time": ("unixtimestamp", "block_timestamp", "timestamp", "time_stamp", "evt_block_time", "time", "utime",
+                   "ts", "datetime", "date"),
+    "tx_hash": ("hash", "transaction_hash", "tx", "signature", "tx_id", "transaction_id", "transaction"),
     "log_index": ("event_index", "evt_index", "index"),
 }  # fmt: skip
 """For each of our columns, the usual names in other files. Case and separators make no difference. ``suggestion`` uses
 them."""
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_LAST_WORDS: Final = frozenset({"id", "hash", "address", "addresses", "eth"})
+"""Words that may follow a usual name, as in ``from.id`` and ``Value(ETH)``."""
+_OTHER_THINGS: Final = frozenset({"currency", "price", "fee", "gas", "usd", "balance", "parent", "cumulative"})
+"""Words that may not precede a usual name: ``currency_from_address`` is no sender."""
+_NO_TOKENS: Final = frozenset({"", "0", "1", "true", "false"})
+"""Values of a column, such as mint, that is a mark and no token."""
+_WHOLE_NAMES: Final = frozenset({"address", "index", "number", "raw", "date"})
+"""Usual names that are too general as the end of a longer name."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,8 @@ def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
         if theirs not in raw.columns:
             listed = ", ".join(raw.columns)
             raise raw.bad(f"{ours} is mapped to {theirs}, which is not a column of the file; the file has {listed}")
+    if "token_address" in column_map.constants:
+        _refuse_several_tokens(raw, column_map)
     used_names = {*column_map.columns, *column_map.constants, *column_map.columns.values(), *_OURS_ALONE}
     if "block_time" in used_names:
         used_names |= set(_TIMES)  # other time columns of the file do not count
@@ -120,6 +134,21 @@ def mapped(raw: RawTable, column_map: ColumnMap) -> RawTable:
     ):
         table_columns["block_number"] = _numbers_of_times(raw, column_map.columns["block_time"])
     return raw.over(pa.table(table_columns))
+
+
+def _refuse_several_tokens(raw: RawTable, column_map: ColumnMap) -> None:
+    """Raise ``BadSource`` if a column of the file names more than one token. All would count as the token set."""
+    usual_names = {folded_name(name) for name in ("token_address", *_GUESSES["token_address"])} - {"address"}
+    for name in raw.columns:
+        if folded_name(name) not in usual_names or name in column_map.columns.values():
+            continue
+        tokens = pc.drop_null(raw.table.column(name).cast(pa.string()).unique()).to_pylist()
+        tokens = [token for token in tokens if token.strip().lower() not in _NO_TOKENS]
+        if len(tokens) > 1:
+            raise raw.bad(
+                f"token_address is set to one token, but column {name} has {len(tokens):,} ({shown(tokens[0])}, "
+                f"{shown(tokens[1])}, …); map it (--map token_address={name}), or remove the rows of other tokens"
+            )
 
 
 def _numbers_of_times(raw: RawTable, name: str) -> pa.Array | pa.ChunkedArray:
@@ -172,22 +201,47 @@ def with_item_values(raw: RawTable) -> RawTable:
 
 def suggestion(names: Sequence[str]) -> str:
     """Return the ``--map`` options for columns with usual names as a text, which is empty if there are none."""
-    spelt = {_plain_name(name): name for name in reversed(names)}
-    pairs = {}
-    for ours, synonyms in _GUESSES.items():
-        theirs = next((spelt[name] for name in map(_plain_name, (ours, *synonyms)) if name in spelt), None)
-        if theirs is not None and theirs != ours:
-            pairs[ours] = f"{ours}='{theirs}'" if " " in theirs else f"{ours}={theirs}"
-    if {"value", "amount", "decimals"} <= spelt.keys():  # the value is then a price, as in exports of Solscan
-        pairs["value"] = f"value={spelt['amount']}"
-    options = [f"--map {pair}" for pair in pairs.values()]
-    if pairs.keys() & {"token_id"} and not pairs.keys() & {"value"} and "value" not in spelt:
+    ranks = [
+        (*rank, ours, name)
+        for ours, synonyms in _GUESSES.items()
+        for name in names
+        if (rank := _rank(name, [tuple(usual.split("_")) for usual in (ours, *synonyms)])) is not None
+    ]
+    pairs: dict[str, str] = {}
+    for *_, ours, name in sorted(ranks):
+        if ours not in pairs and name not in pairs.values():
+            pairs[ours] = name
+    folded_names = {folded_name(name): name for name in names}
+    if {"value", "amount", "decimals"} <= folded_names.keys():  # the value is then a price, as in exports of Solscan
+        pairs["value"] = folded_names["amount"]
+    options = [
+        f"--map {ours}='{pairs[ours]}'" if re.search(r"[^\w.-]", pairs[ours]) else f"--map {ours}={pairs[ours]}"
+        for ours in _GUESSES
+        if pairs.get(ours, ours) != ours
+    ]
+    if "token_id" in pairs and "value" not in pairs:
         options.append("--set token_standard=erc721 --set value=1")
     return " ".join(options)
 
 
-def _plain_name(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+def _rank(name: str, usual_names: Sequence[tuple[str, ...]]) -> tuple[int, int] | None:
+    """Return how well a column's name fits the usual names, the least number for the best; None if it does not fit.
+
+    A name may have further words before a usual one, or certain words after it.
+    """
+    words = tuple(word.lower() for word in _WORDS.findall(name))
+    shorter = words[:-1] if words[-1:] and words[-1] in _LAST_WORDS else ()
+    is_object = name.lower().endswith(".id")  # token.id is the token, not the number of an item
+    for place, usual in enumerate(usual_names):
+        if "".join(words) == "".join(usual) and not is_object:
+            return 0, place
+    for rank, last_words in ((1, words), (2, shorter)):
+        for place, usual in enumerate(usual_names):
+            is_usual = last_words[-len(usual) :] == usual and not (is_object and usual[-1] == "id")
+            before = last_words[: -len(usual)]
+            if is_usual and _OTHER_THINGS.isdisjoint(before) and not (before and "_".join(usual) in _WHOLE_NAMES):
+                return rank, place
+    return None
 
 
 def with_times(raw: RawTable, blocks: Mapping[int, int]) -> RawTable:
@@ -302,11 +356,12 @@ class Preset:
     def match(self, names: Iterable[str], user_map: ColumnMap) -> tuple[dict[str, str], list[str]]:
         """Return a dictionary from our column names to the file's columns, and a list of missing columns.
 
-        The list has the needed columns that neither the file nor the user's map has.
+        The list has the needed columns that neither the file nor the user's map has. The map counts only for columns
+        that such files may lack: if it names others, the file is of another kind.
         """
         spelt = spellings(names)
         columns: dict[str, str] = {}
-        named_columns = {*user_map.columns, *user_map.constants}
+        named_columns = {*user_map.columns, *user_map.constants} & _GIVEN_BY_USERS
         missing = [name for name in self.known_by if folded_name(name) not in spelt]
         missing += [name for name in self.lacks if folded_name(name) in spelt]
         for ours, theirs in {**self.columns, **self.optional}.items():
@@ -354,6 +409,8 @@ def missing_options(names: Iterable[str], user_map: ColumnMap, format: str | Non
     return "", set()
 
 
+_GIVEN_BY_USERS: Final = frozenset({"decimals", "token_address", "block_number", "block_time", "chain"})
+"""Columns of presets that files of these kinds may lack, so that the user gives them."""
 _REMEDIES: Final = {
     "decimals": "its amounts are in token units, so set the token's decimals (--set decimals=18)",
     "token_address": "it has no token column, so set the token (--set token_address=ADDRESS)",
@@ -362,10 +419,6 @@ _REMEDIES: Final = {
         "time (--map block_number=block_timestamp)"
     ),
 }
-
-
-def _read_presets(path: Path) -> tuple[Preset, ...]:
-    return tuple(map(_preset, tomllib.loads(path.read_text(encoding="utf-8"))["preset"]))
 
 
 def _preset(table: Mapping[str, Any]) -> Preset:
@@ -378,5 +431,8 @@ def _preset(table: Mapping[str, Any]) -> Preset:
     return Preset(**{**table, **names, **listed})
 
 
-PRESETS: Final = _read_presets(Path(__file__).with_name("presets.toml"))
+_CONTENT: Final = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
+PRESETS: Final = tuple(map(_preset, _CONTENT["preset"]))
 """All presets in the order of trial."""
+FAILED: Final[Mapping[str, Sequence[str]]] = _CONTENT["failed"]
+"""The values, in lower case, that mark failed transactions, by the name of the column."""

@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 
 from holderlake.contract.chains import NATIVE, ZERO_ADDRESS
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import TRANSFERS
+from holderlake.engine.records import TRANSFERS, Key
+from holderlake.engine.sources.files import columns
 from holderlake.engine.sources.files.columns import CHAIN_COLUMNS, NO_CHAIN
-from holderlake.engine.sources.files.layouts import LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
+from holderlake.engine.sources.files.layouts import DECIMALS, LAYOUTS, NO_TIMES, TIME_COLUMNS, Layout, read_holderlake
 from holderlake.engine.sources.files.mapping import (
+    FAILED,
     PRESETS,
     ColumnMap,
     Preset,
@@ -35,7 +37,7 @@ from holderlake.engine.sources.files.mapping import (
 )
 from holderlake.engine.sources.files.values import note_ambiguous, without_separators
 from holderlake.engine.sources.problems import Rejected
-from holderlake.engine.sources.raw_rows import RawTable, read_raw, rejected_rows
+from holderlake.engine.sources.raw_rows import RawTable, nested_column, read_raw, rejected_rows
 
 FORMATS: Final = tuple(dict.fromkeys([*(layout.format for layout in LAYOUTS), *(preset.format for preset in PRESETS)]))
 """The names of formats, for ``FileOptions.format`` and ``detect_format``."""
@@ -69,6 +71,7 @@ class FileTransfers:
     ``passed_over`` is the number of rows that are not transfers. ``wrong_checksums`` is the number of distinct
     addresses with a wrong checksum in their upper and lower case letters (EIP-55). They are read in lower case.
     ``partly_indexed`` has the number of Transfer events with one indexed address by token; they are passed over.
+    ``decimals`` are those that the file states, by chain and token.
     """
 
     transfers: pa.Table
@@ -76,6 +79,7 @@ class FileTransfers:
     passed_over: int
     wrong_checksums: int
     partly_indexed: Mapping[str, int] = field(default_factory=dict)
+    decimals: Mapping[Key, int] = field(default_factory=dict)
 
 
 def read_file(path: Path, options: FileOptions) -> FileTransfers:
@@ -97,8 +101,26 @@ def read_file(path: Path, options: FileOptions) -> FileTransfers:
         raise raw.bad("; ".join(absent))
     transfers = layout.read(raw, options.chain)
     return FileTransfers(
-        transfers, rejected_rows(raw), raw.passed_over, raw.problems.wrong_checksums, raw.partly_indexed
+        transfers,
+        rejected_rows(raw),
+        raw.passed_over,
+        raw.problems.wrong_checksums,
+        raw.partly_indexed,
+        _stated_decimals(raw, transfers),
     )
+
+
+def _stated_decimals(raw: RawTable, transfers: pa.Table) -> dict[Key, int]:
+    """Return the decimals of each token of which the file states one number."""
+    name = raw.first_of(DECIMALS, "token_decimals")
+    if name is None:
+        return {}
+    texts = raw.table[name].cast(pa.string())
+    if raw.problems.reasons:
+        texts = texts.filter(pc.invert(raw.problems.bad_rows(raw.table.num_rows)))
+    if len(texts) != transfers.num_rows:  # the layout left rows out
+        return {}
+    return columns.decimals_by_token(transfers["chain"], transfers["token_address"], texts)
 
 
 @dataclass(frozen=True)
@@ -123,6 +145,7 @@ def _recognised(raw: RawTable, options: FileOptions) -> tuple[RawTable, Layout]:
     preset = recognised.preset
     if preset is not None:
         raw = replace(_only(raw, preset.only), is_evm=preset.is_evm)
+    raw = _without_failed(raw, recognised.column_map)
     raw = mapped(raw, recognised.column_map)
     if _LOGS.fits(raw.columns):
         return replace(raw, is_evm=True), _LOGS
@@ -162,6 +185,19 @@ def _layout_of(raw: RawTable, options: FileOptions) -> _Found:
     raise _unknown(raw, options)
 
 
+def _without_failed(raw: RawTable, column_map: ColumnMap) -> RawTable:
+    """Return the file without the rows of failed transactions. A column that the map uses has another meaning."""
+    is_kept = pa.repeat(True, raw.table.num_rows)
+    spelt = spellings(raw.columns)
+    for usual_name, values in FAILED.items():
+        name = spelt.get(folded_name(usual_name))
+        if name is not None and name not in column_map.columns.values():
+            texts = pc.utf8_lower(pc.utf8_trim_whitespace(raw.table.column(name).cast(pa.string())))
+            is_failed = pc.is_in(texts, pa.array(values)).combine_chunks()
+            is_kept = pc.and_(is_kept, pc.invert(is_failed))
+    return _rows_where(raw, is_kept)
+
+
 def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
     """Return the rows that have one of the allowed values in each column of ``only``.
 
@@ -173,10 +209,17 @@ def _only(raw: RawTable, only: Mapping[str, Sequence[str]]) -> RawTable:
         if folded_name(name) in spelt:
             texts = pc.utf8_lower(raw.table.column(spelt[folded_name(name)]).cast(pa.string()))
             is_kept = pc.and_(is_kept, pc.is_in(texts, pa.array(values)).combine_chunks())
-    numbers = pc.indices_nonzero(is_kept)
-    if len(numbers) == raw.table.num_rows:
+    return _rows_where(raw, is_kept)
+
+
+def _rows_where(raw: RawTable, is_kept: pa.Array) -> RawTable:
+    """Return the file with the rows for which the mask is true. The others count as passed over."""
+    places = pc.indices_nonzero(is_kept)
+    if len(places) == raw.table.num_rows:
         return raw
-    return replace(raw, table=raw.table.take(numbers), numbers=numbers, passed_over=raw.table.num_rows - len(numbers))
+    numbers = places if raw.numbers is None else raw.numbers.take(places)
+    passed_over = raw.passed_over + raw.table.num_rows - len(places)
+    return replace(raw, table=raw.table.take(places), numbers=numbers, passed_over=passed_over)
 
 
 def _adjusted(raw: RawTable, options: FileOptions) -> RawTable:
@@ -217,9 +260,16 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
     if sentence:
         sentences = "; ".join([sentence, *_absent([*names, *columns], options)])
         return raw.bad(f"{sentences}. Columns seen: {', '.join(names)}")
-    nested = _nested(raw)
+    nested = nested_column(raw)
     if nested:
-        return raw.bad(f"column {nested} has lists of objects; if they are the rows, add --rows {nested}")
+        rows_at = f"{options.rows_at}.{nested}" if options.rows_at else nested
+        return raw.bad(f"column {nested} has lists; if they are the rows, add --rows {rows_at}")
+    folded_names = {folded_name(name) for name in names}
+    if {"symbol", "decimals"} <= folded_names and folded_names.isdisjoint({"from", "fromaddress", "sender"}):
+        return raw.bad(
+            "these look like tokens, not transfers; a list of tokens is a JSON file: "
+            '{"tokens": [{"chainId": 1, "address": "0x…", "name": "…", "symbol": "…", "decimals": 18}]}'
+        )
     candidates = [layout for layout in LAYOUTS if format in (None, layout.format)]
     titles = {preset.title for preset in PRESETS if format in (None, preset.format)}
     titles |= {layout.title for layout in candidates}
@@ -233,12 +283,3 @@ def _unknown(raw: RawTable, options: FileOptions) -> BadSource:
         f"(and --set OURS=VALUE for constant values). Known layouts: {', '.join(sorted(titles))}. The nearest is "
         f"{nearest.title}, which also needs {', '.join(sorted(nearest.needs - set(names)))}"
     )
-
-
-def _nested(raw: RawTable) -> str | None:
-    """Return the name of the first column with JSON lists of objects; None if there is none."""
-    for name in raw.columns:
-        column = raw.table.column(name)
-        if pa.types.is_string(column.type) and pc.any(pc.starts_with(column, "[{")).as_py():
-            return name
-    return None

@@ -27,7 +27,7 @@ def draw_map(tables: Mapping[str, pa.Table], token: TokenTitle, *, width: int, t
     """Return the picture of a map as a PNG or SVG file.
 
     ``tables`` are the tables of the map by name, from ``engine.maps.maps.map_as_of``. ``width`` is in
-    pixels, at least 600; the height depends on it. Thread-safe.
+    pixels, at least 400; the height depends on it. Thread-safe.
     """
     scene, page, colours = scene_of(tables), page_of(width), COLOURS[theme]
     layout = place(scene, page.frame, page.unit)

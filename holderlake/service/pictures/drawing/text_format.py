@@ -7,6 +7,7 @@ from typing import Final
 
 from holderlake.service.pictures.drawing.text import printable, short_address
 from holderlake.service.pictures.scene import Node
+from holderlake.units import percentage
 
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
@@ -23,10 +24,9 @@ def percent(share: float, finest: float = 0.0) -> str:
     parts = 100 * share
     if 0 < share < finest:
         return f"<{100 * finest:g}%"
-    if parts == 0 or parts >= 99.95:
-        return f"{parts:.0f}%"
-    if parts >= 0.095:
-        return f"{parts:.1f}%"
+    if parts >= 0.095 or parts == 0:
+        text = percentage(share, 1)
+        return f"{float(text):.0f}%" if float(text) in (0, 100) else f"{text}%"
     digit, power = f"{parts:.0e}".split("e")
     if int(power) >= -5:
         return f"{parts:.{-int(power)}f}%"

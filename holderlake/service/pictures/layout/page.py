@@ -7,6 +7,8 @@ from typing import Final
 
 _WIDE: Final = 960
 """Pages of at least this width (pixels) have lists and legend to the right of the map, narrower ones below it."""
+_ROOMY: Final = 600
+"""Pages narrower than this have more lines of text below the map."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def _narrow(width: int, unit: float) -> Page:
     figures = Area(margin, title.bottom + 0.7 * unit, inner, 4.0 * unit)
     panel = Area(margin, figures.bottom + 0.9 * unit, inner, 0.76 * inner)
     half = (inner - between) / 2
-    lists = Area(margin, panel.bottom + 1.4 * unit, half, 17 * unit)
+    lines = 17 if width >= _ROOMY else 20
+    lists = Area(margin, panel.bottom + 1.4 * unit, half, lines * unit)
     legend = Area(margin + half + between, lists.top, half, lists.height)
     return Page(unit, width, round(legend.bottom + margin), title, figures, panel, lists, legend)

@@ -1,0 +1,217 @@
+-- All holders of a token (its address or symbol) of your store at the end of the second t, on every chain that has it,
+-- from your own transfers, opening balances and corrections as of the last load. No list is needed, and nothing is
+-- left out: an address without a row holds nothing. share is the part of minted less burnt tokens. After the last
+-- transfer (see stored_tokens) the balances stay as they are. A token that is not of your store has no rows.
+-- Example: SELECT address, amount, share FROM balances_at((SELECT min(token_address) FROM stored_tokens), '2026-06-30') ORDER BY share DESC, address LIMIT 3;
+CREATE OR REPLACE MACRO balances_at(of_token, t) AS TABLE
+WITH token AS MATERIALIZED (
+    SELECT token_of(of_token) AS address
+),
+intervals AS NOT MATERIALIZED (
+    FROM _internal.balance_files
+    WHERE token_address = (SELECT address FROM token) AND since <= unix_second(t) AND until > unix_second(t)
+),
+later_parts AS (
+    SELECT chain, token_address, address, sum(balance) AS balance, sum(CAST(wide_balance AS BIGNUM)) AS wide
+    FROM intervals
+    WHERE NOT is_base
+    GROUP BY ALL
+),
+-- the large part has each address once, so only the other parts are grouped
+held AS NOT MATERIALIZED (
+    SELECT
+        chain,
+        token_address,
+        address,
+        coalesce(base.balance, 0) + coalesce(later_parts.balance, 0) AS narrow,
+        CASE
+            WHEN base.wide_balance IS NOT NULL OR later_parts.wide IS NOT NULL
+            THEN coalesce(CAST(base.wide_balance AS BIGNUM), 0::BIGNUM) + coalesce(later_parts.wide, 0::BIGNUM)
+                + CAST(CAST(coalesce(base.balance, 0) + coalesce(later_parts.balance, 0) AS VARCHAR) AS BIGNUM)
+        END AS wide
+    FROM (FROM intervals WHERE is_base) AS base
+    FULL JOIN later_parts USING (chain, token_address, address)
+),
+stored AS MATERIALIZED (
+    SELECT
+        stored.chain,
+        decimals,
+        -- units of up to 18 decimals fit into the decimal column if there are at most 20 digits before the point
+        CASE WHEN decimals <= 18 THEN CAST('1e-' || decimals AS DECIMAL(38, 18)) END AS unit,
+        CASE WHEN decimals <= 18 THEN CAST('1e' || least(20 + decimals, 37) AS DECIMAL(38, 0)) ELSE 0 END AS too_large,
+        -coalesce(CAST(wide AS DOUBLE), CAST(narrow AS DOUBLE)) AS supply
+    FROM stored_tokens AS stored
+    LEFT JOIN held ON held.chain = stored.chain AND held.address = '0x0000000000000000000000000000000000000000'
+    WHERE stored.token_address = (SELECT address FROM token)
+)
+SELECT
+    held.chain,
+    held.token_address,
+    held.address,
+    CASE
+        WHEN wide IS NULL AND narrow < too_large THEN narrow * unit
+        ELSE as_amount(exact_units(coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)), decimals))
+    END AS amount,
+    CASE
+        WHEN wide IS NOT NULL OR narrow >= too_large
+        THEN as_exact(exact_units(coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)), decimals))
+    END AS amount_exact,
+    coalesce(CAST(wide AS VARCHAR), CAST(narrow AS VARCHAR)) AS raw_amount,
+    CASE WHEN supply > 0 THEN least(1, coalesce(CAST(wide AS DOUBLE), CAST(narrow AS DOUBLE)) / supply) END AS share
+FROM held
+JOIN stored ON stored.chain = held.chain
+WHERE held.address <> '0x0000000000000000000000000000000000000000'
+    AND CASE WHEN wide IS NULL THEN narrow > 0 ELSE wide > 0::BIGNUM END;
+
+-- Every change of an address's balance of a token (its address or symbol) of your store, with the balance after it: one
+-- row for each second with a change, from your own transfers, opening balances and corrections as of the last load.
+-- Example: FROM balance_history('0x1111111111111111111111111111111111111111', (SELECT min(token_address) FROM stored_tokens)) ORDER BY block_time;
+CREATE OR REPLACE MACRO balance_history(of_address, of_token) AS TABLE
+WITH token AS MATERIALIZED (
+    SELECT token_of(of_token) AS address
+),
+intervals AS NOT MATERIALIZED (
+    FROM _internal.balance_files
+    WHERE token_address = (SELECT address FROM token) AND address = (SELECT plain_address(of_address))
+),
+steps AS (
+    SELECT chain, token_address, since AS second, raw_balance(balance, wide_balance) AS change
+    FROM intervals
+    UNION ALL
+    SELECT chain, token_address, until, -raw_balance(balance, wide_balance)
+    FROM intervals
+    WHERE until < 4611686018427387904
+),
+changes AS (
+    SELECT chain, token_address, make_timestamp(second * 1000000) AS block_time, sum(change) AS change
+    FROM steps
+    GROUP BY ALL
+),
+running AS (
+    SELECT
+        *,
+        sum(change) OVER (PARTITION BY chain, token_address ORDER BY block_time) AS balance
+    FROM changes
+    WHERE change <> 0::BIGNUM
+)
+SELECT
+    running.chain,
+    running.token_address,
+    plain_address(of_address) AS address,
+    block_time,
+    as_amount(exact_units(CAST(change AS VARCHAR), decimals)) AS amount_change,
+    as_exact(exact_units(CAST(change AS VARCHAR), decimals)) AS amount_change_exact,
+    as_amount(exact_units(CAST(balance AS VARCHAR), decimals)) AS amount,
+    as_exact(exact_units(CAST(balance AS VARCHAR), decimals)) AS amount_exact,
+    CAST(balance AS VARCHAR) AS raw_amount
+FROM running
+LEFT JOIN stored_tokens AS stored ON stored.chain = running.chain AND stored.token_address = running.token_address;
+
+-- A raw balance of the store's files, from its two columns.
+-- Example: SELECT raw_balance(12, NULL) AS narrow, raw_balance(NULL, '12') AS wide;
+CREATE OR REPLACE MACRO raw_balance(balance, wide_balance) AS
+CAST(coalesce(wide_balance, CAST(balance AS VARCHAR)) AS BIGNUM);
+
+-- The number of holders of a token (its address or symbol) of your store at the end of each day on which it changed,
+-- and the change since the row before, from your own transfers, opening balances and corrections as of the last load.
+-- Example: FROM holder_counts((SELECT min(token_address) FROM stored_tokens)) ORDER BY chain, day DESC LIMIT 3;
+CREATE OR REPLACE MACRO holder_counts(of_token) AS TABLE
+WITH token AS MATERIALIZED (
+    SELECT token_of(of_token) AS address
+),
+intervals AS NOT MATERIALIZED (
+    FROM _internal.balance_files
+    WHERE token_address = (SELECT address FROM token) AND address <> '0x0000000000000000000000000000000000000000'
+),
+-- addresses with balances in several parts, whose sums count
+shared AS MATERIALIZED (
+    SELECT DISTINCT chain, token_address, address FROM intervals WHERE NOT is_base
+),
+shared_intervals AS MATERIALIZED (
+    FROM intervals SEMI JOIN shared USING (chain, token_address, address)
+),
+changes AS (
+    SELECT chain, token_address, address, since AS second, raw_balance(balance, wide_balance) AS change
+    FROM shared_intervals
+    UNION ALL
+    SELECT chain, token_address, address, until, -raw_balance(balance, wide_balance)
+    FROM shared_intervals
+),
+sums AS (
+    SELECT
+        chain,
+        token_address,
+        address,
+        second,
+        sum(sum(change)) OVER (PARTITION BY chain, token_address, address ORDER BY second) > 0::BIGNUM AS holds
+    FROM changes
+    GROUP BY chain, token_address, address, second
+),
+steps AS (
+    SELECT
+        chain,
+        token_address,
+        second,
+        CAST(holds AS BIGINT) - coalesce(
+            lag(CAST(holds AS BIGINT)) OVER (PARTITION BY chain, token_address, address ORDER BY second), 0
+        ) AS step
+    FROM sums
+    UNION ALL
+    SELECT chain, token_address, unnest([since, until]), unnest([1, -1])
+    FROM intervals
+    ANTI JOIN shared USING (chain, token_address, address)
+    WHERE coalesce(balance > 0, NOT starts_with(wide_balance, '-'))
+),
+by_day AS (
+    SELECT
+        chain,
+        token_address,
+        CAST(make_timestamp(second // 86400 * 86400000000) AS DATE) AS day,
+        CAST(sum(step) AS BIGINT) AS holders_change
+    FROM steps
+    WHERE second < 4611686018427387904
+    GROUP BY ALL
+)
+SELECT
+    chain,
+    token_address,
+    day,
+    CAST(sum(holders_change) OVER (PARTITION BY chain, token_address ORDER BY day) AS BIGINT) AS holders,
+    holders_change
+FROM by_day
+WHERE holders_change <> 0;
+
+-- Who holds an item (a token_id) of an NFT of your store at the end of the second t: one row for each holder, from your
+-- own transfers and opening balances as of the last load. An ERC-721 item has one holder, an ERC-1155 item any number.
+-- No row if the item was not minted yet, or is burnt.
+-- Example: FROM item_owner_at((SELECT min(token_address) FROM transfers WHERE token_id = '1'), 1, '2026-06-30');
+CREATE OR REPLACE MACRO item_owner_at(of_token, of_item, t) AS TABLE
+WITH token AS MATERIALIZED (
+    SELECT token_of(of_token) AS address
+),
+moved AS NOT MATERIALIZED (
+    FROM (FROM _internal.transfer_files UNION ALL FROM _internal.opening_files)
+    WHERE token_address = (SELECT address FROM token)
+        AND token_id = CAST(of_item AS VARCHAR)
+        AND block_time <= instant(t)
+),
+holdings AS (
+    SELECT chain, token_address, token_id, to_address AS address, 1::BIGNUM AS quantity, block_time AS since
+    FROM moved
+    WHERE token_standard = 'erc721'
+    QUALIFY row_number() OVER (
+        PARTITION BY chain, token_address
+        ORDER BY block_number DESC, log_index DESC, from_address DESC, to_address DESC
+    ) = 1
+    UNION ALL
+    SELECT chain, token_address, token_id, address, sum(quantity), max(block_time)
+    FROM (
+        SELECT *, to_address AS address, CAST(value AS BIGNUM) AS quantity FROM moved WHERE token_standard <> 'erc721'
+        UNION ALL
+        SELECT *, from_address, -CAST(value AS BIGNUM) FROM moved WHERE token_standard <> 'erc721'
+    )
+    GROUP BY chain, token_address, token_id, address
+)
+SELECT * REPLACE (CAST(quantity AS VARCHAR) AS quantity)
+FROM holdings
+WHERE quantity > 0::BIGNUM AND address <> '0x0000000000000000000000000000000000000000';
