@@ -42,7 +42,11 @@ WHERE list = 'holders'
 UNION ALL
 SELECT
     chain, token_address, timestamp, 'amount', address, exact_a, exact_b,
-    CASE WHEN factor = 0 OR ratio <> factor THEN balances WHEN factor = round(factor) THEN 'other decimals' ELSE 'unexplained' END
+    CASE
+        WHEN factor = 0 OR ratio <> factor THEN balances
+        WHEN factor = round(factor) THEN 'other decimals'
+        ELSE 'unexplained'
+    END
 FROM explained
 WHERE list = 'holders' AND has_other_amount
 UNION ALL

@@ -1,12 +1,13 @@
 -- Differences of maps. A relationship is on one map only because an end is no node of the other map, or because of its
--- transfers. An end is no node because of its balance, its kind, the options and rules, or its neighbours. A cause of
--- NULL is that of the map: the only one that its other rows have.
+-- transfers. An end is no node because of its balance, its kind, the options and rules, or its neighbours. A cause that
+-- is null is that of nearly all other rows of the map.
 CREATE TABLE wallets AS
 SELECT side, chain, token_address, timestamp, address, kind, degree
 FROM nodes
 WHERE kind = 'magic' OR (kind = 'top_holder' AND is_shown_on_map IS DISTINCT FROM false);
 
--- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its").
+-- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its"). state: why
+-- balances and transfers differ, if they do. has_more_labels: the side knows kinds of addresses that the other one lacks.
 CREATE TABLE sides AS
 SELECT
     mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its,
@@ -61,8 +62,8 @@ JOIN (
     FROM links
     WHERE in_window = ''
 ) USING (side, chain, token_address, timestamp, address)
-JOIN wallets AS shown ON shown.kind = 'top_holder' AND (shown.side, shown.chain, shown.token_address, shown.timestamp, shown.address)
-    = (magic.side, magic.chain, magic.token_address, magic.timestamp, neighbour)
+SEMI JOIN (SELECT * RENAME (address AS neighbour) FROM wallets WHERE kind = 'top_holder') AS shown
+    USING (side, chain, token_address, timestamp, neighbour)
 LEFT JOIN missing_holders AS gone ON (gone.has, gone.chain, gone.token_address, gone.timestamp, gone.address)
     = (magic.side, magic.chain, magic.token_address, magic.timestamp, neighbour)
 WHERE magic.kind = 'magic'
@@ -154,17 +155,19 @@ SELECT
         ELSE 'unexplained'
     END AS cause
 FROM link_pairs
-LEFT JOIN (SELECT chain, token_address, timestamp, max(factor) AS factor FROM scope GROUP BY ALL) USING (chain, token_address, timestamp)
+LEFT JOIN (SELECT chain, token_address, timestamp, max(factor) AS factor FROM scope GROUP BY ALL)
+    USING (chain, token_address, timestamp)
 LEFT JOIN delays USING (chain, token_address, timestamp)
 LEFT JOIN sides USING (lacks, chain, token_address, timestamp)
-LEFT JOIN (SELECT *, address AS from_address FROM gone) AS one USING (lacks, chain, token_address, timestamp, from_address)
+LEFT JOIN (SELECT *, address AS from_address FROM gone) AS one
+    USING (lacks, chain, token_address, timestamp, from_address)
 LEFT JOIN (SELECT *, address AS to_address FROM gone) AS other USING (lacks, chain, token_address, timestamp, to_address)
 LEFT JOIN windows USING (lacks, chain, token_address, timestamp, time_node)
 LEFT JOIN lacking ON lacking.chain = sent_chain AND lacking.token_address = sent_token
-LEFT JOIN wallets AS sender ON sender.side = has AND (sender.chain, sender.token_address, sender.timestamp, sender.address)
-    = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, from_address)
-LEFT JOIN wallets AS receiver ON receiver.side = has AND (receiver.chain, receiver.token_address, receiver.timestamp, receiver.address)
-    = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, to_address)
+LEFT JOIN (SELECT * RENAME (side AS has, address AS from_address) FROM wallets) AS sender
+    USING (has, chain, token_address, timestamp, from_address)
+LEFT JOIN (SELECT * RENAME (side AS has, address AS to_address) FROM wallets) AS receiver
+    USING (has, chain, token_address, timestamp, to_address)
 WHERE lacks IS NOT NULL OR transfers_a IS DISTINCT FROM transfers_b OR size_a IS DISTINCT FROM size_b;
 
 -- The cause of nearly all rows of a map.
@@ -198,15 +201,18 @@ WITH members AS (
     SELECT 'a' AS side, * FROM a.cluster_members UNION ALL BY NAME SELECT 'b' AS side, * FROM b.cluster_members
 ),
 clusters AS (
-    SELECT side, chain, token_address, timestamp, cluster_id, list_sort(list(address) FILTER (kind = 'holder')) AS holders, list(address) AS members
+    SELECT
+        side, chain, token_address, timestamp, cluster_id, list(address) AS members,
+        list_sort(list(address) FILTER (kind = 'holder')) AS holders
     FROM members
     SEMI JOIN drawn USING (chain, token_address, timestamp)
     GROUP BY ALL
 ),
 single AS (
     FROM clusters
-    ANTI JOIN clusters AS other ON other.side <> clusters.side AND other.holders = clusters.holders AND (other.chain, other.token_address, other.timestamp)
-        = (clusters.chain, clusters.token_address, clusters.timestamp)
+    ANTI JOIN clusters AS other ON other.side <> clusters.side
+        AND (other.chain, other.token_address, other.timestamp, other.holders)
+            = (clusters.chain, clusters.token_address, clusters.timestamp, clusters.holders)
 ),
 touched AS (
     SELECT chain, token_address, timestamp, unnest([from_address, to_address]) AS address, cause
@@ -222,7 +228,8 @@ reasons AS (
 )
 SELECT
     chain, token_address, timestamp, 'cluster' AS what, array_to_string(holders[:3], ', ') AS subject,
-    CAST(max(len(holders)) FILTER (side = 'a') AS VARCHAR) AS a, CAST(max(len(holders)) FILTER (side = 'b') AS VARCHAR) AS b,
+    CAST(max(len(holders)) FILTER (side = 'a') AS VARCHAR) AS a,
+    CAST(max(len(holders)) FILTER (side = 'b') AS VARCHAR) AS b,
     coalesce(mode(reasons.cause), any_value(map_causes.cause), 'unexplained') AS cause
 FROM single
 LEFT JOIN reasons USING (side, chain, token_address, timestamp, cluster_id)

@@ -59,7 +59,7 @@ SELECT
     {label: one.label, cex: one.cex, dex: one.dex, contract: one.contract} AS label_a,
     {label: other.label, cex: other.cex, dex: other.dex, contract: other.contract} AS label_b,
     in_a IS NOT NULL AND in_b IS NOT NULL AS is_common, is_common AND exact_a IS DISTINCT FROM exact_b AS has_other_amount,
-    coalesce(round(log10(nullif(size_a, 0) / nullif(size_b, 0)), 6), 0) AS ratio
+    coalesce(round(log10(abs(nullif(size_a, 0) / nullif(size_b, 0))), 6), 0) AS ratio
 FROM one
 FULL JOIN other USING (list, chain, token_address, timestamp, address)
 SEMI JOIN (FROM ends WHERE side = 'a') USING (list, chain, token_address, timestamp)
@@ -112,7 +112,7 @@ CREATE TABLE scope AS
 SELECT
     list, chain, token_address, timestamp, coalesce(bool_or(is_late), false) AS is_late,
     CASE WHEN count_if(is_common) > 2 THEN mode(ratio) FILTER (is_common) ELSE 0 END AS factor,
-    coalesce(max(share_a / share_b) - min(share_a / share_b) < 1e-5, false) AS is_supply
+    coalesce(max(share_a / nullif(share_b, 0)) - min(share_a / nullif(share_b, 0)) < 1e-5, false) AS is_supply
 FROM pairs
 LEFT JOIN delays USING (chain, token_address, timestamp)
 GROUP BY ALL;
@@ -140,7 +140,8 @@ SELECT
     coalesce(one.time_node, other.time_node) AS time_node,
     CASE WHEN other.side IS NULL THEN 'b' WHEN one.side IS NULL THEN 'a' END AS lacks
 FROM one
-FULL JOIN other USING (chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window);
+FULL JOIN other
+    USING (chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window);
 
 -- Kinds of addresses, as far as a home knows them, over all tokens and instants of a chain.
 CREATE TABLE kinds AS
