@@ -87,12 +87,12 @@ def run_demo(workspace: Workspace, as_json: bool) -> None:
 
 def show_story(workspace: Workspace) -> None:
     """Serve the explorer until it is stopped, and open it on the token whose clusters grew most."""
-    from holderlake.explorer.app import serve
+    from holderlake.explorer.app import PageOptions, serve
 
     (view,) = workspace.warehouse.query(_STORY).to_pylist()
     say = partial(console.err.print, soft_wrap=True)
     page = workspace.settings.explorer
-    serve(workspace.warehouse, "127.0.0.1", 0, True, say, page.links, page.embed_in, view)
+    serve(workspace.warehouse, "127.0.0.1", 0, True, say, PageOptions(page.links, page.embed_in), view)
 
 
 def _spent(workspace: Workspace) -> tuple[int, int]:

@@ -43,26 +43,31 @@ def explore(
     host: Host = "127.0.0.1",
     port: Port = 8015,
     opening: Open = False,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Let readers name wallets; names are labels of your store.")
+    ] = False,
 ) -> None:
-    """Serve a read-only web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C.
+    """Serve a web page of the warehouse: maps through time, holders, clusters. Stop it with Ctrl-C.
 
-    By default only this machine can read it. Port 0 takes a free port.
+    By default it only reads, and only this machine can read it. Port 0 takes a free port.
 
     Example: holderlake explore --open
+
+    Example: holderlake explore --edit
     """
+    from holderlake.explorer.app import PageOptions
     from holderlake.explorer.app import serve as serve_page
+    from holderlake.local.imports import name_address
 
     workspace = shared.reading()
-    page = workspace.settings.explorer
-    serve_page(
-        workspace.warehouse,
-        host,
-        port,
-        opening,
-        partial(console.err.print, soft_wrap=True),
-        page.links,
-        page.embed_in,
-    )
+    page, provider = workspace.settings.explorer, workspace.settings.provider
+    is_sample = provider.url is None and provider.local == "sample"
+    if edit and is_sample and not workspace.settings.engine_store.exists():
+        raise ValueError(
+            "--edit stores names in your own store, which this home lacks: import transfers or labels first"
+        )
+    options = PageOptions(page.links, page.embed_in, partial(name_address, workspace) if edit else None)
+    serve_page(workspace.warehouse, host, port, opening, partial(console.err.print, soft_wrap=True), options)
 
 
 def ui(port: Port = 3000) -> None:

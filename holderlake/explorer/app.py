@@ -11,9 +11,10 @@ import socket
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -21,7 +22,7 @@ import uvicorn
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
@@ -46,7 +47,6 @@ _Addresses = Annotated[str, Query(max_length=10_000)]
 _When = Annotated[datetime, Query(), BeforeValidator(parse_when)]
 
 Links = Mapping[str, dict[str, str]]
-_NO_LINKS: Final[Links] = {"address": {}, "transaction": {}}
 
 routes = APIRouter(prefix="/api")
 
@@ -76,17 +76,27 @@ _HEADER_BYTES: Final = 64 << 10
 _HEADER_SECONDS: Final = 10.0
 """Seconds after which a connection without a request is closed."""
 _CONNECTIONS: Final = 400
+_NAMING_BYTES: Final = 8 << 10
 
 
-def create_app(
-    warehouse: Warehouse, names: Collection[str] = (), links: Links = _NO_LINKS, sites: Collection[str] = ()
-) -> FastAPI:
-    """Return the explorer's app.
+@dataclass(frozen=True)
+class PageOptions:
+    """Options of the page.
 
-    It accepts requests for localhost, for IP addresses and for the host names ``names``. ``links`` has the pages of
-    block explorers by kind (``address``, ``transaction``) and chain, with ``{value}`` in the place of the value. Known
-    chains have pages without them. ``sites`` are the origins that may show the page in a frame.
+    ``links`` has the pages of block explorers by kind (``address``, ``transaction``) and chain, with ``{value}`` in the
+    place of the value; known chains have pages without them. ``sites`` are the origins that may show the page in a
+    frame. ``rename`` stores the name (the second text) of an address, and removes it if it is empty; if it is None, the
+    page only reads.
     """
+
+    links: Links = field(default_factory=dict)
+    sites: Collection[str] = ()
+    rename: Callable[[str, str], None] | None = None
+
+
+def create_app(warehouse: Warehouse, names: Collection[str] = (), options: PageOptions | None = None) -> FastAPI:
+    """Return the explorer's app. It accepts requests for localhost, IP addresses and the host names ``names``."""
+    options = options or PageOptions()
     published = Published(warehouse)
 
     @asynccontextmanager
@@ -97,13 +107,12 @@ def create_app(
     app = FastAPI(
         openapi_url=None,  # this also disables the docs page, whose scripts are on other hosts
         lifespan=lifespan,
-        middleware=[Middleware(Guard, names=names, sites=sites)],
+        middleware=[Middleware(Guard, names=names, options=options)],
     )
     app.state.published = published
-    app.state.links = {
-        "address": explorer_pages("address") | links["address"],
-        "transaction": explorer_pages("transaction") | links["transaction"],
-    }
+    app.state.rename = options.rename
+    kinds: tuple[Literal["address"], Literal["transaction"]] = ("address", "transaction")
+    app.state.links = {kind: explorer_pages(kind) | options.links.get(kind, {}) for kind in kinds}
     app.add_exception_handler(WarehouseError, _unavailable)
     app.include_router(routes)
     app.mount("/", StaticFiles(directory=STATIC, html=True))
@@ -155,8 +164,24 @@ def periods(request: Request, chain: _Text, token: _Token, address: _Token, at: 
 
 @routes.get("/links")
 def links(request: Request) -> Response:
-    """Return the pages of block explorers: ``address`` and ``transaction``, by chain."""
-    return JSONResponse(request.app.state.links, headers={"Cache-Control": "no-cache"})
+    """Return the pages of block explorers by kind (``address``, ``transaction``) and chain, and ``can_rename``."""
+    content = request.app.state.links | {"can_rename": request.app.state.rename is not None}
+    return JSONResponse(content, headers={"Cache-Control": "no-cache"})
+
+
+class Naming(BaseModel):
+    """The name that a person gives to an address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    address: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(normalise_address)]
+    name: str = Field(max_length=200)
+
+
+@routes.post("/names", status_code=204)
+def give_name(request: Request, naming: Naming) -> None:
+    """Store the name of an address. An empty name removes it. The guard lets this pass only if names can be given."""
+    request.app.state.rename(naming.address, naming.name.strip())
 
 
 @routes.get("/compare")
@@ -199,13 +224,14 @@ class Guard:
     So a request for an unknown host name may come from such a page.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str] = (), sites: Collection[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str], options: PageOptions) -> None:
         self._app = app
-        self._headers = _headers_for(sites)
+        self._can_write = options.rename is not None
+        self._headers = _headers_for(options.sites)
         self._names = {"localhost", *(name.lower() for name in names)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request to the app. Answer 421 for another host, and 405 for a method other than GET and HEAD."""
+        """Pass the request to the app. Answer 421 for another host, and 405 for a request that may write."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -219,10 +245,24 @@ class Guard:
         if not self._is_ours(request.headers.get("host", "")):
             text = "This page answers to localhost only; open it at the address that 'holderlake explore' prints."
             await PlainTextResponse(text, 421)(scope, receive, guarded)
-        elif request.method not in ("GET", "HEAD"):
+        elif request.method not in ("GET", "HEAD") and not self._is_naming(request):
             await PlainTextResponse("This page is read-only.", 405, {"Allow": "GET, HEAD"})(scope, receive, guarded)
         else:
             await self._app(scope, receive, guarded)
+
+    def _is_naming(self, request: Request) -> bool:
+        """Return whether a request gives a name, is allowed to, and comes from the page itself.
+
+        A browser sends the origin with each POST, and asks first before another site sends JSON.
+        """
+        headers = request.headers
+        return (
+            self._can_write
+            and (request.method, request.url.path) == ("POST", "/api/names")
+            and headers.get("origin", "").partition("://")[2] == headers["host"]
+            and headers.get("content-type") == "application/json"
+            and int(headers.get("content-length") or _NAMING_BYTES + 1) <= _NAMING_BYTES
+        )
 
     def _is_ours(self, host: str) -> bool:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
@@ -241,25 +281,25 @@ def serve(
     port: int,
     opening: bool,
     say: Callable[[str], None],
-    links: Links,
-    sites: Collection[str],
+    options: PageOptions,
     view: Mapping[str, str] | None = None,
 ) -> None:
     """Serve the explorer's page until SIGTERM or Ctrl-C. Port 0 takes a free port.
 
-    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. For ``links``
-    and ``sites`` see ``create_app``. ``view`` (chain, token, at, …) is what the page shows first. Raises
-    ``WarehouseError`` if there is no warehouse, and ``ValueError`` if the port cannot be used.
+    ``opening`` opens the page in the browser. ``say`` is called with a line that has the page's address. ``view``
+    (chain, token, at, …) is what the page shows first. Raises ``WarehouseError`` if there is no warehouse, and
+    ``ValueError`` if the port cannot be used.
     """
     warehouse.connect().close()
     listening = _listen(host, port)
     url_host = f"[{host}]" if ":" in host else host
     address = f"http://{url_host}:{listening.getsockname()[1]}/{f'?{urlencode(view)}' if view else ''}"
-    say(f"The explorer is at {address} (read-only; stop with Ctrl-C)")
+    access = "names can be given" if options.rename else "read-only"
+    say(f"The explorer is at {address} ({access}; stop with Ctrl-C)")
     if opening:
         webbrowser.open(address)
     with until_stopped():
-        uvicorn.Server(config_of(create_app(warehouse, [host], links, sites))).run([listening])
+        uvicorn.Server(config_of(create_app(warehouse, [host], options))).run([listening])
 
 
 def config_of(app: Starlette, header_seconds: float = _HEADER_SECONDS) -> uvicorn.Config:

@@ -11,10 +11,10 @@ from holderlake import console
 from holderlake.contract.times import utc_now
 from holderlake.engine.catalog.indexed_tokens import IMPORT, IndexedToken
 from holderlake.engine.errors import BadSource
-from holderlake.engine.records import ImportReport
+from holderlake.engine.records import ImportReport, Label
 from holderlake.engine.sources.files.mapping import ColumnMap, read_block_times
 from holderlake.engine.sources.files.transfers import FileOptions, FileTransfers, read_file
-from holderlake.engine.sources.labels import read_labels
+from holderlake.engine.sources.labels import HAND, read_labels
 from holderlake.engine.sources.notices import (
     assumed_decimals,
     notices_of,
@@ -31,6 +31,7 @@ from holderlake.local.store import open_own_store
 from holderlake.settings import Settings
 from holderlake.storage.atomic_files import whole_file
 from holderlake.units import counted
+from holderlake.workspace import Workspace
 
 _COLUMNS = ("file", "tokens", "rows", "added", "duplicates", "conflicts")
 _OPTIONAL_COLUMNS = ("replaced", "passed over", "rejected", "wrong checksums", "error")
@@ -197,6 +198,16 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
     lines, errors = _each_file(settings, paths, imported)
     _report(lines, ("file", "labels", "passed over"), as_json)
     _raise_failed(errors, len(paths))
+
+
+def name_address(workspace: Workspace, address: str, name: str) -> None:
+    """Store the user's name of an address as a label of the user's own store, and load the warehouse.
+
+    An empty name removes it. The label comes before those of label files.
+    """
+    with open_own_store(workspace.settings) as store:
+        store.add_labels([Label(address, None, "names given in the explorer", name or None, precedence=HAND + 1)])
+    workspace.warehouse.load(workspace.lake)
 
 
 def _each_file(

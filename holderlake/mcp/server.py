@@ -83,7 +83,7 @@ class Description(BaseModel):
     columns: list[list[Any]] = Field(description="Name, type and meaning of each column")
 
 
-class _StrictServer(MCPServer[Any]):
+class _StrictServer(MCPServer[Any]):  # type: ignore[misc] # the types of the extra mcp are not checked
     """A server that refuses arguments which a tool does not have, instead of ignoring them."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:

@@ -19,13 +19,13 @@ MODULES: Final = ROOT / "web" / "node_modules"
 
 
 @contextmanager
-def exploring(home: Path, **settings: str) -> Iterator[str]:
+def exploring(home: Path, *options: str, **settings: str) -> Iterator[str]:
     """Start the explorer of a home and yield its address; it must exit cleanly on SIGTERM.
 
-    ``settings`` are further variables of its environment.
+    ``options`` are those of the command, and ``settings`` further variables of its environment.
     """
     environment = os.environ | {"HOLDERLAKE_HOME": str(home)} | settings
-    with start_holderlake("explore", "--port", "0", env=environment, stderr=PIPE) as process:
+    with start_holderlake("explore", "--port", "0", *options, env=environment, stderr=PIPE) as process:
         assert process.stderr is not None
         said = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", said)

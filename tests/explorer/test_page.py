@@ -873,3 +873,21 @@ def test_page_is_shown_in_frames_of_the_named_sites_only(browser: Browser, tmp_p
         with page.expect_event("console", lambda message: "frame-ancestors" in message.text):
             page.goto(other_site.url)
         page.close()
+
+
+def test_names_are_given_in_the_card_and_stored_as_labels(browser: Browser, tmp_path: Path) -> None:
+    warehouse = fill(tmp_path)
+    with exploring(tmp_path, "--edit") as address:
+        page = browser.new_page()
+        page.set_default_timeout(0)  # pytest ends a test that hangs
+        page.goto(f"{address}/{of(TIDE, f'&node={WHALE}')}")
+        card = page.get_by_role("region", name="Selection", exact=True)
+        for name, heading in (("Captain", "Captain"), ("Ahab <b>", "Ahab <b>"), ("", "Holder")):
+            if not card.get_by_label("Name of the wallet").is_visible():
+                card.locator("summary", has_text=re.compile("Give a name|Rename")).click()
+            card.get_by_label("Name of the wallet").fill(name)
+            card.get_by_role("button", name="Store").click()
+            expect(card.get_by_role("heading", level=2)).to_have_text(heading)
+            rows = warehouse.query("SELECT label FROM stored_labels WHERE address = ?", [WHALE]).to_pylist()
+            assert {row["label"] for row in rows} == {name or None}
+        page.close()

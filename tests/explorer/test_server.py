@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from starlette.testclient import TestClient
 
-from holderlake.explorer.app import config_of, create_app
+from holderlake.explorer.app import PageOptions, config_of, create_app
 from holderlake.lake.lake import Lake
 from holderlake.warehouse.warehouse import Warehouse
 from tests.commands import holderlake
@@ -122,6 +123,33 @@ def test_local_host_name_is_accepted(http: httpx.Client, host: str) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_only_read_methods_are_accepted(http: httpx.Client, method: str) -> None:
     assert http.request(method, "/api/tokens").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 204),
+        ({"Origin": "http://evil.example"}, 405),
+        ({"Origin": ""}, 405),
+        ({"Content-Type": "text/plain"}, 405),
+        ({"Content-Length": "9000"}, 405),
+    ],
+)
+def test_a_name_is_taken_from_the_page_itself_only(headers: dict[str, str], status: int) -> None:
+    names: list[tuple[str, str]] = []
+    app = create_app(
+        Warehouse(Path("none.duckdb")), options=PageOptions(rename=lambda address, name: names.append((address, name)))
+    )
+    from_page = {"Origin": "http://localhost:8015", "Host": "localhost:8015"} | headers
+    answer = TestClient(app).post("/api/names", json={"address": ONE.upper(), "name": " Ann "}, headers=from_page)
+    assert answer.status_code == status
+    assert names == ([(ONE, "Ann")] if status == 204 else [])
+
+
+def test_no_name_is_taken_without_consent(http: httpx.Client) -> None:
+    from_page = {"Origin": str(http.base_url)}
+    assert http.post("/api/names", json={"address": ONE, "name": "Ann"}, headers=from_page).status_code == 405
+    assert http.get("/api/links").json()["can_rename"] is False
 
 
 @pytest.mark.parametrize("path", ["/", "/explorer.js", "/api/tokens", "/api/map", "/nowhere"])

@@ -188,13 +188,21 @@ export async function periods(chain: string, token: string, address: string, at:
   return isSaved ? [] : once("periods", { chain, token, address, at }, (answer: Columns) => rows<Period>(answer));
 }
 
-type Pages = Record<"address" | "transaction", Record<string, string>>;
-/** Pages of block explorers from the settings, by kind and chain. */
-export const pages = signal<Pages>({ address: {}, transaction: {} });
+type Pages = Record<"address" | "transaction", Record<string, string>> & { can_rename: boolean };
+/** Pages of block explorers from the settings, by kind and chain, and whether names can be given. */
+export const pages = signal<Pages>({ address: {}, transaction: {}, can_rename: false });
 export const findPages = async (): Promise<void> => void (pages.value = await request<Pages>("links", {}));
 
 export function comparison(chain: string, token: string, before: string, after: string): Promise<Change[]> {
   return once("compare", { chain, token, before, after }, (answer: Columns) => rows<Change>(answer));
+}
+
+/** Stores a wallet's name as a label of the own store; an empty name removes it. */
+export async function giveName(address: string, name: string): Promise<void> {
+  const answer = await fetch("api/names", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ address, name }) });
+  if (answer.ok) return;
+  const body = await answer.json().catch(() => ({}));
+  throw new Error(errorText(body.detail) ?? `The explorer answered ${answer.status}.`);
 }
 
 /** A difference between two sources; `what` is "equal" if there is none. `found` counts those of both sources. */

@@ -21,10 +21,16 @@ SELECT
     CASE
         WHEN coalesce(rank_a, rank_b) > mine.holder_limit AND its.holder_limit > mine.holder_limit
             AND mine.holders >= mine.holder_limit THEN 'other limits'
-        WHEN NOT has_other_balances AND mine.least = its.least AND coalesce(size_a, size_b) = its.least THEN 'ties'
+        WHEN NOT has_other_balances AND mine.least = its.least AND is_at_end AND size = its.least THEN 'ties'
         ELSE balances
     END AS cause
-FROM (SELECT *, CASE WHEN in_a IS NULL THEN 'a' ELSE 'b' END AS lacks FROM explained WHERE NOT is_common)
+FROM (
+    SELECT
+        *, CASE WHEN in_a IS NULL THEN 'a' ELSE 'b' END AS lacks,
+        min(size) OVER list = max(size) OVER list AS is_at_end
+    FROM (SELECT *, coalesce(size_a, size_b) AS size FROM explained WHERE NOT is_common)
+    WINDOW list AS (PARTITION BY list, chain, token_address, timestamp)
+)
 JOIN ends AS mine USING (list, chain, token_address, timestamp)
 JOIN ends AS its USING (list, chain, token_address, timestamp)
 WHERE mine.side = lacks AND its.side <> lacks;
@@ -36,7 +42,11 @@ WHERE list = 'holders'
 UNION ALL
 SELECT
     chain, token_address, timestamp, 'amount', address, exact_a, exact_b,
-    CASE WHEN factor = 0 OR ratio <> factor THEN balances WHEN factor = round(factor) THEN 'other decimals' ELSE 'unexplained' END
+    CASE
+        WHEN factor = 0 OR ratio <> factor THEN balances
+        WHEN factor = round(factor) THEN 'other decimals'
+        ELSE 'unexplained'
+    END
 FROM explained
 WHERE list = 'holders' AND has_other_amount
 UNION ALL

@@ -1,17 +1,18 @@
 -- Differences of maps. A relationship is on one map only because an end is no node of the other map, or because of its
--- transfers. An end is no node because of its balance, its kind, the options and rules, or its neighbours. A cause of
--- NULL is that of the map: the only one that its other rows have.
+-- transfers. An end is no node because of its balance, its kind, the options and rules, or its neighbours. A cause that
+-- is null is that of nearly all other rows of the map.
 CREATE TABLE wallets AS
 SELECT side, chain, token_address, timestamp, address, kind, degree
-FROM (SELECT 'a' AS side, * FROM a.map_nodes UNION ALL BY NAME SELECT 'b' AS side, * FROM b.map_nodes)
-SEMI JOIN drawn USING (chain, token_address, timestamp)
+FROM nodes
 WHERE kind = 'magic' OR (kind = 'top_holder' AND is_shown_on_map IS DISTINCT FROM false);
 
--- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its").
+-- The side of a map that may lack a row (lacks, with the options and rules "mine"), and the other one ("its"). state: why
+-- balances and transfers differ, if they do. has_more_labels: the side knows kinds of addresses that the other one lacks.
 CREATE TABLE sides AS
 SELECT
-    mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its, coalesce(is_late, false) AS is_late,
-    sent.chain IS NOT NULL AS has_other_transfers, labels.chain IS NOT NULL AS has_more_labels
+    mine.side AS lacks, its.side AS has, chain, token_address, timestamp, mine, its,
+    CASE WHEN is_late THEN 'lateness' WHEN sent.chain IS NOT NULL THEN 'transfers' END AS state,
+    labels.chain IS NOT NULL AS has_more_labels
 FROM drawn AS mine
 JOIN drawn AS its USING (chain, token_address, timestamp)
 LEFT JOIN delays USING (chain, token_address, timestamp)
@@ -38,40 +39,34 @@ CREATE TABLE missing_holders AS
 SELECT
     missing.*,
     CASE
-        WHEN is_late THEN 'lateness'
         WHEN absent.cause IS NOT NULL THEN absent.cause
         WHEN relabelled.chain IS NOT NULL THEN 'other labels'
         WHEN mine.hypernode_transfers <> its.hypernode_transfers THEN 'other thresholds'
-        WHEN has_other_transfers THEN 'transfers'
-        ELSE 'unexplained'
+        ELSE coalesce(state, 'unexplained')
     END AS cause
 FROM missing
 LEFT JOIN (FROM absent WHERE list = 'map') AS absent USING (lacks, chain, token_address, timestamp, address)
 LEFT JOIN relabelled USING (chain, address)
 WHERE kind = 'top_holder';
 
--- The shown holders that each magic node is linked to, with the cause of those that the other side lacks.
-CREATE TABLE neighbours AS
-SELECT magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, gone.cause, count(*) AS links
-FROM (FROM wallets WHERE kind = 'magic') AS magic
+-- The number of shown holders that each magic node is linked to, how many of them the other side shows too, and the main
+-- cause of those that it lacks.
+CREATE TABLE strengths AS
+SELECT
+    magic.side AS has, magic.chain, magic.token_address, magic.timestamp, magic.address, count(*) AS links,
+    count(*) - count(cause) AS links_left, mode(cause) AS cause
+FROM wallets AS magic
 JOIN (
     SELECT DISTINCT side, chain, token_address, timestamp, unnest([from_address, to_address]) AS address,
         unnest([to_address, from_address]) AS neighbour
     FROM links
     WHERE in_window = ''
 ) USING (side, chain, token_address, timestamp, address)
-JOIN (SELECT * RENAME (address AS neighbour) FROM wallets WHERE kind = 'top_holder') AS shown
+SEMI JOIN (SELECT * RENAME (address AS neighbour) FROM wallets WHERE kind = 'top_holder') AS shown
     USING (side, chain, token_address, timestamp, neighbour)
-LEFT JOIN missing_holders AS gone
-    ON gone.has = magic.side AND (gone.chain, gone.token_address, gone.timestamp, gone.address)
-        = (magic.chain, magic.token_address, magic.timestamp, neighbour)
-GROUP BY ALL;
-
-CREATE TABLE strengths AS
-SELECT
-    has, chain, token_address, timestamp, address, sum(links) AS links,
-    coalesce(sum(links) FILTER (cause IS NULL), 0) AS links_left, arg_max(cause, links) FILTER (cause IS NOT NULL) AS cause
-FROM neighbours
+LEFT JOIN missing_holders AS gone ON (gone.has, gone.chain, gone.token_address, gone.timestamp, gone.address)
+    = (magic.side, magic.chain, magic.token_address, magic.timestamp, neighbour)
+WHERE magic.kind = 'magic'
 GROUP BY ALL;
 
 -- The fewest links with which an address is a magic node: more than the rule's number if the map is full of them.
@@ -88,15 +83,16 @@ CREATE TABLE missing_magic AS
 SELECT
     missing.*,
     CASE
-        WHEN is_late THEN 'lateness'
         WHEN NOT mine.use_magic_nodes AND its.use_magic_nodes THEN 'other limits'
         WHEN relabelled.chain IS NOT NULL THEN 'other labels'
         WHEN degree >= mine.supernode_degree AND degree < its.supernode_degree THEN 'other thresholds'
         WHEN links < mine.magic_links THEN 'other thresholds'
         WHEN links_left < links AND (links_left < least OR is_full) THEN strengths.cause
-        WHEN is_full THEN CASE WHEN mine.magic_limit < its.magic_limit THEN 'other thresholds' END
-        WHEN has_more_labels AND (NOT has_other_transfers OR links_left > least) THEN 'other labels'
-        WHEN has_other_transfers AND NOT has_more_labels THEN 'transfers'
+        WHEN is_full AND mine.magic_limit < its.magic_limit THEN 'other thresholds'
+        WHEN is_full AND links_left <= least THEN NULL
+        WHEN has_more_labels AND (state IS NULL OR links_left > least) THEN 'other labels'
+        WHEN NOT has_more_labels AND state IS NOT NULL THEN state
+        WHEN NOT has_more_labels AND mine.hypernode_transfers < its.hypernode_transfers THEN 'other thresholds'
     END AS cause
 FROM missing
 JOIN weakest USING (lacks, chain, token_address, timestamp)
@@ -126,11 +122,7 @@ WITH used AS (
         side AS has, links.chain, links.token_address, links.timestamp, time_node, nodes.address AS exchange,
         CASE WHEN from_address = nodes.address THEN to_address ELSE from_address END AS address
     FROM links
-    JOIN (
-        SELECT 'a' AS side, chain, token_address, timestamp, time_node, address FROM a.map_nodes WHERE kind = 'time'
-        UNION ALL
-        SELECT 'b', chain, token_address, timestamp, time_node, address FROM b.map_nodes WHERE kind = 'time'
-    ) AS nodes USING (side, chain, token_address, timestamp, time_node)
+    JOIN nodes USING (side, chain, token_address, timestamp, time_node)
 )
 SELECT
     lacks, chain, token_address, timestamp, time_node, any_value(exchange) AS exchange,
@@ -139,7 +131,7 @@ SELECT
         WHEN count(relabelled.chain) > 0 THEN 'other labels'
         WHEN any_value(mine).time_rules <> any_value(its).time_rules THEN 'other thresholds'
         WHEN count(*) - count(gone.address) < 2 THEN mode(gone.cause)
-        WHEN bool_or(has_other_transfers) THEN 'transfers'
+        ELSE any_value(state)
     END AS cause
 FROM used
 JOIN sides USING (has, chain, token_address, timestamp)
@@ -151,7 +143,7 @@ CREATE TABLE link_causes AS
 SELECT
     link_pairs.*,
     CASE
-        WHEN delays.is_late THEN 'lateness'
+        WHEN lacks IS NULL AND is_late THEN 'lateness'
         WHEN lacks IS NULL AND transfers_a = transfers_b AND factor <> 0 THEN 'other decimals'
         WHEN lacks IS NULL THEN CASE WHEN transfers_a <> transfers_b THEN 'transfers' ELSE 'unexplained' END
         WHEN one.address IS NOT NULL THEN one.cause
@@ -159,21 +151,23 @@ SELECT
         WHEN in_window <> '' THEN windows.cause
         WHEN mine.supernode_degree < its.supernode_degree AND sender.degree >= mine.supernode_degree
             AND receiver.degree >= mine.supernode_degree THEN 'other thresholds'
-        WHEN lacking.chain IS NOT NULL THEN 'transfers'
+        WHEN state = 'lateness' OR lacking.chain IS NOT NULL THEN state
         ELSE 'unexplained'
     END AS cause
 FROM link_pairs
-LEFT JOIN (SELECT chain, token_address, timestamp, max(factor) AS factor FROM scope GROUP BY ALL) USING (chain, token_address, timestamp)
+LEFT JOIN (SELECT chain, token_address, timestamp, max(factor) AS factor FROM scope GROUP BY ALL)
+    USING (chain, token_address, timestamp)
 LEFT JOIN delays USING (chain, token_address, timestamp)
 LEFT JOIN sides USING (lacks, chain, token_address, timestamp)
-LEFT JOIN (SELECT *, address AS from_address FROM gone) AS one USING (lacks, chain, token_address, timestamp, from_address)
+LEFT JOIN (SELECT *, address AS from_address FROM gone) AS one
+    USING (lacks, chain, token_address, timestamp, from_address)
 LEFT JOIN (SELECT *, address AS to_address FROM gone) AS other USING (lacks, chain, token_address, timestamp, to_address)
 LEFT JOIN windows USING (lacks, chain, token_address, timestamp, time_node)
 LEFT JOIN lacking ON lacking.chain = sent_chain AND lacking.token_address = sent_token
-LEFT JOIN wallets AS sender ON sender.side = has AND (sender.chain, sender.token_address, sender.timestamp, sender.address)
-    = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, from_address)
-LEFT JOIN wallets AS receiver ON receiver.side = has AND (receiver.chain, receiver.token_address, receiver.timestamp, receiver.address)
-    = (link_pairs.chain, link_pairs.token_address, link_pairs.timestamp, to_address)
+LEFT JOIN (SELECT * RENAME (side AS has, address AS from_address) FROM wallets) AS sender
+    USING (has, chain, token_address, timestamp, from_address)
+LEFT JOIN (SELECT * RENAME (side AS has, address AS to_address) FROM wallets) AS receiver
+    USING (has, chain, token_address, timestamp, to_address)
 WHERE lacks IS NOT NULL OR transfers_a IS DISTINCT FROM transfers_b OR size_a IS DISTINCT FROM size_b;
 
 -- The cause of nearly all rows of a map.
@@ -207,15 +201,18 @@ WITH members AS (
     SELECT 'a' AS side, * FROM a.cluster_members UNION ALL BY NAME SELECT 'b' AS side, * FROM b.cluster_members
 ),
 clusters AS (
-    SELECT side, chain, token_address, timestamp, cluster_id, list_sort(list(address) FILTER (kind = 'holder')) AS holders, list(address) AS members
+    SELECT
+        side, chain, token_address, timestamp, cluster_id, list(address) AS members,
+        list_sort(list(address) FILTER (kind = 'holder')) AS holders
     FROM members
     SEMI JOIN drawn USING (chain, token_address, timestamp)
     GROUP BY ALL
 ),
 single AS (
     FROM clusters
-    ANTI JOIN clusters AS other ON other.side <> clusters.side AND other.holders = clusters.holders AND (other.chain, other.token_address, other.timestamp)
-        = (clusters.chain, clusters.token_address, clusters.timestamp)
+    ANTI JOIN clusters AS other ON other.side <> clusters.side
+        AND (other.chain, other.token_address, other.timestamp, other.holders)
+            = (clusters.chain, clusters.token_address, clusters.timestamp, clusters.holders)
 ),
 touched AS (
     SELECT chain, token_address, timestamp, unnest([from_address, to_address]) AS address, cause
@@ -231,7 +228,8 @@ reasons AS (
 )
 SELECT
     chain, token_address, timestamp, 'cluster' AS what, array_to_string(holders[:3], ', ') AS subject,
-    CAST(max(len(holders)) FILTER (side = 'a') AS VARCHAR) AS a, CAST(max(len(holders)) FILTER (side = 'b') AS VARCHAR) AS b,
+    CAST(max(len(holders)) FILTER (side = 'a') AS VARCHAR) AS a,
+    CAST(max(len(holders)) FILTER (side = 'b') AS VARCHAR) AS b,
     coalesce(mode(reasons.cause), any_value(map_causes.cause), 'unexplained') AS cause
 FROM single
 LEFT JOIN reasons USING (side, chain, token_address, timestamp, cluster_id)
@@ -258,10 +256,9 @@ SELECT
     coalesce(
         reasons.cause,
         CASE
-            WHEN is_late THEN 'lateness'
             WHEN mine.use_time_nodes <> its.use_time_nodes OR mine.holder_limit <> its.holder_limit THEN 'other limits'
             WHEN mine.rules <> its.rules THEN 'other thresholds'
-            WHEN has_other_transfers THEN 'transfers'
+            WHEN state IS NOT NULL THEN state
             WHEN EXISTS (FROM relabelled WHERE relabelled.chain = sides.chain) THEN 'other labels'
         END,
         'unexplained'

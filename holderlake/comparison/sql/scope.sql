@@ -1,20 +1,38 @@
 -- What the homes (the attached databases a and b) record, and hypotheses about them, each tested on all rows of a token
 -- or chain. A column "side" is a or b.
 
+-- Maps that both homes have, with the options and rules of each side; null where they are not recorded.
+CREATE TABLE drawn AS
+SELECT
+    side, chain, token_address, timestamp, holder_limit, use_magic_nodes, use_time_nodes, service_score, rules,
+    TRY_CAST(rules ->> 'magic_links' AS BIGINT) AS magic_links,
+    TRY_CAST(rules ->> 'magic_limit' AS BIGINT) AS magic_limit,
+    TRY_CAST(rules ->> 'supernode_degree' AS BIGINT) AS supernode_degree,
+    TRY_CAST(rules ->> 'hypernode_transfers' AS BIGINT) AS hypernode_transfers,
+    rules ->> ['$.time_window', '$.time_links', '$.time_wallets', '$.time_limit', '$.time_allowed'] AS time_rules
+FROM (
+    SELECT * REPLACE (TRY_CAST(rules AS JSON) AS rules)
+    FROM (SELECT 'a' AS side, * FROM a.maps UNION ALL BY NAME SELECT 'b' AS side, * FROM b.maps)
+)
+SEMI JOIN a.maps USING (chain, token_address, timestamp)
+SEMI JOIN b.maps USING (chain, token_address, timestamp);
+
+CREATE TABLE nodes AS
+SELECT *
+FROM (SELECT 'a' AS side, * FROM a.map_nodes UNION ALL BY NAME SELECT 'b' AS side, * FROM b.map_nodes)
+SEMI JOIN drawn USING (chain, token_address, timestamp);
+
 -- Lists of holders: those of the table holders, and the top holders of maps.
 CREATE TABLE lists AS
 SELECT
     side, list, chain, token_address, timestamp, address, rank, share, holder_limit, degree,
     regexp_replace(coalesce(amount_exact, CAST(amount AS VARCHAR)), '(\.\d*?)0+$', '\1').rtrim('.') AS exact,
-    CAST(exact AS DOUBLE) AS size, label, is_cex AS cex, is_dex AS dex, is_contract AS contract,
-    coalesce(is_shown_on_map, true) AS is_shown
+    CAST(exact AS DOUBLE) AS size, label, is_cex AS cex, is_dex AS dex, is_contract AS contract
 FROM (
     SELECT 'a' AS side, 'holders' AS list, * FROM a.holders
     UNION ALL BY NAME SELECT 'b' AS side, 'holders' AS list, * FROM b.holders
-    UNION ALL BY NAME SELECT 'a' AS side, 'map' AS list, map_nodes.*, holder_limit
-    FROM a.map_nodes JOIN a.maps USING (chain, token_address, timestamp) WHERE kind = 'top_holder'
-    UNION ALL BY NAME SELECT 'b' AS side, 'map' AS list, map_nodes.*, holder_limit
-    FROM b.map_nodes JOIN b.maps USING (chain, token_address, timestamp) WHERE kind = 'top_holder'
+    UNION ALL BY NAME SELECT 'map' AS list, nodes.*, holder_limit
+    FROM nodes JOIN drawn USING (side, chain, token_address, timestamp) WHERE kind = 'top_holder'
 );
 
 -- Where each list ends. An unrecorded limit is the length of the home's longest list. is_detailed: labels were
@@ -41,7 +59,7 @@ SELECT
     {label: one.label, cex: one.cex, dex: one.dex, contract: one.contract} AS label_a,
     {label: other.label, cex: other.cex, dex: other.dex, contract: other.contract} AS label_b,
     in_a IS NOT NULL AND in_b IS NOT NULL AS is_common, is_common AND exact_a IS DISTINCT FROM exact_b AS has_other_amount,
-    coalesce(round(log10(nullif(size_a, 0) / nullif(size_b, 0)), 6), 0) AS ratio
+    coalesce(round(log10(abs(nullif(size_a, 0) / nullif(size_b, 0))), 6), 0) AS ratio
 FROM one
 FULL JOIN other USING (list, chain, token_address, timestamp, address)
 SEMI JOIN (FROM ends WHERE side = 'a') USING (list, chain, token_address, timestamp)
@@ -94,7 +112,7 @@ CREATE TABLE scope AS
 SELECT
     list, chain, token_address, timestamp, coalesce(bool_or(is_late), false) AS is_late,
     CASE WHEN count_if(is_common) > 2 THEN mode(ratio) FILTER (is_common) ELSE 0 END AS factor,
-    coalesce(max(share_a / share_b) - min(share_a / share_b) < 1e-5, false) AS is_supply
+    coalesce(max(share_a / nullif(share_b, 0)) - min(share_a / nullif(share_b, 0)) < 1e-5, false) AS is_supply
 FROM pairs
 LEFT JOIN delays USING (chain, token_address, timestamp)
 GROUP BY ALL;
@@ -103,7 +121,7 @@ GROUP BY ALL;
 CREATE TABLE links AS
 SELECT
     side, chain, token_address, timestamp, from_address, to_address, coalesce(transfer_chain, chain) AS sent_chain,
-    coalesce(transfer_token, token_address) AS sent_token, rel_type, time_node, first_date, last_date,
+    coalesce(transfer_token, token_address) AS sent_token, rel_type, time_node,
     CASE WHEN time_node IS NULL THEN '' ELSE CAST(first_date AS VARCHAR) END AS in_window,
     total_transfers AS transfers, coalesce(total_value_exact, CAST(total_value AS VARCHAR)) AS exact,
     CAST(exact AS DOUBLE) AS size
@@ -111,8 +129,7 @@ FROM (
     SELECT 'a' AS side, * FROM a.grouped_transfers
     UNION ALL BY NAME SELECT 'b' AS side, * FROM b.grouped_transfers
 )
-SEMI JOIN a.maps USING (chain, token_address, timestamp)
-SEMI JOIN b.maps USING (chain, token_address, timestamp);
+SEMI JOIN drawn USING (chain, token_address, timestamp);
 
 CREATE TABLE link_pairs AS
 WITH one AS (FROM links WHERE side = 'a'), other AS (FROM links WHERE side = 'b')
@@ -123,14 +140,14 @@ SELECT
     coalesce(one.time_node, other.time_node) AS time_node,
     CASE WHEN other.side IS NULL THEN 'b' WHEN one.side IS NULL THEN 'a' END AS lacks
 FROM one
-FULL JOIN other USING (chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window);
+FULL JOIN other
+    USING (chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window);
 
 -- Kinds of addresses, as far as a home knows them, over all tokens and instants of a chain.
 CREATE TABLE kinds AS
 SELECT side, chain, address, bool_or(is_cex) AS cex, bool_or(is_dex) AS dex, bool_or(is_contract) AS contract
 FROM (
-    SELECT 'a' AS side, chain, address, is_cex, is_dex, is_contract FROM a.map_nodes
-    UNION ALL SELECT 'b', chain, address, is_cex, is_dex, is_contract FROM b.map_nodes
+    SELECT side, chain, address, is_cex, is_dex, is_contract FROM nodes
     UNION ALL SELECT side, chain, address, cex, dex, contract FROM lists WHERE list = 'holders'
 )
 WHERE is_contract IS NOT NULL
@@ -144,31 +161,13 @@ JOIN kinds AS other USING (chain, address)
 WHERE one.side = 'a' AND other.side = 'b'
     AND (one.cex, one.dex, one.contract) IS DISTINCT FROM (other.cex, other.dex, other.contract);
 
--- Maps that both homes have, with the options and rules of each side; null where they are not recorded.
-CREATE TABLE drawn AS
-SELECT
-    side, chain, token_address, timestamp, holder_limit, use_magic_nodes, use_time_nodes, service_score,
-    rules, TRY_CAST(rules ->> 'magic_links' AS BIGINT) AS magic_links,
-    TRY_CAST(rules ->> 'magic_limit' AS BIGINT) AS magic_limit,
-    TRY_CAST(rules ->> 'supernode_degree' AS BIGINT) AS supernode_degree,
-    TRY_CAST(rules ->> 'hypernode_transfers' AS BIGINT) AS hypernode_transfers,
-    rules ->> ['$.time_window', '$.time_links', '$.time_wallets', '$.time_limit', '$.time_allowed'] AS time_rules
-FROM (
-    SELECT 'a' AS side, * REPLACE (TRY_CAST(rules AS JSON) AS rules) FROM a.maps
-    UNION ALL BY NAME SELECT 'b' AS side, * REPLACE (TRY_CAST(rules AS JSON) AS rules) FROM b.maps
-)
-SEMI JOIN a.maps USING (chain, token_address, timestamp)
-SEMI JOIN b.maps USING (chain, token_address, timestamp);
-
 -- Tokens of which a side lacks transfers: amounts differ, or the transfers of relationships. With amounts and with
 -- missing relationships, numbers of counterparties must differ too: for amounts on the same chain, if they are known and
 -- more than two amounts differ. What is late, and amounts that differ by one factor, are no evidence.
 CREATE TABLE lacking AS
 WITH degrees AS (
-    SELECT chain, token_address, timestamp, address, bool_or(one.degree <> other.degree) AS is_other
-    FROM a.map_nodes AS one
-    JOIN b.map_nodes AS other USING (chain, token_address, timestamp, address)
-    WHERE one.kind <> 'time' AND other.kind <> 'time'
+    SELECT chain, token_address, timestamp, address, min(degree) <> max(degree) AS is_other
+    FROM nodes
     GROUP BY ALL
 ),
 evidence AS (

@@ -1,5 +1,6 @@
 -- The nodes of a map, each with its cluster. A magic node has its rank and share of the list of holders, if it is there.
--- Holders that are listed then, but are not on the map, have kind holder, and so have the addresses $added.
+-- Holders that are listed then, but are not on the map, have kind holder, and so have the addresses $added. A name of
+-- your own store comes before that of the map.
 WITH members AS (
     SELECT address, cluster_id
     FROM cluster_members
@@ -33,9 +34,12 @@ added AS (
         AND address NOT IN (SELECT address FROM held)
 )
 SELECT
-    * EXCLUDE (amount, amount_exact, first_activity_date),
+    * EXCLUDE (own_label, amount, amount_exact, first_activity_date) REPLACE (coalesce(own_label, label) AS label),
     exact_amount(amount, amount_exact) AS amount,
     epoch(first_activity_date)::BIGINT AS first_activity
 FROM (FROM nodes UNION ALL BY NAME FROM listed UNION ALL BY NAME FROM added)
 LEFT JOIN members USING (address)
+LEFT JOIN (
+    SELECT address, max(label) AS own_label FROM stored_labels WHERE chain = $chain GROUP BY address
+) USING (address)
 ORDER BY rank, kind, address, time_node

@@ -1,8 +1,8 @@
 /** Details of the selection: a holder and its address, or a cluster and its evidence. */
 import { useEffect, useState } from "preact/hooks";
-import { findTokens, isSaved, periods, type Link, type Node, type Period, type Token } from "../data";
+import { findTokens, giveName, isSaved, pages, periods, refresh, type Link, type Node, type Period, type Token } from "../data";
 import { brief, count, counted, cut, date, exact, monthOf, NOTHING, rough, share } from "../format";
-import { cluster, evidence, instant, isFiltering, keeps, path, selected, showToken, shown } from "../state";
+import { cluster, evidence, instant, isFiltering, keeps, path, say, selected, showToken, shown } from "../state";
 import { show, view } from "../view";
 import { isExcluded } from "../map/scene";
 import { Counterparties, OnMap } from "./added";
@@ -51,6 +51,7 @@ function HolderCard({ node }: { node: Node }) {
         {(node.kind === "holder" || isExcluded(node)) && <OnMap address={node.address} />}
         {!isSaved && node.kind !== "time" && <Counterparties address={node.address} />}
       </p>
+      {pages.value.can_rename && !isSaved && node.kind !== "time" && <Naming key={`name ${node.id}`} node={node} />}
       {!isSaved && node.kind !== "time" && <Months address={node.address} />}
       <Path key={`path ${node.id}`} node={node} />
       <Elsewhere key={node.address} address={node.address} />
@@ -75,6 +76,33 @@ function Flow({ links, id }: { links: Link[]; id: string }) {
   if (!own.length) return null;
   const total = (some: Link[]) => `${rough(String(some.reduce((sum, link) => sum + Number(link.amount), 0)))} in ${counted(some.reduce((sum, link) => sum + (link.transfers ?? 0), 0), "transfer")}`;
   return <p class="quiet">Got {total(own.filter((link) => link.to === id))}, sent {total(own.filter((link) => link.from === id))} (this token, nodes of the map).</p>;
+}
+
+/** A form that stores the wallet's name. */
+function Naming({ node }: { node: Node }) {
+  const [fault, setFault] = useState("");
+  const submitted = (event: SubmitEvent) => {
+    event.preventDefault();
+    const name = String(new FormData(event.currentTarget as HTMLFormElement).get("name")).trim();
+    const { chain, token } = view.peek();
+    const stored = async () => {
+      await giveName(node.address, name);
+      await refresh(chain, token);
+      say(name ? `Stored the name ${cut(name, 60)}.` : "Removed the name.");
+      setFault("");
+    };
+    stored().catch((error: Error) => setFault(error.message));
+  };
+  return (
+    <details>
+      <summary>{node.label ? "Rename" : "Give a name"}</summary>
+      <form class="find" onSubmit={submitted}>
+        <input name="name" aria-label="Name of the wallet" placeholder="Empty: no name of yours" maxLength={200} autocomplete="off" defaultValue={node.label ?? ""} />
+        <button type="submit">Store</button>
+      </form>
+      {fault && <p class="quiet">{fault}</p>}
+    </details>
+  );
 }
 
 /** What the wallet got and sent of the token in each month, from all of its transfers. */
