@@ -367,7 +367,7 @@ def main() -> None:
     for causes, verdicts in totals.items():
         named = ", ".join(dict.fromkeys(CAUSES[cause] for cause in causes))
         total = verdicts.total()
-        parts = [f"{verdicts[name] / total:.1%}" if total else "–" for name in ("right", "unexplained", "wrong")]
+        parts = [f"{verdicts[name] / total:.1%}" if total else "-" for name in ("right", "unexplained", "wrong")]
         print(f"| {' + '.join(causes)} | {named} | {total:,} | {' | '.join(parts)} |")
 
 
