@@ -80,14 +80,28 @@ def as_json(value: Any, one_line: bool = False) -> None:
 
     ``one_line`` is for a command that prints a value after the other; each is written at once.
     """
-    indent = None if one_line else 2
+    out.file.write(_json(value, None if one_line else 2) + "\n")
+    if one_line:
+        out.file.flush()
+
+
+def _json(value: Any, indent: int | None = 2) -> str:
     try:
         text = json.dumps(value, default=_plain, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(value), default=_plain, indent=indent, ensure_ascii=False)
-    out.file.write(_escaped(text) + "\n")
-    if one_line:
-        out.file.flush()
+    return _escaped(text)
+
+
+def as_json_list(batches: Iterable[Sequence[Any]]) -> None:
+    """Print the values of all batches as one JSON list, a batch at a time. Values are as in ``as_json``."""
+    is_first = True
+    for batch in batches:
+        if batch:
+            out.file.write("[\n" if is_first else ",\n")
+            out.file.write(_json(batch).removeprefix("[\n").removesuffix("\n]"))
+            is_first = False
+    out.file.write("[]\n" if is_first else "\n]\n")
 
 
 def rows(title: str, columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:

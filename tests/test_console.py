@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
+
+import pytest
+
+from holderlake import console
 
 REDIRECTED = """
 import os
@@ -13,6 +18,16 @@ with console.progress("filling", 2):
     console.err.print("half of it is done")
 console.err.print("this is lost")
 """
+
+
+@pytest.mark.parametrize("batches", [[], [[]], [[{"a": 1}]], [[], [{"a": 1}, {"a": float("nan")}], [], [{"a": "é"}]]])
+def test_a_list_in_batches_is_the_json_of_the_whole(
+    batches: list[list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    console.as_json_list(batches)
+    in_batches = capsys.readouterr().out
+    console.as_json([row for batch in batches for row in batch])
+    assert in_batches == capsys.readouterr().out
 
 
 def test_progress_is_seen_while_standard_error_is_redirected_as_dagster_does() -> None:

@@ -138,7 +138,7 @@ SELECT count(*)
 FROM balances_at('FERN', '2025-12-31') SEMI JOIN balances_at('KELP', '2025-12-31') USING (chain, address);
 -- how many holders there were, and what one address did
 FROM holder_counts('FERN') ORDER BY day;
-FROM balance_history('0x77107a2372361564a9c0a5461bce8fac01d211a8', 'FERN') ORDER BY block_time;
+FROM balance_history('0x77107a2772361564a9c0a5461bce8fac01d211a8', 'FERN') ORDER BY block_time;
 -- who holds an item of an NFT
 FROM item_owner_at('GMOTH', 1, '2025-12-31');
 ```

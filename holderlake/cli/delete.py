@@ -104,6 +104,6 @@ def delete_balances(chain: TokenChain, token: TokenAddress, yes: Yes = False, js
     """
     from holderlake.local.opening_balances import delete_opening_balances
 
-    delete_opening_balances(shared.settings(), chain, token, yes, json)
+    delete_opening_balances(shared.settings(), chain, shared.token_address(chain, token), yes, json)
     if not yes:
         shared.say_not_done("deleted")

@@ -142,8 +142,6 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
 
     Example: holderlake backfill --from 2026-01-01 --every 1w --chain eth --max-credits 5000
 
-    Example: holderlake backfill --paused
-
     Example: holderlake backfill --stale
     """
     from holderlake.backfill.instants import chosen_instants

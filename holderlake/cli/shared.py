@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from holderlake import console
-from holderlake.contract.chains import chain_typed
+from holderlake.contract.chains import NATIVE, chain_typed
 from holderlake.contract.chains.addresses import typed_token
 from holderlake.units import counted
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from holderlake.settings import Settings
     from holderlake.workspace import Workspace
 
+_SYMBOL: Final = re.compile(r"(?!0[xX])\S{1,25}")
+"""Text that may be the symbol of a token: addresses are longer."""
+_WITH_SYMBOL: Final = "SELECT token_address FROM known_tokens WHERE chain = ? AND lower(symbol) = lower(?)"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without --yes, only show what it would do.")]
@@ -25,7 +29,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Chains = Annotated[list[str] | None, typer.Option("--chain", help="Only this chain; may be given again.")]
 Tokens = Annotated[
     list[str] | None,
-    typer.Option("--token", help="Only this token's address; may be given again."),
+    typer.Option("--token", help="Only this token: address, or symbol in the warehouse; may be given again."),
 ]
 FilledTables = Annotated[
     list[str] | None, typer.Option("--table", help="Only the requests that fill this table; may be given again.")
@@ -55,7 +59,9 @@ PORT = typer.Option("--port", min=0, max=65_535, help="Port to listen on.")
 Host = Annotated[str, HOST]
 Port = Annotated[int, PORT]
 TokenChain = Annotated[str, typer.Argument(metavar="CHAIN", help="The token's chain.")]
-TokenAddress = Annotated[str, typer.Argument(metavar="TOKEN", help="The token's address, or native.")]
+TokenAddress = Annotated[
+    str, typer.Argument(metavar="TOKEN", help="The token's address, native, or its symbol in the warehouse.")
+]
 EXPLORE = "holderlake explore --open"
 """The command that shows what was fetched."""
 
@@ -107,7 +113,7 @@ def check_period(start: datetime, end: datetime) -> None:
 
 def say_next(command: str, result: str) -> None:
     """Print the next command, and its result."""
-    console.err.print(f"Next: {command}  # {result}", soft_wrap=True)
+    console.out.print(f"Next: {command}  # {result}", soft_wrap=True)
 
 
 def say_not_done(done: str) -> None:
@@ -145,14 +151,29 @@ def chains_of(workspace: Workspace, chains: list[str] | None, tokens: list[str] 
     return chosen_chains
 
 
-def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
-    """Return the token addresses in their stored spelling; None if no tokens are given.
+def token_address(chain: str, token: str) -> str:
+    """Return the stored spelling of a token's address, or the address of the token with this symbol. Raises as
+    ``tokens_of``."""
+    chain_id = chain_typed(chain)
+    warehouse = reading().warehouse
+    if not _SYMBOL.fullmatch(token) or token.lower() == NATIVE or warehouse.version is None:
+        return typed_token(chain_id, token)
+    addresses = warehouse.query(_WITH_SYMBOL, [chain_id, token])["token_address"].to_pylist()
+    if len(addresses) == 1:
+        return str(addresses[0])
+    warehouse.query("SELECT token_of(?)", [token])  # raises for a symbol that no or several tokens have
+    raise ValueError(f"no token of {chain_id} has the symbol {token}: give another --chain, or the address")
 
-    Raises ``ValueError`` for a token that is not a valid address on each of the chains.
+
+def tokens_of(chains: Sequence[str], tokens: Sequence[str] | None) -> list[str] | None:
+    """Return the addresses of tokens, given by address or symbol; None if no tokens are given.
+
+    Raises ``ValueError`` for a token that is not a valid address on each of the chains, and ``WarehouseError`` for a
+    symbol that no or several tokens of the warehouse have.
     """
     addresses: list[str] = []
     for token in tokens or ():
-        spelt = {typed_token(chain_typed(chain), token): chain for chain in chains}
+        spelt = {token_address(chain, token): chain for chain in chains}
         if len(spelt) > 1:
             raise ValueError(f"--token {token} has different forms on {' and '.join(spelt.values())}: give one --chain")
         addresses += spelt

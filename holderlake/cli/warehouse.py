@@ -12,7 +12,6 @@ import typer
 from holderlake import console
 from holderlake.cli import shared
 from holderlake.cli.shared import Force, From, Json, To, TokenAddress, TokenChain
-from holderlake.contract.chains.addresses import typed_token
 from holderlake.contract.times import parse_end, parse_when, utc_now
 from holderlake.units import counted
 
@@ -36,12 +35,17 @@ def sql(
     workspace = shared.reading()
     if workspace.warehouse.version is None and workspace.settings.engine_store.exists():
         workspace.warehouse.load(workspace.lake)  # nothing was ingested yet, but transfers were imported
-    query = query or sys.stdin.read()
-    answer = workspace.warehouse.read(query, files=files, most=row_limit and row_limit + 1)
+    query = sys.stdin.read() if query is None else query
+    if not query.strip():
+        raise ValueError('there is no SQL: give it, for example holderlake sql "FROM latest_holders LIMIT 5"')
+    if json:
+        batches = workspace.warehouse.batches(query, files=files)
+        console.as_json_list(batch.to_pylist() for batch in batches)
+    else:
+        answer = workspace.warehouse.read(query, files=files, most=row_limit and row_limit + 1)
     for note in workspace.warehouse.notes(query):
         console.err.print(f"Note: {note}.", soft_wrap=True)
     if json:
-        console.as_json(answer.to_pylist())
         return
     console.arrow("", answer.slice(0, row_limit))
     if row_limit and answer.num_rows > row_limit:
@@ -130,7 +134,7 @@ def report(
     from holderlake.storage.names import file_name_part
     from holderlake.warehouse.token_history import Period
 
-    token = typed_token(chain, token)
+    token = shared.token_address(chain, token)
     since = datetime.min if start is None else parse_when(start)
     until = utc_now() if end is None else parse_end(end)
     shared.check_period(since, until)

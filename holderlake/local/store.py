@@ -94,6 +94,7 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     if not root.exists():
         return None
     from holderlake.engine.errors import EngineError
+    from holderlake.engine.importing.balance_files import BALANCES
     from holderlake.engine.store.store import Store
 
     try:
@@ -110,7 +111,8 @@ def stored_transfers(root: Path) -> StoredTransfers | None:
     candidates = [*(root / "entities").glob("[!.]*.parquet"), root / "verified.parquet", root / "undone.parquet"]
     findings = sorted(path for path in candidates if path.exists())
     names += [f"{path.name} {path.stat().st_mtime_ns}" for path in findings]
-    version = hashlib.sha256(repr((str(root.resolve()), generation, names)).encode()).hexdigest()[:16]
+    state = (str(root.resolve()), generation, names, BALANCES.names)
+    version = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
     return StoredTransfers(version, files, lambda paths: _write_balances(root, paths), lambda: _tables(root), findings)
 
 

@@ -83,9 +83,21 @@ class Description(BaseModel):
     columns: list[list[Any]] = Field(description="Name, type and meaning of each column")
 
 
+class _StrictServer(MCPServer[Any]):  # type: ignore[misc] # the types of the extra mcp are not checked
+    """A server that refuses arguments which a tool does not have, instead of ignoring them."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        for tool in await self.list_tools():
+            unknown = sorted(arguments.keys() - tool.input_schema["properties"].keys()) if tool.name == name else []
+            if unknown:
+                listed = ", ".join(tool.input_schema["properties"]) or "none"
+                raise ToolError(f"{name} has no argument {printable(', '.join(unknown))}; its arguments are: {listed}")
+        return await super().call_tool(name, arguments, context)
+
+
 def make_server(warehouse: Warehouse, spending: Spending, bounds: Bounds | None = None) -> MCPServer[Any]:
     """Return the server of a warehouse."""
-    server: MCPServer[Any] = MCPServer("holderlake", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = _StrictServer("holderlake", instructions=INSTRUCTIONS, log_level="WARNING")
     sandbox = Sandbox(warehouse.path, bounds)
     _add_queries(server, sandbox)
     _add_tables(server, sandbox)

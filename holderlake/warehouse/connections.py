@@ -15,6 +15,7 @@ from holderlake.warehouse import schema
 
 REMEDY: Final = "the next load rebuilds it from the lake, and 'holderlake home rebuild --damaged' does so now"
 DERIVED_REMEDY: Final = "'holderlake home rebuild --damaged' moves it away and makes it again where it can"
+_FILTERED_TOTAL: Final = re.compile(r'"exact_total" is a Macro Function\. "DISTINCT", "FILTER"')
 _CORRUPT: Final = "Corrupt database file"
 _REFUSED: Final = re.compile("disabled (by|through) configuration")
 _UNREADABLE: Final = re.compile(r"\.parquet\b|[Pp]arquet (file|reader|page)|ZSTD|Snappy|decompress|magic bytes")
@@ -101,6 +102,22 @@ def prepared(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection
     return connection
 
 
+def relation_of(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None
+) -> duckdb.DuckDBPyRelation:
+    """Return a query's rows with intervals as text, such as 1 month 2 days 03:00:00. Raises as ``one_read``."""
+    relation = connection.sql(one_read(connection, sql, parameters), params=parameters)
+    columns = [
+        f"CAST(#{place} AS VARCHAR) AS {_name(name)}" if str(dtype) == "INTERVAL" else f"#{place} AS {_name(name)}"
+        for place, (name, dtype) in enumerate(zip(relation.columns, relation.types, strict=True), start=1)
+    ]
+    return relation.project(", ".join(columns)) if "INTERVAL" in map(str, relation.types) else relation
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
 def run_query(
     connection: duckdb.DuckDBPyConnection,
     sql: str,
@@ -149,6 +166,8 @@ def explained(error: duckdb.Error) -> WarehouseError:
     """Return an error of DuckDB as a ``WarehouseError``, with the remedy as far as one is known."""
     if _CORRUPT in str(error):
         return DamagedWarehouse(f"the warehouse is damaged ({first_line(error)}); {REMEDY}")
+    if _FILTERED_TOTAL.search(str(error)):
+        return WarehouseError("exact_total has no FILTER: write exact_total(…, counted := condition)")
     if _REFUSED.search(str(error)):
         return WarehouseError(
             f"the query is refused ({first_line(error)}); 'holderlake sql --files' lets a query read files"

@@ -38,8 +38,10 @@ from holderlake.warehouse.connections import (
     DamagedWarehouse,
     WarehouseError,
     attach,
+    explained,
     first_line,
     prepared,
+    relation_of,
     run_query,
     transfers_folder,
 )
@@ -62,6 +64,8 @@ _MIXED_ROWS: Final = 250_000
 ``_MIXED_PART`` is a part of the table's rows, ``_MIXED_ROWS`` a number of rows.
 """
 
+_BATCH_ROWS: Final = 10_000
+"""Rows of a batch of an answer that is not read as a whole."""
 _LOADED: Final = "SELECT family, chain, timestamp, manifest_sha FROM _internal.loaded"
 _INSTALLED: Final = "SELECT part, sha FROM _internal.installed"
 _MONTHS: Final = "SELECT DISTINCT date_trunc('month', {time}) AS month FROM old.{table} ORDER BY month"
@@ -170,12 +174,24 @@ class Warehouse:
         return [*case_notes(sql), *ages]
 
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
-        """Return the rows of a query. It cannot write, and reads files only if ``files`` is True.
+        """Return the rows of a query to print. It cannot write, and reads files only if ``files`` is True.
 
-        ``most`` is the largest number of rows to return; None returns all. Raises ``WarehouseError``.
+        ``most`` is the largest number of rows to return; None returns all. Intervals are text. Raises
+        ``WarehouseError``.
         """
+        batches = [*self.batches(sql, files=files, most=most)]
+        return pa.Table.from_batches(batches[1:], batches[0].schema)
+
+    def batches(self, sql: str, *, files: bool = False, most: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query in batches: first one without rows, for the schema. Otherwise as ``read``."""
         with attach(self.path, files=files) as connection:
-            return run_query(connection, sql, most=most)
+            try:
+                relation = relation_of(connection, sql)
+                reader = (relation if most is None else relation.limit(most)).to_arrow_reader(_BATCH_ROWS)
+                yield pa.RecordBatch.from_pylist([], reader.schema)
+                yield from reader
+            except duckdb.Error as error:
+                raise explained(error) from error
 
     def check(self) -> int:
         """Read every value of the file, and return the number of rows of the table ``holders``.

@@ -176,6 +176,14 @@ def test_each_answer_of_the_questions_equals_a_recount_without_sql(
             }
 
 
+def test_all_queries_of_the_page_about_views_show_holders(query: Callable[[str], pa.Table]) -> None:
+    section = (ROOT / "docs" / "sql.md").read_text().partition("\n## All holders without lists\n")[2]
+    (block, *_) = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
+    queries = block.removesuffix(";\n").split(";\n")
+    assert len(queries) == 6
+    assert all(query(sql).num_rows for sql in queries)
+
+
 def test_each_question_has_the_plot_of_its_answer(query: Callable[[str], pa.Table]) -> None:
     from docs.reference.pages import FOLDER
     from docs.reference.plots import plots

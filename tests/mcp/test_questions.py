@@ -136,6 +136,12 @@ def test_an_old_answer_has_a_warning(assistant: Assistant) -> None:
     assert any("clusters_as_of('2026-03-20') answers with 2026-03-01 00:00 UTC for TIDE" in text for text in warnings)
 
 
+def test_an_argument_that_a_tool_does_not_have_is_refused(assistant: Assistant) -> None:
+    refusal = assistant.refusal("holders_as_of", token="tide", at=JUNE, limit=5)
+    assert "holders_as_of has no argument limit; its arguments are: token, at, chain, top" in refusal
+    assert "no argument x; its arguments are: none" in assistant.refusal("list_tables", x=1)
+
+
 def test_wrong_arguments_are_explained(assistant: Assistant) -> None:
     assert "last summer" in assistant.refusal("holders_as_of", token="TIDE", at="last summer")
     assert "list_tables" in assistant.refusal("describe_tables", names=["nothing"])

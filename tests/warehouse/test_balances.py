@@ -144,6 +144,16 @@ def test_small_row_groups_and_many_ranges_change_nothing(home: Home, monkeypatch
             assert {address: int(raw) for address, raw in answer} == holders_of(recount(rows, row["block_time"]))
 
 
+def test_transfers_of_nothing_and_of_the_far_future_have_exact_balances(home: Home) -> None:
+    home.add(
+        transfer("mint -> a", 0, BEGIN, token=OTHER), transfer("mint -> a", 7, 2**33), transfer("a -> b", 2, 2**33 + 1)
+    )
+    assert home.query("FROM balances_at(?, ?)", OTHER[1], BEGIN) == []
+    assert home.query("FROM holder_counts(?)", OTHER[1]) == []
+    assert home.query(HELD, 2**33) == [("a", "7")]
+    assert home.query(f"{HELD} ORDER BY 1", "2300-01-01") == [("a", "5"), ("b", "2")]
+
+
 def test_opening_balances_and_corrections_count(home: Home) -> None:
     home.store.add_opening_balances(openings(("a", 60), ("b", 40), at=BEGIN))
     home.add(transfer("a -> b", 25, BEGIN + 5), transfer("mint -> c", 1, BEGIN + DAY, token=OTHER))

@@ -29,6 +29,22 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     return loaded
 
 
+@pytest.mark.parametrize("sql", ["", " \n"])
+def test_a_command_without_sql_says_what_is_missing(warehouse: Warehouse, sql: str) -> None:
+    for arguments in (["sql", sql], ["sql"]):
+        done = holderlake(*arguments, env={"HOLDERLAKE_HOME": str(warehouse.path.parent)})
+        assert (done.returncode, done.stdout) == (2, "")
+        assert 'there is no SQL: give it, for example holderlake sql "FROM latest_holders LIMIT 5"' in done.stderr
+
+
+def test_a_report_takes_a_symbol(warehouse: Warehouse, tmp_path: Path) -> None:
+    environment = {"HOLDERLAKE_HOME": str(warehouse.path.parent)}
+    refused = holderlake("report", "eth", "OLDD", str(tmp_path / "a.html"), env=environment)
+    assert "no token has the symbol OLDD; similar: NEW, OLD" in refused.stderr
+    done = holderlake("report", "eth", "old", str(tmp_path / "a.html"), env=environment)
+    assert (done.returncode, (tmp_path / "a.html").exists()) == (0, True), done.stderr
+
+
 @pytest.mark.parametrize(
     ("sql", "note"),
     [

@@ -772,6 +772,30 @@ def test_the_end_of_the_data_comes_from_metadata_fetched_after_the_instant(lake:
     assert query(warehouse, flagged) == [(DAYS[20], "maps", DAYS[1], 19)]
 
 
+# Answers to print
+
+
+def test_an_exact_total_counts_rows_of_a_condition(lake: Lake, warehouse: Warehouse) -> None:
+    write_holders(lake, "eth", DAYS[0], {"0xa": {"0x1": "5", "0x2": "2.5", "0x3": f"{10**30}"}})
+    warehouse.load(lake)
+    total = "SELECT exact_total(amount, amount_exact, counted := address <> {left_out}) FROM holders"
+    assert query(warehouse, total.format(left_out="'0x3'")) == [("7.5",)]
+    assert query(warehouse, total.format(left_out="'0x2'")) == [(f"{10**30 + 5}",)]
+    with pytest.raises(WarehouseError, match="counted := condition"):
+        query(warehouse, "SELECT exact_total(amount, amount_exact) FILTER (rank = 1) FROM holders")
+
+
+def test_an_answer_to_print_has_intervals_as_text(small: Warehouse) -> None:
+    answer = small.read('SELECT INTERVAL \'26 hours\' AS "a ""b""", INTERVAL 2 MONTH AS b, 1 AS n')
+    assert answer.to_pylist() == [{'a "b"': "26:00:00", "b": "2 months", "n": 1}]
+
+
+def test_an_answer_comes_in_batches(small: Warehouse) -> None:
+    sizes = [batch.num_rows for batch in small.batches("FROM range(25_000)")]
+    assert (sizes[0], sum(sizes)) == (0, 25_000)
+    assert len(sizes) > 2
+
+
 # Symbols
 
 

@@ -27,18 +27,23 @@ CASE WHEN starts_with(CAST(units AS VARCHAR), '-') THEN '-' ELSE '' END
 CREATE OR REPLACE MACRO exact_number(amount, exact) AS amount_units(exact_amount(amount, exact));
 
 -- The exact sum of amounts of any size as text, from their two columns: an aggregate, like sum. sum(amount) alone
--- ignores amounts that only the exact column contains, and fails if a sum passes 10^20.
+-- ignores amounts that only the exact column contains, and fails if a sum passes 10^20. A macro has no FILTER: give the
+-- condition as counted, for example exact_total(amount, amount_exact, counted := rank <= 10).
 -- Example: SELECT chain, token_address, exact_total(amount, amount_exact) AS listed FROM latest_holders GROUP BY ALL ORDER BY ALL;
-CREATE OR REPLACE MACRO exact_total(amount, exact) AS
+CREATE OR REPLACE MACRO exact_total(amount, exact, counted := true) AS
 -- plain decimals below 10^12 can't overflow in sum; the others, which are few, are added as whole numbers
 CASE
-    WHEN count(CASE WHEN exact IS NOT NULL OR abs(amount) >= 1000000000000 THEN 1 END) = 0
-    THEN exact_amount(sum(CASE WHEN abs(amount) < 1000000000000 THEN amount END), NULL)
+    WHEN count(CASE WHEN counted AND (exact IS NOT NULL OR abs(amount) >= 1000000000000) THEN 1 END) = 0
+    THEN exact_amount(sum(CASE WHEN counted AND abs(amount) < 1000000000000 THEN amount END), NULL)
     ELSE amount_text(
-        amount_units(CAST(sum(CASE WHEN exact IS NULL AND abs(amount) < 1000000000000 THEN amount ELSE 0 END) AS VARCHAR))
+        amount_units(
+            CAST(
+                sum(CASE WHEN counted AND exact IS NULL AND abs(amount) < 1000000000000 THEN amount ELSE 0 END) AS VARCHAR
+            )
+        )
         + sum(
             CASE
-                WHEN exact IS NOT NULL OR abs(amount) >= 1000000000000
+                WHEN counted AND (exact IS NOT NULL OR abs(amount) >= 1000000000000)
                 THEN amount_units(coalesce(exact, CAST(amount AS VARCHAR)))
             END
         )

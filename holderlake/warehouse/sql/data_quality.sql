@@ -100,7 +100,7 @@ FROM holes
 WHERE timestamp < last OR (last IS NULL AND NOT has_failed)
 UNION ALL
 SELECT
-    'missing_instant', 'warning', chain, timestamp, family, NULL, step / usual - 1,
+    'missing_instant', 'warning', chain, timestamp, family, NULL, round(step / usual) - 1,
     'instants missing before this one'
 FROM (
     SELECT *, median(step) OVER (PARTITION BY family, chain) AS usual
