@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse
 from tests.entities.transfers import paid, write
+from tests.lakes import query, write_holders
 
 WALLETS = tuple(f"0x{digit * 40}" for digit in "123")
 OWNER, APP = f"0x{'a' * 40}", f"0x{'b' * 40}"
@@ -59,6 +61,22 @@ def test_the_entities_of_the_own_store_are_tables_after_the_next_load(home: Path
     behind = warehouse.query(f"SELECT kind, from_address FROM link_transfers('{WALLETS[1]}')").to_pylist()
     funding = {(row["kind"], row["from_address"]) for row in behind if row["kind"] != "direct"}
     assert funding == {("disperse", OWNER), ("first_funder", OWNER)}
+
+
+def test_owners_are_unknown_before_the_first_search(home: Path) -> None:
+    lake, day = Lake(home / "lake"), datetime(2026, 5, 1)
+    write_holders(lake, "eth", day, {"0xt": {WALLETS[0]: 3, WALLETS[1]: 2, APP: 1}})
+    warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
+    warehouse.load(lake)
+    owners = "SELECT owner, wallets, CAST(amount AS INTEGER), searched IS NULL FROM owners_as_of(?) ORDER BY rank"
+    assert query(warehouse, owners, day) == [
+        (WALLETS[0], None, 3, True),
+        (WALLETS[1], None, 2, True),
+        (APP, None, 1, True),
+    ]
+    assert CliRunner().invoke(app, ["store", "entities"]).exit_code == 0
+    warehouse.load(lake)
+    assert query(warehouse, owners, day) == [(WALLETS[0], 2, 5, False), (APP, 1, 1, False)]
 
 
 def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: Path) -> None:

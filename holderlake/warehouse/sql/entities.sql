@@ -56,6 +56,8 @@ JOIN transfers
     );
 
 -- Holders as of an instant, with wallets of one entity as one row. A wallet without an entity is a row of its own.
+-- searched is the instant of the search for entities that is used (see entities_as_of). Before the first search
+-- ('holderlake store entities') it is null, each wallet is a row, and the number of wallets of its owner is null.
 -- Example: SELECT owner, wallets, round(share, 4) AS share FROM owners_as_of('2026-06-01') WHERE chain = 'eth' AND token_address = '0x2222222222222222222222222222222222222222' ORDER BY share DESC, owner LIMIT 3;
 CREATE OR REPLACE MACRO owners_as_of(t) AS TABLE
 SELECT
@@ -63,13 +65,17 @@ SELECT
     holders.timestamp,
     holders.token_address,
     coalesce(entities.entity, holders.address) AS owner,
-    count(*) AS wallets,
+    CASE WHEN any_value(searches.searched) IS NOT NULL THEN count(*) END AS wallets,
     sum(holders.amount) AS amount,
     sum(holders.share) AS share,
     min(holders.rank) AS rank,
+    searches.searched,
     holders.requested,
     holders.days_earlier,
     holders.is_outdated
 FROM holders_as_of(t) AS holders
+CROSS JOIN (
+    SELECT coalesce(max(as_of) FILTER (as_of <= instant(t)), min(as_of)) AS searched FROM _internal.entity_searches
+) AS searches
 LEFT JOIN entities_as_of(t) AS entities ON entities.address = holders.address
 GROUP BY ALL;
