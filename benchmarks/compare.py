@@ -366,8 +366,9 @@ def main() -> None:
     print("| cause | named | differences | right | unexplained | wrong |\n|---|---|---|---|---|---|")
     for causes, verdicts in totals.items():
         named = ", ".join(dict.fromkeys(CAUSES[cause] for cause in causes))
-        parts = [f"{verdicts[verdict] / max(1, verdicts.total()):.1%}" for verdict in ("right", "unexplained", "wrong")]
-        print(f"| {' + '.join(causes)} | {named} | {verdicts.total():,} | {' | '.join(parts)} |")
+        total = verdicts.total()
+        parts = [f"{verdicts[name] / total:.1%}" if total else "-" for name in ("right", "unexplained", "wrong")]
+        print(f"| {' + '.join(causes)} | {named} | {total:,} | {' | '.join(parts)} |")
 
 
 if __name__ == "__main__":

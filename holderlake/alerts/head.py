@@ -29,8 +29,6 @@ from holderlake.warehouse import schema
 from holderlake.warehouse.connections import prepared
 from holderlake.workspace import Workspace
 
-RULES: Final = frozenset({"cluster_share", "score_fall", "exchange_transfer", "new_top_holder"})
-"""The kinds of rules that are evaluated at the head. The other ones are about the schedule and about checks."""
 _INSERT: Final = "INSERT INTO {table} BY NAME SELECT * RENAME (as_of AS timestamp) FROM rows"
 
 
@@ -43,7 +41,7 @@ class HeadAlerts:
     def __init__(self, workspace: Workspace, engine: Engine, chain: str, version: Callable[[str], object]) -> None:
         settings = workspace.settings
         self._workspace, self._engine, self._chain, self._version = workspace, engine, chain, version
-        self._rules = {name: rule for name, rule in settings.alerts.in_force.items() if rule.rule in RULES}
+        self._rules = {name: rule for name, rule in settings.alerts.in_force.items() if rule.kind.is_of_head}
         of_rules = (tokens_of(rule, settings.watchlist, {chain}) for rule in self._rules.values())
         self._tokens = sorted({token for tokens in of_rules for token in tokens.get(chain, ())})
         self._versions: dict[str, object] = {token: version(token) for token in self._tokens}

@@ -18,7 +18,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from holderlake.settings.sections.alerts import AlertRule
+from holderlake.settings.sections.alerts import KINDS, AlertRule
 from holderlake.units import percentage
 from holderlake.warehouse.connections import explained
 from holderlake.warehouse.warehouse import WarehouseError
@@ -26,29 +26,11 @@ from holderlake.warehouse.warehouse import WarehouseError
 Tokens = Mapping[str, Sequence[str]]
 """Token addresses by chain."""
 
-TABLE_OF: Final = {
-    "cluster_share": "clusters",
-    "score_fall": "maps",
-    "exchange_transfer": "grouped_transfers",
-    "new_top_holder": "holders",
-    "data_late": "warehouse",
-    "incomplete_source": "warehouse",
-}
-"""The Dagster asset that each kind of rule examines."""
-
 HEAD: Final = "head "
 """Beginning of the occasion of an alert that was found at the head of a chain."""
 BLOCK: Final = "block"
 """Key of the evidence of such an alert: the number of the newest block."""
 _PARAMETER: Final = re.compile(r"\$(\w+)")
-_SENTENCES: Final = {
-    "cluster_share": "a cluster around {subject} holds {share}% of the supply (more than {limit}%)",
-    "score_fall": "the score fell by {measured:.2f} points ({threshold:g} or more)",
-    "exchange_transfer": "the top holder {subject} sent to an exchange, {measured:.0f} times",
-    "new_top_holder": "{subject} is new among the first {threshold:.0f} holders, at rank {measured:.0f}",
-    "data_late": "no data for {measured:.1f} intervals of the schedule (more than {threshold:g})",
-    "incomplete_source": "transfers differ from the node's in {measured:.0f} rows or blocks ({threshold:g} or more)",
-}
 
 
 @dataclass(frozen=True)
@@ -86,7 +68,7 @@ class Alert:
     @property
     def sentence(self) -> str:
         """Description of the alert in one sentence of numbers and addresses, without texts of providers."""
-        event = _SENTENCES[self.rule].format(
+        event = KINDS[self.rule].sentence.format(
             subject=self.subject,
             measured=self.measured,
             threshold=self.threshold,

@@ -113,7 +113,7 @@ def check_period(start: datetime, end: datetime) -> None:
 
 def say_next(command: str, result: str) -> None:
     """Print the next command, and its result."""
-    console.err.print(f"Next: {command}  # {result}", soft_wrap=True)
+    console.out.print(f"Next: {command}  # {result}", soft_wrap=True)
 
 
 def say_not_done(done: str) -> None:

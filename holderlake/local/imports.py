@@ -197,6 +197,11 @@ def label_paths(settings: Settings, paths: Sequence[Path], as_json: bool) -> Non
 
     lines, errors = _each_file(settings, paths, imported)
     _report(lines, ("file", "labels", "passed over"), as_json)
+    if not as_json and (passed_over := sum(line.get("passed over", 0) for line in lines)):
+        console.out.print(
+            f"Passed over: {counted(passed_over, 'row')} without a valid address, a known chain, or a name and a kind",
+            soft_wrap=True,
+        )
     _raise_failed(errors, len(paths))
 
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,7 @@ from holderlake.engine.sources.rpc.verify import Gap, Verified
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
-from holderlake.settings.sections.alerts import AlertRule, RuleKind
+from holderlake.settings.sections.alerts import KINDS, AlertRule
 from holderlake.warehouse.warehouse import Warehouse
 from tests.lakes import DAYS, failures, map_tables, rows, transfer, write, write_holders, write_maps
 
@@ -254,7 +254,7 @@ def test_no_holders_count_as_data_and_an_outage_does_not(lake: Lake) -> None:
 # All rules
 
 
-@pytest.mark.parametrize("kind", get_args(RuleKind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_rule_examines_its_tokens_and_describes_itself(lake: Lake, kind: str) -> None:
     clusters_of(lake, DAYS[0], {("0x1", "0x2"): 0.5})
     rule = AlertRule.model_validate({"rule": kind, "tokens": {CHAIN: ["0x000000000000000000000000000000000000000b"]}})

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from holderlake.contract.chains import normalise_address
+from holderlake.contract.chains import SERVED_CHAINS, normalise_address
 from holderlake.contract.times import from_unix
 from holderlake.engine.catalog.catalog import connect
 from holderlake.engine.catalog.tokens import search
-from holderlake.engine.queries.tokens import SERVED_CHAINS, chains_table, search_tokens, tokens_table
+from holderlake.engine.queries.tokens import chains_table, search_tokens, tokens_table
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 from tests.engine.world import COIN, a_token, table, transfer, world

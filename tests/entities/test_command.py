@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,12 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from holderlake.cli.main import app
-from holderlake.engine.records import TRANSFERS
+from holderlake.contract.chains import ZERO_ADDRESS
+from holderlake.engine.records import TRANSFERS, Label
 from holderlake.engine.store.store import Store
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.warehouse.warehouse import Warehouse
 from tests.entities.transfers import paid, write
+from tests.lakes import query, write_holders
 
 WALLETS = tuple(f"0x{digit * 40}" for digit in "123")
 OWNER, APP = f"0x{'a' * 40}", f"0x{'b' * 40}"
@@ -59,6 +62,60 @@ def test_the_entities_of_the_own_store_are_tables_after_the_next_load(home: Path
     behind = warehouse.query(f"SELECT kind, from_address FROM link_transfers('{WALLETS[1]}')").to_pylist()
     funding = {(row["kind"], row["from_address"]) for row in behind if row["kind"] != "direct"}
     assert funding == {("disperse", OWNER), ("first_funder", OWNER)}
+
+
+def test_owners_are_unknown_before_the_first_search(home: Path) -> None:
+    lake, day = Lake(home / "lake"), datetime(2026, 5, 1)
+    write_holders(lake, "eth", day, {"0xt": {WALLETS[0]: 3, WALLETS[1]: 2, APP: 1}})
+    warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
+    warehouse.load(lake)
+    owners = "SELECT owner, wallets, CAST(amount AS INTEGER), searched IS NULL FROM owners_as_of(?) ORDER BY rank"
+    assert query(warehouse, owners, day) == [
+        (WALLETS[0], None, 3, True),
+        (WALLETS[1], None, 2, True),
+        (APP, None, 1, True),
+    ]
+    assert CliRunner().invoke(app, ["store", "entities"]).exit_code == 0
+    warehouse.load(lake)
+    assert query(warehouse, owners, day) == [(WALLETS[0], 2, 5, False), (APP, 1, 1, False)]
+
+
+def test_complete_balances_by_owner_have_figures_of_wallets_and_of_owners(home: Path) -> None:
+    known = {"token_standard": "erc20", "token_id": None, "block_number": 1, "source": "test"}
+    exact = {
+        "time_kind": "exact",
+        "log_index_kind": "exact",
+        "chain": "eth",
+        "token_address": "0xt",
+        "block_time": 1_700_000_000,
+    }
+    amounts = {WALLETS[0]: 2**255, WALLETS[1]: 2**254, APP: 2**254 + 3, f"0x{'c' * 40}": 7}
+    minted = [
+        known | exact | {"from_address": ZERO_ADDRESS, "to_address": address, "value": str(amount), "log_index": place}
+        | {"tx_hash": "0xm"}
+        for place, (address, amount) in enumerate(amounts.items())
+    ]  # fmt: skip
+    with Store(home / "engine") as store:
+        store.add_transfers(pa.Table.from_pylist(minted, TRANSFERS), "test")
+        store.add_labels([Label(f"0x{'c' * 40}", "eth", "s", "Kite", is_cex=True)])
+    assert CliRunner().invoke(app, ["store", "entities"]).exit_code == 0
+    warehouse = Warehouse(home / "warehouse.duckdb", lambda: stored_transfers(home / "engine"))
+    warehouse.load(Lake(home / "lake"))
+    owners = query(
+        warehouse,
+        "SELECT rank, owner, kind, wallets, raw_amount FROM holders_by_owner('0xt', '2026-05-01') ORDER BY rank",
+    )
+    assert owners == [
+        (1, WALLETS[0], None, 2, str(2**255 + 2**254)),
+        (2, APP, None, 1, str(2**254 + 3)),
+        (3, f"0x{'c' * 40}", "cex", 1, "7"),
+    ]
+    figures = query(
+        warehouse,
+        "SELECT holders, number, round(top_10_share, 9), round(gini_index, 9), round(herfindahl_hirschman_index, 9), "
+        "nakamoto_coefficient FROM concentration_by_owner('0xt', '2026-05-01') ORDER BY holders",
+    )
+    assert figures == [("owners", 2, 1.0, 0.25, 0.625, 1), ("wallets", 3, 1.0, 0.166666667, 0.375, 1)]
 
 
 def test_files_are_read_in_place_of_the_store_and_results_go_to_a_folder(home: Path) -> None:

@@ -300,13 +300,13 @@ def test_an_import_ends_with_the_command_that_leads_to_a_map(
     (tmp_path / "etl.csv").write_bytes(as_csv(ETL))
 
     def next_command() -> str:
-        return run("import", "files", "etl.csv", "--chain", "eth").stderr.splitlines()[-1]
+        return run("import", "files", "etl.csv", "--chain", "eth").stdout.splitlines()[-1]
 
     token = f"--chain eth --token {TOKEN}"
     assert next_command() == f"Next: holderlake init --own-data {token}  # settings for maps of your transfers"
     assert run("init", "--own-data", "--chain", "eth", "--token", TOKEN).code == 0
     assert next_command() == "Next: holderlake ingest  # holders and maps of your transfers"
-    assert "Next:" not in run("import", "files", "etl.csv", "--chain", "eth", "--json").stderr
+    assert "Next:" not in run("import", "files", "etl.csv", "--chain", "eth", "--json").stdout
     (tmp_path / "holderlake.toml").write_text('[provider]\nlocal = "sample"\n')
     assert next_command().startswith(f'Next: holderlake ingest {token}  # after you set local = "store"')
     monkeypatch.setenv("HOLDERLAKE_PROVIDER__URL", "https://api.example.com")

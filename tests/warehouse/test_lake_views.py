@@ -19,7 +19,7 @@ import pytest
 
 import holderlake
 from holderlake.contract.tables import TABLES
-from holderlake.engine.records import TRANSFERS, TokenInfo
+from holderlake.engine.records import TRANSFERS, Label, TokenInfo
 from holderlake.engine.sources.rpc.undone import record_undone
 from holderlake.engine.sources.rpc.verified import record
 from holderlake.engine.sources.rpc.verify import Verified
@@ -114,6 +114,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fill(lake)
     with Store(folder / "engine") as store:
         store.add_tokens([TokenInfo("eth", ONE, "One", "ONE", 2)])
+        store.add_labels([Label(f"0x{'4' * 40}", None, "test", "Ann", valid_to=1_767_225_600)])
         moved = [("mint", ONE, 9 * 10**40), (ONE, OTHER, 25), (OTHER, ONE, 5)]
         item = own_transfer("mint", ONE, 1, token=f"0x{'3' * 40}") | {"token_id": "1", "token_standard": "erc721"}
         transfers = [*(own_transfer(*one) for one in moved), item]

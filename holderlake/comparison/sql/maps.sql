@@ -91,8 +91,10 @@ SELECT
         WHEN is_full AND mine.magic_limit < its.magic_limit THEN 'other thresholds'
         WHEN is_full AND links_left <= least THEN NULL
         WHEN has_more_labels AND (state IS NULL OR links_left > least) THEN 'other labels'
-        WHEN NOT has_more_labels AND state IS NOT NULL THEN state
-        WHEN NOT has_more_labels AND mine.hypernode_transfers < its.hypernode_transfers THEN 'other thresholds'
+        WHEN has_more_labels THEN NULL
+        WHEN mine.hypernode_transfers < its.hypernode_transfers AND (state IS NULL OR links_left > least)
+            THEN 'other thresholds'
+        ELSE state
     END AS cause
 FROM missing
 JOIN weakest USING (lacks, chain, token_address, timestamp)

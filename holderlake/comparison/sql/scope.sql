@@ -65,8 +65,35 @@ FULL JOIN other USING (list, chain, token_address, timestamp, address)
 SEMI JOIN (FROM ends WHERE side = 'a') USING (list, chain, token_address, timestamp)
 SEMI JOIN (FROM ends WHERE side = 'b') USING (list, chain, token_address, timestamp);
 
+-- Relationships of both sides. Those of a time node are matched by the time of their first transfer.
+CREATE TABLE links AS
+SELECT
+    side, chain, token_address, timestamp, from_address, to_address, coalesce(transfer_chain, chain) AS sent_chain,
+    coalesce(transfer_token, token_address) AS sent_token, rel_type, time_node, last_date,
+    CASE WHEN time_node IS NULL THEN '' ELSE CAST(first_date AS VARCHAR) END AS in_window,
+    total_transfers AS transfers, coalesce(total_value_exact, CAST(total_value AS VARCHAR)) AS exact,
+    CAST(exact AS DOUBLE) AS size
+FROM (
+    SELECT 'a' AS side, * FROM a.grouped_transfers
+    UNION ALL BY NAME SELECT 'b' AS side, * FROM b.grouped_transfers
+)
+SEMI JOIN drawn USING (chain, token_address, timestamp);
+
+CREATE TABLE link_pairs AS
+WITH one AS (FROM links WHERE side = 'a'), other AS (FROM links WHERE side = 'b')
+SELECT
+    chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window,
+    one.side AS in_a, other.side AS in_b, one.exact AS exact_a, other.exact AS exact_b,
+    one.transfers AS transfers_a, other.transfers AS transfers_b, one.size AS size_a, other.size AS size_b,
+    coalesce(one.time_node, other.time_node) AS time_node, one.last_date <> other.last_date AS has_other_times,
+    CASE WHEN other.side IS NULL THEN 'b' WHEN one.side IS NULL THEN 'a' END AS lacks
+FROM one
+FULL JOIN other
+    USING (chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window);
+
 -- Whether a side's rows are those of another instant. Then its list is the other side's of that instant, or amounts that
--- differ are equal at the next instant, while the difference that a missing transfer makes stays.
+-- differ are equal at the next instant, while the difference that a missing transfer makes stays. Or most relationships
+-- on the chain have the same transfers at other times.
 CREATE TABLE delays AS
 WITH steps AS (
     SELECT
@@ -98,12 +125,19 @@ shifted AS (
 )
 SELECT
     chain, token_address, timestamp,
-    shifted.chain IS NOT NULL OR (healed > 2 AND healed > 9 * lasting) OR CASE
+    shifted.chain IS NOT NULL OR other_times.chain IS NOT NULL OR (healed > 2 AND healed > 9 * lasting) OR CASE
         WHEN sum(healed + lasting) OVER token > 4 THEN sum(healed) OVER token > sum(lasting) OVER token
         ELSE sum(healed) OVER chain > sum(lasting) OVER chain
     END AS is_late
 FROM counted
 LEFT JOIN shifted USING (chain, token_address, timestamp)
+LEFT JOIN (
+    SELECT chain
+    FROM link_pairs
+    WHERE transfers_a = transfers_b AND size_a = size_b
+    GROUP BY chain
+    HAVING count_if(has_other_times) > count(*) / 2
+) AS other_times USING (chain)
 WINDOW token AS (PARTITION BY chain, token_address), chain AS (PARTITION BY chain);
 
 -- Instants of lists that both homes have. factor: the power of ten between most amounts; 0 if most are equal. is_supply:
@@ -116,32 +150,6 @@ SELECT
 FROM pairs
 LEFT JOIN delays USING (chain, token_address, timestamp)
 GROUP BY ALL;
-
--- Relationships of both sides. Those of a time node are matched by the time of their first transfer.
-CREATE TABLE links AS
-SELECT
-    side, chain, token_address, timestamp, from_address, to_address, coalesce(transfer_chain, chain) AS sent_chain,
-    coalesce(transfer_token, token_address) AS sent_token, rel_type, time_node,
-    CASE WHEN time_node IS NULL THEN '' ELSE CAST(first_date AS VARCHAR) END AS in_window,
-    total_transfers AS transfers, coalesce(total_value_exact, CAST(total_value AS VARCHAR)) AS exact,
-    CAST(exact AS DOUBLE) AS size
-FROM (
-    SELECT 'a' AS side, * FROM a.grouped_transfers
-    UNION ALL BY NAME SELECT 'b' AS side, * FROM b.grouped_transfers
-)
-SEMI JOIN drawn USING (chain, token_address, timestamp);
-
-CREATE TABLE link_pairs AS
-WITH one AS (FROM links WHERE side = 'a'), other AS (FROM links WHERE side = 'b')
-SELECT
-    chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window,
-    one.side AS in_a, other.side AS in_b, one.exact AS exact_a, other.exact AS exact_b,
-    one.transfers AS transfers_a, other.transfers AS transfers_b, one.size AS size_a, other.size AS size_b,
-    coalesce(one.time_node, other.time_node) AS time_node,
-    CASE WHEN other.side IS NULL THEN 'b' WHEN one.side IS NULL THEN 'a' END AS lacks
-FROM one
-FULL JOIN other
-    USING (chain, token_address, timestamp, from_address, to_address, sent_chain, sent_token, rel_type, in_window);
 
 -- Kinds of addresses, as far as a home knows them, over all tokens and instants of a chain.
 CREATE TABLE kinds AS

@@ -42,7 +42,8 @@ class KnownChain:
     """A known chain, with its name, its family of addresses and its coin.
 
     ``evm_id`` is the chain id of EIP-155; None for other families. ``dexscreener_id`` and ``coingecko_id`` are the
-    chain's ids at two platforms of price data; None if the platform does not list the chain.
+    chain's ids at two platforms of price data; None if the platform does not list the chain. ``explorer`` is the host
+    of a website that shows its transactions, if any. ``is_served``: every service lists it.
     """
 
     id: str
@@ -55,47 +56,116 @@ class KnownChain:
     family: Family = "evm"
     first_day: date | None = None
     """A day (UTC) on or before the chain's first block. None if no such day is certain."""
+    explorer: str | None = None
+    is_served: bool = True
 
 
 KNOWN_CHAINS: dict[str, KnownChain] = {
     chain.id: chain
     for chain in (
-        KnownChain("eth", "Ethereum", 1, "ethereum", "ethereum", "ETH", first_day=date(2015, 7, 30)),
-        KnownChain("base", "Base", 8453, "base", "base", "ETH", first_day=date(2023, 6, 15)),
-        KnownChain("solana", "Solana", None, "solana", "solana", "SOL", 9, "solana", first_day=date(2020, 3, 16)),
-        KnownChain("tron", "TRON", None, "tron", "tron", "TRX", 6, "tron", first_day=date(2018, 6, 25)),
-        KnownChain("bsc", "BNB Smart Chain", 56, "bsc", "binance-smart-chain", "BNB", first_day=date(2020, 4, 20)),
-        KnownChain("sonic", "Sonic", 146, "sonic", "sonic", "S"),
-        KnownChain("ton", "TON", None, "ton", "the-open-network", "TON", 9, "ton", first_day=date(2019, 11, 15)),
-        KnownChain("avalanche", "Avalanche", 43114, "avalanche", "avalanche", "AVAX", first_day=date(2020, 9, 10)),
-        KnownChain("polygon", "Polygon", 137, "polygon", "polygon-pos", "POL", first_day=date(2020, 5, 30)),
-        KnownChain("monad", "Monad", 143, "monad", "monad", "MON"),
-        KnownChain("hyperevm", "HyperEVM", 999, "hyperevm", "hyperevm", "HYPE"),
-        KnownChain("arbitrum", "Arbitrum One", 42161, "arbitrum", "arbitrum-one", "ETH", first_day=date(2021, 5, 28)),
+        KnownChain(
+            "eth", "Ethereum", 1, "ethereum", "ethereum", "ETH", first_day=date(2015, 7, 30), explorer="etherscan.io"
+        ),
+        KnownChain("base", "Base", 8453, "base", "base", "ETH", first_day=date(2023, 6, 15), explorer="basescan.org"),
+        KnownChain(
+            "solana",
+            "Solana",
+            None,
+            "solana",
+            "solana",
+            "SOL",
+            9,
+            "solana",
+            first_day=date(2020, 3, 16),
+            explorer="solscan.io",
+        ),
+        KnownChain(
+            "tron", "TRON", None, "tron", "tron", "TRX", 6, "tron", first_day=date(2018, 6, 25), explorer="tronscan.org"
+        ),
+        KnownChain(
+            "bsc",
+            "BNB Smart Chain",
+            56,
+            "bsc",
+            "binance-smart-chain",
+            "BNB",
+            first_day=date(2020, 4, 20),
+            explorer="bscscan.com",
+        ),
+        KnownChain("sonic", "Sonic", 146, "sonic", "sonic", "S", explorer="sonicscan.org"),
+        KnownChain(
+            "ton",
+            "TON",
+            None,
+            "ton",
+            "the-open-network",
+            "TON",
+            9,
+            "ton",
+            first_day=date(2019, 11, 15),
+            explorer="tonviewer.com",
+        ),
+        KnownChain(
+            "avalanche",
+            "Avalanche",
+            43114,
+            "avalanche",
+            "avalanche",
+            "AVAX",
+            first_day=date(2020, 9, 10),
+            explorer="snowtrace.io",
+        ),
+        KnownChain(
+            "polygon",
+            "Polygon",
+            137,
+            "polygon",
+            "polygon-pos",
+            "POL",
+            first_day=date(2020, 5, 30),
+            explorer="polygonscan.com",
+        ),
+        KnownChain("monad", "Monad", 143, "monad", "monad", "MON", explorer="monadscan.com"),
+        KnownChain("hyperevm", "HyperEVM", 999, "hyperevm", "hyperevm", "HYPE", explorer="hyperevmscan.io"),
+        KnownChain(
+            "arbitrum",
+            "Arbitrum One",
+            42161,
+            "arbitrum",
+            "arbitrum-one",
+            "ETH",
+            first_day=date(2021, 5, 28),
+            explorer="arbiscan.io",
+        ),
         KnownChain("robinhood", "Robinhood Chain", None, None, None, "ETH"),
         KnownChain("arc", "Arc", None, None, None, "USDC", 6),
-        KnownChain("optimism", "OP Mainnet", 10, "optimism", "optimistic-ethereum", "ETH", first_day=date(2021, 1, 14)),
-        KnownChain("gnosis", "Gnosis", 100, "gnosischain", "xdai", "XDAI", first_day=date(2018, 10, 8)),
+        KnownChain(
+            "optimism",
+            "OP Mainnet",
+            10,
+            "optimism",
+            "optimistic-ethereum",
+            "ETH",
+            first_day=date(2021, 1, 14),
+            explorer="optimistic.etherscan.io",
+            is_served=False,
+        ),
+        KnownChain(
+            "gnosis",
+            "Gnosis",
+            100,
+            "gnosischain",
+            "xdai",
+            "XDAI",
+            first_day=date(2018, 10, 8),
+            explorer="gnosisscan.io",
+            is_served=False,
+        ),
     )
 }
 
-BLOCK_EXPLORERS: dict[str, str] = {
-    "eth": "https://etherscan.io",
-    "base": "https://basescan.org",
-    "solana": "https://solscan.io",
-    "tron": "https://tronscan.org",
-    "bsc": "https://bscscan.com",
-    "sonic": "https://sonicscan.org",
-    "ton": "https://tonviewer.com",
-    "avalanche": "https://snowtrace.io",
-    "polygon": "https://polygonscan.com",
-    "monad": "https://monadscan.com",
-    "hyperevm": "https://hyperevmscan.io",
-    "arbitrum": "https://arbiscan.io",
-    "optimism": "https://optimistic.etherscan.io",
-    "gnosis": "https://gnosisscan.io",
-}
-"""Websites that show the transactions of a chain, by chain."""
+SERVED_CHAINS = tuple(chain.id for chain in KNOWN_CHAINS.values() if chain.is_served)
+"""The chains that a service lists. A store can have further chains."""
 
 _EXPLORER_PATHS: dict[Family, dict[str, str]] = {
     "evm": {"address": "address/{value}", "transaction": "tx/{value}"},
@@ -108,7 +178,9 @@ _EXPLORER_PATHS: dict[Family, dict[str, str]] = {
 def explorer_pages(kind: Literal["address", "transaction"]) -> dict[str, str]:
     """Return the block explorers' pages about an address or a transaction, by chain, with ``{value}`` in its place."""
     return {
-        chain: f"{site}/{_EXPLORER_PATHS[KNOWN_CHAINS[chain].family][kind]}" for chain, site in BLOCK_EXPLORERS.items()
+        chain.id: f"https://{chain.explorer}/{_EXPLORER_PATHS[chain.family][kind]}"
+        for chain in KNOWN_CHAINS.values()
+        if chain.explorer is not None
     }
 
 

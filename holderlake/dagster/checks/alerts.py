@@ -19,7 +19,7 @@ from dagster import (
     multi_asset_check,
 )
 
-from holderlake.alerts.rules import TABLE_OF, Span, evaluate, tokens_of
+from holderlake.alerts.rules import Span, evaluate, tokens_of
 from holderlake.contract.times import utc_now
 from holderlake.dagster.checks.streams import as_results, days_of_run, selected
 from holderlake.dagster.metadata import asset_key
@@ -97,7 +97,7 @@ def _span(workspace: Workspace, days: list[str] | None) -> Span:
 
 
 def _spec(name: str, rule: AlertRule, key_prefix: Sequence[str]) -> AssetCheckSpec:
-    table = TABLE_OF[rule.rule]
+    table = rule.kind.table
     return AssetCheckSpec(
         f"{ALERT_PREFIX}{name}",
         asset=asset_key(table, key_prefix),
@@ -121,7 +121,7 @@ def _evaluation(
     return AssetCheckEvaluation(
         passed=passed,
         check_name=f"{ALERT_PREFIX}{name}",
-        asset_key=asset_key(TABLE_OF[rule.rule], key_prefix),
+        asset_key=asset_key(rule.kind.table, key_prefix),
         severity=AssetCheckSeverity.WARN,
         metadata=metadata,
     )

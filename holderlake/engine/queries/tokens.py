@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
-from holderlake.contract.chains import KNOWN_CHAINS, normalise_address
+from holderlake.contract.chains import KNOWN_CHAINS, SERVED_CHAINS, normalise_address
 from holderlake.contract.tables import TABLES, build
 from holderlake.contract.times import from_unix, utc_now
 from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
-
-SERVED_CHAINS: Final = (
-    "eth",
-    "base",
-    "solana",
-    "tron",
-    "bsc",
-    "sonic",
-    "ton",
-    "avalanche",
-    "polygon",
-    "monad",
-    "hyperevm",
-    "arbitrum",
-    "robinhood",
-    "arc",
-)
-"""The chains of the contract (section 2.2), and ``arc``. A store can have further chains."""
 
 
 def chains_table(store: Store) -> pa.Table:

@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
+from holderlake.contract.chains import SERVED_CHAINS
 from holderlake.contract.models import Address, ChainId, TokenKey
 from holderlake.contract.requests import HoldersOptions, MapOptions
-from holderlake.engine.queries.tokens import SERVED_CHAINS
 from holderlake.engine.store.store import Store
 from holderlake.service.api.backend import Backend
 from holderlake.service.errors import UNKNOWN_FIELD, invalid_request

@@ -2,34 +2,85 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, WithJsonSchema, model_validator
 
 from holderlake.settings.fields import Duration, Folder, Section, SigningSecret, TypedTokens
 
-RuleKind = Literal[
-    "cluster_share", "score_fall", "exchange_transfer", "new_top_holder", "data_late", "incomplete_source"
-]
 
-_THRESHOLDS: Final[dict[str, float]] = {
-    "cluster_share": 0.1,
-    "score_fall": 5,
-    "exchange_transfer": 1,
-    "data_late": 2,
-    "incomplete_source": 1,
-}
-_OPTIONS: Final = {
-    "cluster_share": {"threshold"},
-    "score_fall": {"threshold", "within"},
-    "exchange_transfer": {"threshold", "top"},
-    "new_top_holder": {"top"},
-    "data_late": {"threshold"},
-    "incomplete_source": {"threshold"},
-}
+@dataclass(frozen=True)
+class RuleKind:
+    """A kind of alert rule; ``alerts/sql/`` has its query.
+
+    ``table`` is the Dagster asset that shows it as a check. ``options`` are its settings, ``threshold`` is the default
+    of that setting, ``unit`` what it counts, and ``sentence`` the event. ``is_of_head``: a follower evaluates it at
+    each new block; the other kinds are about the schedule and about checks.
+    """
+
+    table: str
+    sentence: str
+    options: frozenset[str] = frozenset({"threshold"})
+    threshold: float | None = None
+    unit: str = ""
+    is_of_head: bool = True
+
+
+KINDS: Final = MappingProxyType(
+    {
+        "cluster_share": RuleKind(
+            "clusters",
+            "a cluster around {subject} holds {share}% of the supply (more than {limit}%)",
+            threshold=0.1,
+            unit="share of the supply",
+        ),
+        "score_fall": RuleKind(
+            "maps",
+            "the score fell by {measured:.2f} points ({threshold:g} or more)",
+            options=frozenset({"threshold", "within"}),
+            threshold=5,
+            unit="points",
+        ),
+        "exchange_transfer": RuleKind(
+            "grouped_transfers",
+            "the top holder {subject} sent to an exchange, {measured:.0f} times",
+            options=frozenset({"threshold", "top"}),
+            threshold=1,
+            unit="transfers",
+        ),
+        "new_top_holder": RuleKind(
+            "holders",
+            "{subject} is new among the first {threshold:.0f} holders, at rank {measured:.0f}",
+            options=frozenset({"top"}),
+        ),
+        "data_late": RuleKind(
+            "warehouse",
+            "no data for {measured:.1f} intervals of the schedule (more than {threshold:g})",
+            threshold=2,
+            unit="intervals of the schedule",
+            is_of_head=False,
+        ),
+        "incomplete_source": RuleKind(
+            "warehouse",
+            "transfers differ from the node's in {measured:.0f} rows or blocks ({threshold:g} or more)",
+            threshold=1,
+            unit="wrong rows and blocks",
+            is_of_head=False,
+        ),
+    }
+)
+"""The kinds of alert rules, by the value of the setting ``rule``."""
+_UNITS: Final = ", ".join(f"{kind.unit} ({kind.threshold:g})" for kind in KINDS.values() if kind.threshold is not None)
+
+
+def _known_kind(name: str) -> str:
+    if name not in KINDS:
+        raise ValueError(f"there is no rule {name!r}; use {', '.join(KINDS)}")
+    return name
 
 
 def _url(url: SecretStr) -> SecretStr:
@@ -46,20 +97,13 @@ PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
 
 
 class AlertRule(Section):
-    """A rule under a name that you choose. If you write any rule, the six default ones no longer apply."""
+    """A rule under a name that you choose. If you write any rule, the built-in ones no longer apply."""
 
-    rule: RuleKind = Field(
-        description=(
-            "`cluster_share`, `score_fall`, `exchange_transfer`, `new_top_holder`, `data_late` or `incomplete_source`"
-        )
+    rule: Annotated[str, AfterValidator(_known_kind), WithJsonSchema({"enum": list(KINDS)})] = Field(
+        description=", ".join(f"`{name}`" for name in KINDS)
     )
     threshold: float | None = Field(
-        default=None,
-        gt=0,
-        description=(
-            "Value above which the rule alerts: share of the supply (0.1), points (5), transfers (1), intervals of the "
-            "schedule (2) or wrong rows and blocks (1)"
-        ),
+        default=None, gt=0, description=f"Value above which the rule alerts, with its default: {_UNITS}"
     )
     within: PositiveDuration = Field(
         default=timedelta(days=1), description="Period in which the score falls: 12h, 1d, 2w"
@@ -69,24 +113,28 @@ class AlertRule(Section):
 
     @model_validator(mode="after")
     def _check_options(self) -> AlertRule:
-        unused = sorted(self.model_fields_set - {"rule", "tokens"} - _OPTIONS[self.rule])
+        unused = sorted(self.model_fields_set - {"rule", "tokens"} - self.kind.options)
         if unused:
             raise ValueError(
-                f"a rule {self.rule} has no setting {unused[0]}; use {', '.join(sorted(_OPTIONS[self.rule]))}"
+                f"a rule {self.rule} has no setting {unused[0]}; use {', '.join(sorted(self.kind.options))}"
             )
         if self.rule == "cluster_share" and self.limit >= 1:
             raise ValueError(f"invalid threshold {self.limit:g}: give a share of the supply below 1; 0.1 is 10 %")
         return self
 
     @property
+    def kind(self) -> RuleKind:
+        """The rule's kind."""
+        return KINDS[self.rule]
+
+    @property
     def limit(self) -> float:
-        """Return the rule's threshold, or its default; for a rule ``new_top_holder`` the value of its key ``top``."""
-        if self.rule == "new_top_holder":
-            return self.top
-        return _THRESHOLDS[self.rule] if self.threshold is None else self.threshold
+        """The rule's threshold, or its default; for a kind without a threshold the value of its key ``top``."""
+        threshold = self.kind.threshold if self.threshold is None else self.threshold
+        return self.top if threshold is None else threshold
 
 
-BUILT_IN: Final = MappingProxyType({kind: AlertRule(rule=kind) for kind in _OPTIONS})
+BUILT_IN: Final = MappingProxyType({name: AlertRule(rule=name) for name in KINDS})
 """The rules that apply if the settings name none, by name."""
 
 
@@ -95,7 +143,7 @@ class AlertSettings(Section):
     only, or from files that are named here."""
 
     rules: dict[RuleName, AlertRule] = Field(
-        default={}, description="Rules by name; by default the six built-in ones, no rule if you leave it empty"
+        default={}, description="Rules by name; by default the built-in ones, no rule if you leave it empty"
     )
     webhook: WebhookUrl | None = Field(default=None, description="Address that alerts are sent to; environment only")
     webhook_file: Folder | None = Field(default=None, description="A file that contains the webhook's address")
