@@ -100,9 +100,8 @@ def sentences(plan: Plan, next_step: str | None = None) -> list[str]:
 def _other_options(plan: Plan) -> list[str]:
     """Return a sentence for each stream of ``plan.other_options``; none for a plan with ``refresh``."""
     return [
-        f"{counted(line.partitions, 'partition')} of {line.family} ({line.first} to {line.last}) were "
-        "requested with other "
-        f"options ({'; or '.join(line.options)}). They are kept; --refresh would replace them for "
+        f"Of {line.family} ({line.first} to {line.last}), {counted(line.partitions, 'partition', 'was')} requested "
+        f"with other options ({'; or '.join(line.options)}) and kept; --refresh would replace it for "
         f"{credits_text(line.refresh_credits)} credits."
         for line in plan.other_options
         if not plan.refresh

@@ -24,7 +24,7 @@ from holderlake.export.formats import Arrow, Csv, Excel, Format, Parquet
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 from holderlake.units import counted
-from holderlake.warehouse.connections import explained, one_read
+from holderlake.warehouse.connections import TEXT_TYPES, explained, one_read
 from holderlake.warehouse.warehouse import Warehouse
 
 FormatName = Literal["parquet", "csv", "arrow", "xlsx"]
@@ -174,7 +174,7 @@ def _storable(answer: duckdb.DuckDBPyRelation, tables: bool) -> duckdb.DuckDBPyR
     columns = []
     for name, kind in zip(answer.columns, map(str, answer.types), strict=True):
         column = '"' + name.replace('"', '""') + '"'
-        if kind != "INTERVAL" if tables else _PLAIN.fullmatch(kind):
+        if kind not in TEXT_TYPES if tables else _PLAIN.fullmatch(kind):
             columns.append(column)
         else:
             text = f"to_json({column})" if _NESTED.fullmatch(kind) else column

@@ -213,7 +213,9 @@ def _kind(address: str, label: AddressLabel) -> str | None:
 
 
 def _text(value: Any) -> str:
-    return ", ".join(value) or "none" if isinstance(value, list) else f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _print_error(text: str) -> None:

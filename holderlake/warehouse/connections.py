@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,9 @@ _IGNORED_OFFSET: Final = re.compile(
     re.IGNORECASE,
 )
 """Times with an offset that a query compares with a column or casts to a TIMESTAMP. DuckDB ignores their offset."""
+TEXT_TYPES: Final = ("INTERVAL", "BIGNUM")
+"""Types whose values are text in answers to print and in exported files: intervals, such as 1 month 2 days 03:00:00,
+and whole numbers of any size, which are bytes of DuckDB in Arrow."""
 _READS: Final = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)
 """Types of statements that may only read. A PIVOT is MULTI."""
 _FORBIDDEN: Final = ("autoinstall_known_extensions", "autoload_known_extensions", "allow_community_extensions")
@@ -103,15 +106,18 @@ def prepared(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection
 
 
 def relation_of(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = None
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Parameters = None,
+    as_text: Container[str] = TEXT_TYPES,
 ) -> duckdb.DuckDBPyRelation:
-    """Return a query's rows with intervals as text, such as 1 month 2 days 03:00:00. Raises as ``one_read``."""
+    """Return a query's rows with values of the types ``as_text`` as text. Raises as ``one_read``."""
     relation = connection.sql(one_read(connection, sql, parameters), params=parameters)
     columns = [
-        f"CAST(#{place} AS VARCHAR) AS {_name(name)}" if str(dtype) == "INTERVAL" else f"#{place} AS {_name(name)}"
+        f"CAST(#{place} AS VARCHAR) AS {_name(name)}" if str(dtype) in as_text else f"#{place} AS {_name(name)}"
         for place, (name, dtype) in enumerate(zip(relation.columns, relation.types, strict=True), start=1)
     ]
-    return relation.project(", ".join(columns)) if "INTERVAL" in map(str, relation.types) else relation
+    return relation.project(", ".join(columns)) if any(str(dtype) in as_text for dtype in relation.types) else relation
 
 
 def _name(column: str) -> str:
@@ -125,12 +131,13 @@ def run_query(
     *,
     most: int | None = None,
 ) -> pa.Table:
-    """Return the rows of a query that a user wrote, or the first ``most``. The query cannot write (``one_read``).
+    """Return the rows of a query that a user wrote, or the first ``most``, with numbers of type BIGNUM as text. The
+    query cannot write (``one_read``).
 
     Raises ``WarehouseError`` with DuckDB's message.
     """
     try:
-        relation = connection.sql(one_read(connection, sql, parameters), params=parameters)
+        relation = relation_of(connection, sql, parameters, {"BIGNUM"})
         return (relation if most is None else relation.limit(most)).to_arrow_table()
     except duckdb.Error as error:
         raise explained(error) from error
@@ -168,6 +175,10 @@ def explained(error: duckdb.Error) -> WarehouseError:
         return DamagedWarehouse(f"the warehouse is damaged ({first_line(error)}); {REMEDY}")
     if _FILTERED_TOTAL.search(str(error)):
         return WarehouseError("exact_total has no FILTER: write exact_total(…, counted := condition)")
+    if "Overflow in HUGEINT addition" in str(error):
+        return WarehouseError(
+            "the sum is too large for a decimal: write exact_total(amount, amount_exact), for amounts of any size"
+        )
     if _REFUSED.search(str(error)):
         return WarehouseError(
             f"the query is refused ({first_line(error)}); 'holderlake sql --files' lets a query read files"

@@ -176,7 +176,7 @@ class Warehouse:
     def read(self, sql: str, *, files: bool = False, most: int | None = None) -> pa.Table:
         """Return the rows of a query to print. It cannot write, and reads files only if ``files`` is True.
 
-        ``most`` is the largest number of rows to return; None returns all. Intervals are text. Raises
+        ``most`` is the largest number of rows to return; None returns all. ``TEXT_TYPES`` are text. Raises
         ``WarehouseError``.
         """
         batches = [*self.batches(sql, files=files, most=most)]

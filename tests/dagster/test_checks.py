@@ -101,6 +101,9 @@ def test_the_check_of_rows_has_the_severity_of_the_worst(
     (found,) = [one for one in evaluate(workspace, HOLDERS, None) if one.check_name == "rows_are_sound"]
     assert found.passed == (severity is None)
     assert found.passed or found.severity == severity
+    if share == 1.5:
+        faults = found.metadata["first faults"].value
+        assert f"share_sum of {token} on eth at {MAY.isoformat()}Z (sum of shares: 1.5)" in faults
 
 
 def test_the_rows_of_real_answers_are_sound(make_workspace: MakeWorkspace) -> None:

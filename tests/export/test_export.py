@@ -153,6 +153,11 @@ def test_every_type_can_be_exported(warehouse: Warehouse, tmp_path: Path, name: 
     assert exported(warehouse, tmp_path, name, query).rows == 1
 
 
+def test_whole_numbers_of_any_size_are_exported_as_text(warehouse: Warehouse, tmp_path: Path) -> None:
+    exported(warehouse, tmp_path, "x.parquet", f"SELECT '{10**60}'::BIGNUM AS total")
+    assert pq.read_table(tmp_path / "x.parquet").to_pylist() == [{"total": f"{10**60}"}]
+
+
 @pytest.mark.parametrize(
     "what", ["latest_holders", "FROM holders_as_of('2026-11-01')", "SELECT * FROM holders LIMIT 0"]
 )

@@ -82,7 +82,7 @@ def test_the_plan_names_partitions_of_other_options_and_their_price(make_workspa
     options = MapOptions(limit=250, return_nodes=True, return_relationships=True, refresh=True, timestamp=1)
     price = MapRequest(chain=CHAIN, token_address="native", options=options).cost
     assert other.refresh_credits == 2 * price
-    assert "2 partitions of maps (20260501T000000Z to 20260601T000000Z) were requested with other" in sentences(plan)[0]
+    assert "maps (20260501T000000Z to 20260601T000000Z), 2 partitions were requested with other" in sentences(plan)[0]
 
 
 def test_a_refresh_replaces_the_options_of_all_tokens_with_a_revision(make_workspace: MakeWorkspace) -> None:

@@ -196,6 +196,7 @@ def test_labels_of_a_time_are_those_of_their_periods(home: Home) -> None:
     assert home.query(named, at(BEGIN + DAY - 1)) == [("0xa", "Ann"), ("0xb", "Cid")]
     assert home.query(named, at(BEGIN + DAY)) == [("0xa", "Low"), ("0xb", "Cid")]
     assert home.query(named, at(BEGIN + 2 * DAY)) == [("0xa", "Bob"), ("0xb", "Cid")]
+    assert home.query(named, str(at(BEGIN + DAY - 1).date())) == [("0xa", "Ann"), ("0xb", "Cid")]
     latest = "SELECT address, kind, label FROM stored_labels WHERE label IS NOT NULL ORDER BY ALL"
     assert home.query(latest) == [("0xa", "cex", "Bob"), ("0xb", None, "Cid")]
 

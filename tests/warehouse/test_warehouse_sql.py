@@ -140,6 +140,26 @@ def test_holder_changes_compare_amounts_beyond_the_decimal(lake: Lake, warehouse
     assert changes == [("0x1", "grew"), ("0x2", "grew"), ("0x3", "shrank")]
 
 
+def test_an_address_below_the_end_of_the_shorter_list_entered_or_left(lake: Lake, warehouse: Warehouse) -> None:
+    short = {f"0x{number}": 1000 - number for number in range(80)}
+    held = sorted((short | {"0x79": 7, "0x99": 950.5}).items(), key=lambda one: -one[1])
+    longer = holders("eth", DAYS[1], {"0xa": dict(held)})
+    write_holders(lake, "eth", DAYS[0], {"0xa": short})
+    of_250 = rows("holders", "eth", DAYS[1], [row | {"holder_limit": 250} for row in longer.to_pylist()])
+    write(lake, "holders", "eth", DAYS[1], {"holders": of_250}, {"0xa"})
+    write_holders(lake, "eth", DAYS[2], {"0xa": short})
+    warehouse.load(lake)
+    changes = "SELECT address, change, amount_change, rank_before, rank_after FROM holder_changes(?, ?) ORDER BY ALL"
+    assert query(warehouse, changes, DAYS[0], DAYS[1]) == [
+        ("0x79", "left", 7 - 921, 80, 81),
+        ("0x99", "entered", None, None, 51),
+    ]
+    assert query(warehouse, changes, DAYS[1], DAYS[2]) == [
+        ("0x79", "entered", 921 - 7, 81, 80),
+        ("0x99", "left", None, 51, None),
+    ]
+
+
 def test_holder_changes_need_a_partition_at_both_times(lake: Lake, warehouse: Warehouse) -> None:
     write_holders(lake, "eth", DAYS[4], {"0xa": {"0x1": 1}})
     warehouse.load(lake)
@@ -788,6 +808,16 @@ def test_an_exact_total_counts_rows_of_a_condition(lake: Lake, warehouse: Wareho
 def test_an_answer_to_print_has_intervals_as_text(small: Warehouse) -> None:
     answer = small.read('SELECT INTERVAL \'26 hours\' AS "a ""b""", INTERVAL 2 MONTH AS b, 1 AS n')
     assert answer.to_pylist() == [{'a "b"': "26:00:00", "b": "2 months", "n": 1}]
+
+
+def test_whole_numbers_of_any_size_are_text(small: Warehouse) -> None:
+    sql = f"SELECT sum('{10**60}'::BIGNUM) AS total FROM range(3)"
+    assert small.read(sql).to_pylist() == small.query(sql).to_pylist() == [{"total": f"{3 * 10**60}"}]
+
+
+def test_a_sum_beyond_the_decimal_names_the_exact_sum(small: Warehouse) -> None:
+    with pytest.raises(WarehouseError, match="write exact_total"):
+        query(small, "SELECT sum((9e19 + range)::DECIMAL(38, 18)) FROM range(3)")
 
 
 def test_an_answer_comes_in_batches(small: Warehouse) -> None:

@@ -155,8 +155,11 @@ def evaluate(
 
     odd = odd_rows(files).to_pylist()
     severity = AssetCheckSeverity.ERROR if any(row["severity"] == "error" for row in odd) else AssetCheckSeverity.WARN
-    yield outcome(_ROWS, stream.tables[0], intact, [str(row) for row in odd], severity)
-    failed = [str(row) for row in failed_requests(lake, manifests)]
+    yield outcome(_ROWS, stream.tables[0], intact, [_odd_row(row) for row in odd], severity)
+    failed = [
+        f"{row['code']} of {row['subject']} on {row['chain']} at {row['as_of'].isoformat()}Z"
+        for row in failed_requests(lake, manifests)
+    ]
     yield outcome(REQUESTS, stream.tables[0], manifests, failed)
     fields = new_fields(workspace.archive, manifests)
     yield outcome(_FIELDS, stream.tables[0], manifests, fields, AssetCheckSeverity.WARN)
@@ -165,6 +168,13 @@ def evaluate(
         if table in _LISTS:
             volume_faults = lost_rows(lake, stream, manifests, table)
             yield outcome(_VOLUME, table, manifests, volume_faults, AssetCheckSeverity.WARN)
+
+
+def _odd_row(row: Mapping[str, Any]) -> str:
+    """Return a row of ``odd_rows`` as text: share_sum of 0xaa on eth at 2026-01-01T00:00:00Z (sum of shares: 1.2)."""
+    found = "" if row["found"] is None else f": {row['found']:,.7g}"
+    place = f"{row['subject'] or row['family']} on {row['chain']} at {row['timestamp'].isoformat()}Z"
+    return f"{row['issue']} of {place} ({row['what']}{found})"
 
 
 def odd_rows(files: Mapping[str, Collection[tuple[str, Path]]]) -> pa.Table:

@@ -24,7 +24,9 @@ ANTI JOIN label_periods USING (address)
 UNION ALL
 SELECT chain, address, kind, label
 FROM label_periods
-WHERE instant(t) BETWEEN coalesce(valid_from, instant(t)) AND coalesce(valid_to, instant(t));
+-- in whole seconds, because the end of a date alone is later than the last second of a period
+WHERE date_trunc('second', instant(t)) >= coalesce(valid_from, '-infinity')
+    AND date_trunc('second', instant(t)) <= coalesce(valid_to, 'infinity');
 
 -- What your store knows at each time of addresses whose labels have valid_from or valid_to, in the order of time.
 -- Example: SELECT address, kind, label, valid_from, valid_to FROM label_periods ORDER BY ALL LIMIT 5;
