@@ -336,10 +336,21 @@ def test_an_instant_is_read_from_dates_and_unix_seconds(small: Warehouse, text: 
 
 
 @pytest.mark.parametrize(
-    "text", ["2026", "'2026'", "20260630", "''", "'2026-06'", "'yesterday'", "'2026-06-30T25:00:00Z'"]
+    "text",
+    [
+        "2026",
+        "'2026'",
+        "20260630",
+        "''",
+        "'2026-06'",
+        "'yesterday'",
+        "'2026-06-30T25:00:00Z'",
+        "'2026-06-31'",
+        "'1.2.2026'",
+    ],
 )
 def test_a_year_and_text_that_is_no_time_are_refused(small: Warehouse, text: str) -> None:
-    with pytest.raises(WarehouseError, match=r"is not a time: write a date|timestamp field"):
+    with pytest.raises(WarehouseError, match="is not a time: write a date such as"):
         query(small, f"FROM holders_as_of({text})")
 
 

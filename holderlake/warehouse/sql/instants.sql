@@ -3,20 +3,25 @@
 -- such as a year, is an error. All macros read their times with it.
 -- Example: SELECT instant('2025-06-30T12:00:00+02:00') AS from_text, instant('2025-06-30') AS end_of_date, instant(1751277600) AS from_unix_seconds;
 CREATE OR REPLACE MACRO instant(t) AS
-CASE
-    WHEN regexp_full_match(CAST(t AS VARCHAR), '\d{9,12}')
-    THEN make_timestamp(TRY_CAST(CAST(t AS VARCHAR) AS BIGINT) * 1000000)
-    WHEN regexp_full_match(CAST(t AS VARCHAR), '\d*')
-    THEN error(
-        '''' || CAST(t AS VARCHAR) || ''' is not a time: write a date such as 2026-06-30, which means its end, a '
-        || 'date-time such as 2026-06-30T12:00:00Z, or unix seconds'
-    )
-    WHEN regexp_matches(CAST(t AS VARCHAR), '\d:\d\d.*([zZ]|[+-]\d\d(:?\d\d)?|[A-Za-z]+/[\w/]+)$')
-    THEN timezone('UTC', CAST(CAST(t AS VARCHAR) AS TIMESTAMPTZ))
-    WHEN regexp_full_match(CAST(t AS VARCHAR), '\s*\d+-\d+-\d+\s*')
-    THEN CAST(t AS TIMESTAMP) + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND
-    ELSE CAST(t AS TIMESTAMP)
-END;
+coalesce(
+    CASE
+        WHEN regexp_full_match(CAST(t AS VARCHAR), '\d{9,12}')
+        THEN make_timestamp(TRY_CAST(CAST(t AS VARCHAR) AS BIGINT) * 1000000)
+        WHEN regexp_full_match(CAST(t AS VARCHAR), '\d*') THEN NULL
+        WHEN regexp_matches(CAST(t AS VARCHAR), '\d:\d\d.*([zZ]|[+-]\d\d(:?\d\d)?|[A-Za-z]+/[\w/]+)$')
+        THEN timezone('UTC', TRY_CAST(CAST(t AS VARCHAR) AS TIMESTAMPTZ))
+        WHEN regexp_full_match(CAST(t AS VARCHAR), '\s*\d+-\d+-\d+\s*')
+        THEN TRY_CAST(t AS TIMESTAMP) + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND
+        ELSE TRY_CAST(t AS TIMESTAMP)
+    END,
+    CASE
+        WHEN t IS NOT NULL
+        THEN error(
+            '''' || CAST(t AS VARCHAR) || ''' is not a time: write a date such as 2026-06-30, which means its end, a '
+            || 'date-time such as 2026-06-30T12:00:00Z, or unix seconds'
+        )
+    END
+);
 
 -- The beginning of a period that starts at t: like instant, but a date alone means its beginning.
 -- Example: SELECT start_of_period('2026-06-01') AS start;
