@@ -197,6 +197,13 @@ def test_an_address_that_enters_the_first_ranks_is_told(lake: Lake) -> None:
     assert alerts[0].evidence["amount_before"] == "7"
 
 
+def test_an_address_that_rises_with_the_same_amount_is_told(lake: Lake) -> None:
+    write_holders(lake, CHAIN, DAYS[0], {TOKEN: {"0x1": 9, "0x2": 8, "0x3": 7}})
+    write_holders(lake, CHAIN, DAYS[1], {TOKEN: {"0x1": 9, "0x3": 7, "0x2": 1}})
+    alerts = found(lake, AlertRule(rule="new_top_holder", top=2))
+    assert [(alert.subject, alert.measured, alert.evidence["rank_before"]) for alert in alerts] == [("0x3", 2, 3)]
+
+
 def test_the_first_list_of_a_token_has_nobody_new(lake: Lake) -> None:
     write_holders(lake, CHAIN, DAYS[0], {TOKEN: {"0x1": 9}})
     assert found(lake, AlertRule(rule="new_top_holder")) == []

@@ -1,4 +1,5 @@
--- Alert when an address enters the first ranks: it was not among them in the list of holders before. The subject is the
+-- Alert when an address enters the first ranks: it was not among them in the list of holders before. It may rise with
+-- the same amount, when others sell. The subject is the
 -- address, the measured value its rank.
 SELECT
     changes.chain,
@@ -22,7 +23,7 @@ SELECT
         'previous_timestamp': changes.from_timestamp
     }) AS evidence
 FROM holder_changes(
-    CAST($since AS TIMESTAMP) - INTERVAL 1 MICROSECOND, CAST($until AS TIMESTAMP), each_list := true
+    CAST($since AS TIMESTAMP) - INTERVAL 1 MICROSECOND, CAST($until AS TIMESTAMP), each_list := true, with_same := true
 ) AS changes
 SEMI JOIN watched USING (chain, token_address)
 LEFT JOIN holders AS present

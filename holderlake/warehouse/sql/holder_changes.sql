@@ -4,10 +4,11 @@
 -- end: an address that a full list lacks may still hold. Then its amount and the change are null, and
 -- amount_before_at_most or amount_after_at_most is the most that it can have; a complete list proves an amount of 0.
 -- Lists of different limits are compared as far as the shorter one goes, see depth: an address beyond it in the longer
--- list counts as not listed, but its amount is known. Tokens without a list at or before t1, or without a later one up
--- to t2, are left out. balances_at has all holders of a token of your store, for exact changes without lists.
+-- list counts as not listed, but its amount is known. with_same := true adds the holders of the same amount (same).
+-- Tokens without a list at or before t1, or without a later one up to t2, are left out. balances_at has all holders of
+-- a token of your store, for exact changes without lists.
 -- Example: FROM holder_changes('2025-01-01', '2026-01-01') WHERE change = 'entered' ORDER BY share_after DESC;
-CREATE OR REPLACE MACRO holder_changes(t1, t2, each_list := false) AS TABLE
+CREATE OR REPLACE MACRO holder_changes(t1, t2, each_list := false, with_same := false) AS TABLE
 WITH spans AS NOT MATERIALIZED (
     SELECT
         chain,
@@ -110,6 +111,7 @@ SELECT
     CASE
         WHEN NOT was_listed OR rank_before > depth THEN 'entered'
         WHEN NOT is_listed OR rank_after > depth THEN 'left'
+        WHEN exact_change = '0' THEN 'same'
         WHEN starts_with(exact_change, '-') THEN 'shrank'
         ELSE 'grew'
     END AS change,
@@ -134,5 +136,11 @@ SELECT
     AND (from_timestamp < instant(t1) - as_of_warning() OR to_timestamp < instant(t2) - as_of_warning()) AS is_outdated
 FROM changed
 WHERE
-    (NOT was_listed OR NOT is_listed OR exact_change <> '0' OR coalesce(greatest(rank_before, rank_after) > depth, false))
+    (
+        with_same
+        OR NOT was_listed
+        OR NOT is_listed
+        OR exact_change <> '0'
+        OR coalesce(greatest(rank_before, rank_after) > depth, false)
+    )
     AND coalesce(least(rank_before, rank_after) <= depth, true);
