@@ -362,3 +362,16 @@ def write_labelled(lake: Lake, as_of: datetime, fetched_at: datetime, **labels: 
         for rank, (address, label) in enumerate(labels.items(), 1)
     ]
     write(lake, "holders", "eth", as_of, {"holders": rows("holders", "eth", as_of, holders, fetched_at)}, {"0xaa"})
+
+
+def test_maps_soon_after_the_stores_first_transfer_have_no_known_fresh_wallets(home: Home) -> None:
+    home.add(transfer("mint -> a", 5, BEGIN, token=TOKEN))
+    for days in (1, 9, 11):
+        when = at(BEGIN + days * DAY)
+        tables = map_tables(TOKEN[0], when, {TOKEN[1]: []})
+        tables["maps"] = rows(
+            "maps", TOKEN[0], when, [{"token_address": TOKEN[1], "dt_update": "2026", "fresh_wallets": 0.5}]
+        )
+        write(home.lake, "maps", TOKEN[0], when, tables, {TOKEN[1]})
+    young = "SELECT timestamp, subject, found FROM data_quality WHERE issue = 'young_source'"
+    assert home.query(young) == [(at(BEGIN + 9 * DAY), TOKEN[1], 2)]

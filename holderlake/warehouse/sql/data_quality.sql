@@ -20,21 +20,22 @@ END;
 -- (info; warning if the token has holders before and after): a token has no holders yet or any more. unsupported_token
 -- (info): no map or list of the token is possible. These two have one row for all instants of a token; found counts
 -- them, timestamp is the last. after_source_end (warning): maps or lists of holders are later than the source's data;
--- one row for all instants of a token, the view after_source_end has each. stale_token (warning if it was requested
--- since, else info): the newest answer of a token is older than the newest of its chain. unknown_relationship (info): a
--- relationship of a type that this version does not know. revision (info): a later answer changed the rows of a past
--- instant. negative_balance (warning): in the own store an address has a balance below zero, because transfers are
--- missing or its source rounds amounts; found is the raw balance in the token's newest map, and what names the first
--- map with it ('holderlake store negative-balances' names the second). unreadable_row and unreadable_value (warning): a
--- row was left out, or a value is null, because it could not be read; what names the place. missing_content (warning):
--- content that was requested and paid is absent or null; what names the place. content_lost (warning): a token has less
--- than half of the rows of the instant before, in found rows. contradiction (error): rows contradict each other or
--- themselves, see the view contradictions. incomplete_source (error): stored transfers differ from those of a node, and
--- drifting_balances (warning): the token changes balances without transfers, see the view verified. assumed_decimals
--- (warning): no source gave the decimals of a token of the own store; found is the assumed number. source_changed
--- (warning): the rows were computed before your store changed, as of the instant or earlier, by an import, labels or
--- thresholds; what names the time. 'holderlake backfill --stale' computes them again, free. The view odd_rows lists its
--- own issues.
+-- one row for all instants of a token, the view after_source_end has each. young_source (info): maps soon after the
+-- first transfer of your store, whose fresh_wallets is nearly all wallets; one row for all instants of a token.
+-- stale_token (warning if it was requested since, else info): the newest answer of a token is older than the newest of
+-- its chain. unknown_relationship (info): a relationship of a type that this version does not know. revision (info): a
+-- later answer changed the rows of a past instant. negative_balance (warning): in the own store an address has a
+-- balance below zero, because transfers are missing or its source rounds amounts; found is the raw balance in the
+-- token's newest map, and what names the first map with it ('holderlake store negative-balances' names the second).
+-- unreadable_row and unreadable_value (warning): a row was left out, or a value is null, because it could not be read;
+-- what names the place. missing_content (warning): content that was requested and paid is absent or null; what names
+-- the place. content_lost (warning): a token has less than half of the rows of the instant before, in found rows.
+-- contradiction (error): rows contradict each other or themselves, see the view contradictions. incomplete_source
+-- (error): stored transfers differ from those of a node, and drifting_balances (warning): the token changes balances
+-- without transfers, see the view verified. assumed_decimals (warning): no source gave the decimals of a token of the
+-- own store; found is the assumed number. source_changed (warning): the rows were computed before your store changed,
+-- as of the instant or earlier, by an import, labels or thresholds; what names the time. 'holderlake backfill --stale'
+-- computes them again, free. The view odd_rows lists its own issues.
 -- Example: SELECT severity, issue, count(*) AS cases FROM data_quality GROUP BY ALL ORDER BY ALL;
 CREATE OR REPLACE VIEW data_quality AS
 WITH instants AS (
@@ -186,6 +187,17 @@ SELECT
     || any_value(last_transfer)
 FROM after_source_end
 GROUP BY chain, family, token_address
+UNION ALL
+SELECT
+    'young_source', 'info', chain, max(timestamp), 'maps', token_address, count(*),
+    'instants since ' || min(timestamp) || ' are soon after the first transfer of your store, of ' || any_value(begun)
+    || ', so that nearly all wallets count as fresh'
+FROM maps
+CROSS JOIN (SELECT min(first_transfer) AS begun FROM stored_tokens)
+WHERE fresh_wallets > 0
+    AND timestamp BETWEEN begun
+        AND begun + to_seconds(coalesce(CAST(json_extract(rules, '$.fresh_wallet_seconds') AS BIGINT), 864000))
+GROUP BY chain, token_address
 UNION ALL
 SELECT
     CASE WHEN is_complete THEN 'drifting_balances' ELSE 'incomplete_source' END,
