@@ -213,11 +213,13 @@ def _statements(root: Path, damaged: Sequence[Damage], own_folder: Path | None) 
     yield from (_INTACT.format(name=table.name) for table in tables)
     yield "\nDROP TABLE _files;\n"
     yield _OWN_VIEWS.format(sides=sides)
-    yield from (_view(root, table, is_empty=table not in tables) for table in TABLES.values())
+    # DuckDB reads the columns of all files for each table that a view names. So the views are created over empty
+    # tables of the same columns, and these are replaced afterwards.
+    yield from (_view(root, table, is_empty=True) for table in (*TABLES.values(), spending.TABLE, comparisons.TABLE))
     yield transfers.views(own_folder)
-    for table in (spending.TABLE, comparisons.TABLE):
-        yield _view(root, table, is_empty=True)
-    yield from (f"\n{statement}" for statement in schema.view_statements("VIEW"))
+    yield from (f"\n{statement}" for statement in schema.view_statements())
+    yield from (_view(root, table, is_empty=False) for table in tables)
+    yield from (f"\n{statement}" for statement in schema.comment_statements("VIEW"))
 
 
 def _manifest_digests(root: Path, damaged: Iterable[Damage]) -> Iterator[str]:

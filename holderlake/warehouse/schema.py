@@ -202,7 +202,7 @@ def tables_sha() -> str:
 
 def views_sha() -> str:
     """Return a SHA-256 of the SQL of all views, macros and comments."""
-    text = "".join(query.sql for query in queries()) + "".join(_comments("TABLE"))
+    text = "".join(query.sql for query in queries()) + "".join(comment_statements("TABLE"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -257,7 +257,7 @@ def install(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("BEGIN")
     connection.execute(_INTERNAL_TABLES)
     connection.execute(transfers.views(None))
-    for statement in (*map(_create, _tables()), *view_statements("TABLE")):
+    for statement in (*map(_create, _tables()), *view_statements(), *comment_statements("TABLE")):
         connection.execute(statement)
     connection.execute(
         "INSERT OR REPLACE INTO _internal.installed VALUES ('tables', ?), ('views', ?), ('format', ?)",
@@ -275,14 +275,9 @@ def as_of_warning(age: timedelta) -> str:
     )
 
 
-def view_statements(tables_are: str) -> Iterator[str]:
-    """Yield SQL statements that create all views, macros and comments.
-
-    ``tables_are`` is the kind of the contract's tables in the database: ``TABLE`` in the warehouse, ``VIEW`` over the
-    lake.
-    """
+def view_statements() -> Iterator[str]:
+    """Yield SQL statements that create all views and macros over the tables."""
     yield from (query.sql for query in _in_order())
-    yield from _comments(tables_are)
 
 
 def _tables() -> tuple[Table, ...]:
@@ -297,7 +292,12 @@ def _create(table: Table) -> str:
     return f"CREATE TABLE IF NOT EXISTS {table.name} (\n{columns}\n);\n"
 
 
-def _comments(tables_are: str) -> Iterator[str]:
+def comment_statements(tables_are: str) -> Iterator[str]:
+    """Yield SQL statements that describe all tables, views, macros and columns.
+
+    ``tables_are`` is the kind of the contract's tables in the database: ``TABLE`` in the warehouse, ``VIEW`` over the
+    lake.
+    """
     for table in _tables():
         about = f"A row is {table.row}. Key: {', '.join(key(table))}"
         yield f"COMMENT ON {tables_are} {table.name} IS {quoted(about)};"

@@ -30,7 +30,7 @@ from holderlake.lake.damage import Damage, damages
 from holderlake.lake.lake import Lake
 from holderlake.local.store import stored_transfers
 from holderlake.warehouse import lake_views, schema
-from holderlake.warehouse.connections import relation_of
+from holderlake.warehouse.connections import run_query
 from holderlake.warehouse.dataframes import DataFrames
 from holderlake.warehouse.warehouse import Warehouse, WarehouseError
 from tests.engine.world import transfer as raw_transfer
@@ -158,7 +158,7 @@ def test_an_example_has_the_same_answer_over_parquet(
 ) -> None:
     ours = Warehouse(home / "warehouse.duckdb").query(query.example)
     assert ours.num_rows, "the example shows nothing here"
-    theirs = relation_of(alone, query.example).to_arrow_table()
+    theirs = run_query(alone, query.example)
     assert ours.schema == theirs.schema
     assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
 
