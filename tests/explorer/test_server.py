@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import threading
@@ -13,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from starlette.testclient import TestClient
 
 from holderlake.explorer.app import PageOptions, config_of, create_app
 from holderlake.lake.lake import Lake
@@ -141,8 +141,12 @@ def test_a_name_is_taken_from_the_page_itself_only(headers: dict[str, str], stat
         Warehouse(Path("none.duckdb")), options=PageOptions(rename=lambda address, name: names.append((address, name)))
     )
     from_page = {"Origin": "http://localhost:8015", "Host": "localhost:8015"} | headers
-    answer = TestClient(app).post("/api/names", json={"address": ONE.upper(), "name": " Ann "}, headers=from_page)
-    assert answer.status_code == status
+
+    async def post() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8015") as page:
+            return await page.post("/api/names", json={"address": ONE.upper(), "name": " Ann "}, headers=from_page)
+
+    assert asyncio.run(post()).status_code == status
     assert names == ([(ONE, "Ann")] if status == 204 else [])
 
 
