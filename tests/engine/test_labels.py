@@ -150,7 +150,7 @@ def valid_at(labels: Iterable[Label], second: int | None) -> list[Label]:
     ]
 
 
-@settled(60)
+@settled(25)
 @given(labels=st.lists(PERIODS, max_size=8), choice=st.sampled_from(("latest", "as_of")))
 def test_a_map_has_the_labels_of_its_instant(labels: list[Label], choice: Literal["latest", "as_of"]) -> None:
     seconds = range(1, 12)
