@@ -130,7 +130,7 @@ def test_failed_asset_checks_are_printed_with_the_run(
     with dagster_instance(workspace.settings.dagster_home) as instance:
         ingest_day(workspace, instance, CHAIN, [MAY])
     said = " ".join(capsys.readouterr().err.split())
-    assert "Check 'ranks are dense' of holders failed (error): partitions 1, faults 1, instants 2026-05-01T" in said
+    assert "Check 'rows are sound' of holders failed (error): partitions 1, faults 1, instants 2026-05-01T" in said
     assert "; first:" in said
 
 
