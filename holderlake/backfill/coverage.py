@@ -223,7 +223,7 @@ def _held_partition(manifest: Manifest, watched: tuple[str, ...], token_set: fro
 
 
 def _lacking(subjects: Sequence[str], manifest: Manifest, is_stale: bool) -> list[str]:
-    """Return the subjects that a partition lacks; all of them, and all that it has, if it is stale."""
+    """Return the subjects that a partition lacks. A stale partition lacks all: those requested, and those it has."""
     if is_stale:
         return [*dict.fromkeys([*subjects, *sorted(manifest.covered)])]
     answered_subjects = manifest.answered

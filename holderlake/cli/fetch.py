@@ -134,7 +134,9 @@ def backfill(  # noqa: PLR0913, PLR0917 - a command's options
     ] = False,
     stale: Annotated[
         bool,
-        typer.Option("--stale", help="Compute again what was computed before your store changed, instead; it is free."),
+        typer.Option(
+            "--stale", help="Instead, compute the partitions again that are older than your store; it is free."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

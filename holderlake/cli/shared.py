@@ -63,7 +63,7 @@ TokenAddress = Annotated[
     str, typer.Argument(metavar="TOKEN", help="The token's address, native, or its symbol in the warehouse.")
 ]
 EXPLORE = "holderlake explore --open"
-"""The command that shows what was fetched."""
+"""The command that shows the fetched data."""
 
 _open = ExitStack()
 
