@@ -12,6 +12,12 @@ WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_search
 CREATE OR REPLACE VIEW entity_searches AS
 FROM _internal.entity_searches;
 
+-- The instant of the search for entities that counts at t: the newest at or before t, or the first one if t is before it;
+-- null without any search.
+-- Example: SELECT entity_search_at('2026-06-01') AS searched;
+CREATE OR REPLACE MACRO entity_search_at(t) AS
+(SELECT coalesce(max(as_of) FILTER (as_of <= instant(t)), min(as_of)) FROM _internal.entity_searches);
+
 -- The entities as of the newest searched instant at or before t, or of the first one if t is before it.
 -- Example: SELECT as_of, entity, count(*) AS wallets FROM entities_as_of('2026-06-01') GROUP BY ALL ORDER BY wallets DESC, entity LIMIT 3;
 CREATE OR REPLACE MACRO entities_as_of(t) AS TABLE
@@ -21,9 +27,7 @@ SELECT
     as_of_distance(t, as_of) AS days_earlier,
     as_of NOT BETWEEN instant(t) - as_of_warning() AND instant(t) AS is_outdated
 FROM _internal.stored_entities
-WHERE as_of IS NOT DISTINCT FROM (
-    SELECT coalesce(max(as_of) FILTER (as_of <= instant(t)), min(as_of)) FROM _internal.entity_searches
-);
+WHERE as_of IS NOT DISTINCT FROM entity_search_at(t);
 
 -- The evidence behind entities: wallets with the same kind and link are linked to each other. The macro link_transfers
 -- has the transfers behind a link.
@@ -74,9 +78,7 @@ SELECT
     holders.days_earlier,
     holders.is_outdated
 FROM holders_as_of(t) AS holders
-CROSS JOIN (
-    SELECT coalesce(max(as_of) FILTER (as_of <= instant(t)), min(as_of)) AS searched FROM _internal.entity_searches
-) AS searches
+CROSS JOIN (SELECT entity_search_at(t) AS searched) AS searches
 LEFT JOIN entities_as_of(t) AS entities ON entities.address = holders.address
 GROUP BY ALL;
 
@@ -113,9 +115,7 @@ SELECT
     searched
 FROM owners
 LEFT JOIN stored_tokens AS stored ON stored.chain = owners.chain AND stored.token_address = owners.token_address
-CROSS JOIN (
-    SELECT coalesce(max(as_of) FILTER (as_of <= instant(t)), min(as_of)) AS searched FROM _internal.entity_searches
-);
+CROSS JOIN (SELECT entity_search_at(t) AS searched);
 
 -- How concentrated a token of your store is at the end of the second t among all its holders but exchanges, pools and
 -- other contracts: a row for single wallets (holders = 'wallets'), and one for owners ('owners', see
