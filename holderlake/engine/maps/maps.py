@@ -22,7 +22,7 @@ from holderlake.contract.times import dt_update_text, to_unix
 from holderlake.engine.catalog.labels import AddressLabel
 from holderlake.engine.files.manifest import View
 from holderlake.engine.maps.graph import GraphInput, Graphs, Top, graphs_of
-from holderlake.engine.maps.relationships import TokenLookup, link_columns
+from holderlake.engine.maps.relationships import link_columns
 from holderlake.engine.numeric import graph_kernels
 from holderlake.engine.numeric.bigint import Array, to_ints
 from holderlake.engine.queries import metrics
@@ -41,7 +41,7 @@ from holderlake.engine.queries.balance_rows import Rows, largest, sums_at
 from holderlake.engine.queries.balances import balances_at, no_holders, shares_of, supported_token
 from holderlake.engine.queries.negative_balances import summaries_of
 from holderlake.engine.queries.tables import Amounts, Columns, amount_arrays, in_order, instants_of, spread, table_of
-from holderlake.engine.records import Rules, TokenInfo
+from holderlake.engine.records import TokenInfo
 from holderlake.engine.store.store import Store
 
 MAP_TABLES: Final = ("maps", "map_nodes", "grouped_transfers", "clusters", "cluster_members")
@@ -51,9 +51,9 @@ _MEMBERS: Final = pa.array(["holder", "magic"])
 
 @dataclass(frozen=True, kw_only=True)
 class MapData:
-    """The content of map tables at several instants (ascending unix ``seconds``), from a store or from Spark.
+    """The content of map tables at several instants (ascending unix ``seconds``).
 
-    - ``lookup`` returns metadata of the tokens of links. ``keys`` has the tokens (chain, address) by number.
+    - ``store`` has the rules, and metadata of the tokens of links. ``keys`` has the tokens (chain, address) by number.
     - ``scored``: True if the service score is computed. ``supplies`` has the raw supply at each instant.
     - ``marked`` are the balances of exchanges, contracts and hypernodes. ``kinds`` has the kind for each balance.
     - ``free`` are the balances of all other holders, which a map may show. A balance ends when its holder becomes a
@@ -64,9 +64,8 @@ class MapData:
     - ``negatives`` has for each instant a JSON summary of the balances below zero.
     """
 
-    lookup: TokenLookup
+    store: Store
     keys: Mapping[int, tuple[str, str]]
-    rules: Rules
     token: TokenInfo
     seconds: Array
     scored: bool
@@ -172,9 +171,8 @@ def _map_data(inputs: GraphInput) -> MapData:
     wallets = np.concatenate([graphs.holders, graphs.magic[of_magic, ranks]])
     node_activity = activity(view, graphs.numbers[wallets], seconds[np.concatenate([instants, of_magic])])
     return MapData(
-        lookup=store,
+        store=store,
         keys=view.manifest.keys,
-        rules=store.rules,
         token=token,
         seconds=seconds,
         scored=inputs.options.return_decentralization_score,
@@ -294,7 +292,7 @@ def _node_columns(data: MapData) -> tuple[Array, Columns]:
     }
     details: dict[str, pa.Array] = {
         "is_shown_on_map": pa.array(np.concatenate([top.is_shown, np.ones(len(magic), np.bool_)])),
-        **detail_columns(data.node_activity, data.labels, names[: size + len(magic)], data.rules),
+        **detail_columns(data.node_activity, data.labels, names[: size + len(magic)], data.store.rules),
     }
     columns: Columns = {
         "kind": _KINDS.take(pa.array(np.repeat([0, 1, 2], lengths)[order])),
@@ -308,7 +306,7 @@ def _node_columns(data: MapData) -> tuple[Array, Columns]:
 
 def _relationship_columns(data: MapData) -> tuple[Array, Columns]:
     links = data.graphs.links
-    columns = link_columns(data.lookup, data.keys, links, data.graphs.texts)
+    columns = link_columns(data.store, data.keys, links, data.graphs.texts)
     return links.instants, columns | {"time_node": pa.array(links.windows + 1, mask=links.windows < 0)}
 
 
