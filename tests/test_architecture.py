@@ -37,7 +37,7 @@ LIBRARY = {
     "alerts": {"contract", "storage", "http", "settings", "provider", "warehouse", "workspace", "ingest"},
     "engine": {"contract", "storage", "http"},
     "cluster": {"contract", "engine", "storage"},
-    "entities": {"contract", "engine", "storage"},
+    "entities": {"contract", "engine", "storage", "cluster"},
     "service": {"signals", "contract", "engine", "storage", "settings", "entities"},
     "monitoring": {"contract", "storage", "lake", "workspace", "ingest", "backfill", "healing"},
     "export": {"contract", "storage", "warehouse", "console", "service"},

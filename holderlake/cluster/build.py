@@ -49,6 +49,7 @@ from holderlake.engine.records import TRANSFERS, ImportReport, Key
 from holderlake.engine.sources.files.places import opened_parquet, parquet_files
 from holderlake.engine.store.snapshot import snapshot
 from holderlake.engine.store.store import Store
+from holderlake.units import counted
 
 _BUCKETS: Final = 1_024
 _SHARDS: Final = 64
@@ -318,7 +319,7 @@ class _Steps:
         built = BuiltFiles(self.place.folder, numbers, standards, parts, run, volume, sums)
         counts = {name: sum(result["report"][name] for result in results) for name in _COUNTS}
         tokens = sorted(f"{chain}/{address}" for chain, address in numbers)
-        return built, ImportReport(f"{len(sources):,} files", **counts, tokens=tuple(tokens))
+        return built, ImportReport(counted(len(sources), "file"), **counts, tokens=tuple(tokens))
 
     def _dictionary(self, splits: Sequence[str], addresses: int) -> tuple[VolumeFile, Sum]:
         parts = 1 + addresses * _ADDRESS_BYTES // self.place.memory

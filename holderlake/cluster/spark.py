@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from holderlake.cluster.tasks import arrow_only
+
 CONNECT: Final = "sc://"
 """Begin of the address of a Spark Connect server, which is reached without Java."""
 _ALWAYS: Final = {  # for equal results of SQL (entities)
@@ -59,10 +61,11 @@ def session(master: str, options: Mapping[str, str] | None = None) -> Iterator[A
         settings = {**_DEFAULTS, **own_settings, **_ALWAYS}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    opened = builder.getOrCreate()
-    if not master.startswith(CONNECT):
-        opened.sparkContext.setLogLevel("ERROR")
+    with arrow_only():
+        opened = builder.getOrCreate()
     try:
+        if not master.startswith(CONNECT):
+            opened.sparkContext.setLogLevel("ERROR")
         yield opened
     finally:
         opened.stop()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -63,8 +65,17 @@ class Workers:
 
     def _spark_job(self, run: Callable[[int], str], tasks: int) -> list[str]:
         """Run each task in a partition of its own, and return their errors."""
-        numbers = self._session.range(0, tasks, 1, tasks)
-        return [row.error for row in numbers.mapInArrow(partial(_run_batches, run), "error string").collect()]
+        with arrow_only():
+            errors = self._session.range(0, tasks, 1, tasks).mapInArrow(partial(_run_batches, run), "error string")
+        return [row.error for row in errors.collect()]
+
+
+@contextmanager
+def arrow_only() -> Iterator[None]:
+    """Context manager that suppresses PySpark's warnings about pandas 3, for calls that do not use pandas."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        yield
 
 
 def _finished(waiting: set[str], folder: Path) -> Iterator[tuple[str, Any]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final
 from uuid import uuid4
 
@@ -13,6 +11,7 @@ import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import broadcast
 
+from holderlake.cluster.tasks import arrow_only
 from holderlake.entities.statements import Statement, Values
 
 _BYTES: Final = ", ".join(f"substr(md5(value), {place}, 2)" for place in range(15, 0, -2))
@@ -20,14 +19,6 @@ _HASHED: Final = f"CAST(conv(left(concat({_BYTES}), 15), 16, 10) AS BIGINT)"
 """As ``duckdb_engine._HASHED``."""
 _SMALL_BYTES: Final = 8 << 20
 """The largest size in bytes at which a table from this process is broadcast to all workers."""
-
-
-@contextmanager
-def _arrow_only() -> Iterator[None]:
-    """Context manager that suppresses PySpark's warnings about pandas 3. This module does not use pandas."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-        yield
 
 
 def _translated(query: Statement, values: Values) -> str:
@@ -83,7 +74,7 @@ class SparkEngine:
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Make a view ``name`` from an Arrow table."""
-        with _arrow_only():
+        with arrow_only():
             frame = self._session.createDataFrame(rows)
         small = rows.nbytes < _SMALL_BYTES  # Spark does not know their size
         (broadcast(frame) if small else frame).createOrReplaceTempView(name)
@@ -101,7 +92,7 @@ class SparkEngine:
 
     def rows(self, query: Statement, values: Values) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a statement, in its order."""
-        with _arrow_only():
+        with arrow_only():
             streams = self._session.sql(_translated(query, values)).mapInArrow(_streams, "stream binary")
         for row in streams.toLocalIterator(prefetchPartitions=True):
             with pa.ipc.open_stream(row.stream) as reader:
