@@ -94,12 +94,12 @@ class OwnerClusters(Model):
     """The clusters of a token's holders by evidence of several kinds, the largest share first.
 
     ``entities_as_of`` (unix seconds) is the instant after which transfers are no evidence, null if they have no times,
-    and ``preset`` the rule.
+    and ``least_confidence`` that of the search's joins.
     """
 
     as_of: int
     entities_as_of: int | None
-    preset: str
+    least_confidence: float
     clusters: list[OwnerCluster]
 
 

@@ -6,8 +6,8 @@ CREATE OR REPLACE VIEW entities AS
 FROM _internal.stored_entities
 WHERE as_of IS NOT DISTINCT FROM (SELECT max(as_of) FROM _internal.entity_searches);
 
--- The instants of the last 'holderlake store entities' (--at), with the rule and the number of entities. The view entities is as
--- of the last one.
+-- The instants of the last 'holderlake store entities' (--at), with the least confidence and the number of entities. The
+-- view entities is as of the last one.
 -- Example: FROM entity_searches ORDER BY as_of;
 CREATE OR REPLACE VIEW entity_searches AS
 FROM _internal.entity_searches;

@@ -16,7 +16,6 @@ SELECT
     count(*) OVER (PARTITION BY members.root) AS wallets,
     strongest.confidence,
     evidence.kinds,
-    $preset AS preset,
     CAST($as_of AS BIGINT) AS as_of
 FROM members
 JOIN wallets ON wallets.id = members.id
