@@ -23,7 +23,7 @@ from holderlake.cluster.duckdb_engine import DuckDbEngine
 from holderlake.cluster.statements import Statement, Value
 from holderlake.engine.numeric.graph_kernels import components
 from holderlake.entities.files import errors_of, read_transfers
-from holderlake.entities.kinds import DISPERSE_TOOLS, KINDS, LEAST_CONFIDENCE, MAX_COUNTERPARTIES, Kind, statement
+from holderlake.entities.kinds import CERTAIN, DISPERSE_TOOLS, KINDS, LEAST_CONFIDENCE, MAX_COUNTERPARTIES, Kind, statement
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 
@@ -41,7 +41,8 @@ ENTITIES: Final = "entities.parquet"
 """The file of entities: a row for each wallet that evidence joins to another one, sorted by entity.
 
 ``entity`` is the least address of the entity, ``wallets`` (int64) the number of its wallets, ``confidence`` that of the
-wallet's strongest join, from 0 to 1, and ``kinds`` (list of text) the kinds of evidence that the wallet has. ``as_of``
+wallet's strongest join, from 0 to 1, and ``kinds`` (list of text) the kinds of evidence that the wallet has.
+``certain_entity`` is the least address that joins of ``CERTAIN`` confidence connect, null without such a join. ``as_of``
 is the instant as in ``SEARCHES``.
 """
 JOINS: Final = "entity_joins.parquet"
@@ -90,6 +91,7 @@ _FILES: Final = {
                 ("wallets", _NUMBER),
                 ("confidence", pa.float64()),
                 ("kinds", pa.list_(_TEXT)),
+                ("certain_entity", _TEXT),
                 ("as_of", _TIME),
             ]
         ),
@@ -263,6 +265,8 @@ def _search(engine: Engine, values: Mapping[str, Value], timed: bool, advance: A
     engine.run(Statement("links", "UNION ALL".join(selects)), {})
     engine.run(statement("results/joins"), values, keep=True)
     engine.register("members", _components(engine, "joins"))
+    engine.run(Statement("certain_joins", "SELECT a, b FROM joins WHERE confidence >= $certain"), {"certain": CERTAIN})
+    engine.register("certain_members", _components(engine, "certain_joins"))
 
 
 def _find(engine: Engine, kind: Kind, values: Mapping[str, Value]) -> None:

@@ -193,7 +193,7 @@ WHERE false;
 CREATE OR REPLACE VIEW _internal.stored_entities AS
 SELECT
     '' AS entity, '' AS address, 0::BIGINT AS wallets, 0.0::DOUBLE AS confidence, ['']::VARCHAR[] AS kinds,
-    NULL::TIMESTAMP AS as_of
+    '' AS certain_entity, NULL::TIMESTAMP AS as_of
 WHERE false;
 """
 
