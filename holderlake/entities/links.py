@@ -23,7 +23,15 @@ from holderlake.cluster.duckdb_engine import DuckDbEngine
 from holderlake.cluster.statements import Statement, Value
 from holderlake.engine.numeric.graph_kernels import components
 from holderlake.entities.files import errors_of, read_transfers
-from holderlake.entities.kinds import CERTAIN, DISPERSE_TOOLS, KINDS, LEAST_CONFIDENCE, MAX_COUNTERPARTIES, Kind, statement
+from holderlake.entities.kinds import (
+    CERTAIN,
+    DISPERSE_TOOLS,
+    KINDS,
+    LEAST_CONFIDENCE,
+    MAX_COUNTERPARTIES,
+    Kind,
+    statement,
+)
 from holderlake.storage.atomic_files import SPILL_LOCK, remove_leftovers, whole_file
 from holderlake.storage.locks import locked
 
@@ -42,8 +50,8 @@ ENTITIES: Final = "entities.parquet"
 
 ``entity`` is the least address of the entity, ``wallets`` (int64) the number of its wallets, ``confidence`` that of the
 wallet's strongest join, from 0 to 1, and ``kinds`` (list of text) the kinds of evidence that the wallet has.
-``certain_entity`` is the least address that joins of ``CERTAIN`` confidence connect, null without such a join. ``as_of``
-is the instant as in ``SEARCHES``.
+``certain_entity`` is the least address that joins of ``CERTAIN`` confidence connect, null without such a join.
+``as_of`` is the instant as in ``SEARCHES``.
 """
 JOINS: Final = "entity_joins.parquet"
 """The file of joins: pairs of wallets (``address``, ``other``), their ``confidence``, and ``as_of``.
