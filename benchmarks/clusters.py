@@ -168,7 +168,7 @@ def groups(folder: Path, part: str, labels: Path | None) -> list[Sample]:
     owner = dict(zip(table["address"].to_pylist(), table["group"].to_pylist(), strict=True))
     small = {group for group, wallets in Counter(owner.values()).items() if wallets <= _MAX_GROUP}
     mine = {wallet: group for wallet, group in owner.items() if group in small and _part(group) == part}
-    others = {wallet: group for wallet, group in owner.items() if group in small and _part(group) != part}
+    others = {wallet: group for wallet, group in owner.items() if wallet not in mine}
     edges = folder / "edges.parquet"
     near = near_pairs(edges, mine)
     published = pq.read_table(folder / "labels.parquet")
