@@ -296,14 +296,15 @@ def report(samples: Iterable[Sample], folder: Path, plot: Path | None) -> None:
 
 
 def _draw_shares(counts: Mapping[str, AnyArray], axes: Axes) -> None:
-    """Draw the share of right pairs by confidence, in percent, for each kind of data."""
+    """Draw the share of right pairs by confidence, in percent, for each kind of data; larger dots have more pairs."""
     from docs.reference.plots import HUES
 
     axes.plot([0, 100], [0, 100], color="#888888", linestyle="dotted", label="as stated")
     middles = 100 * (np.array(_THRESHOLDS) + np.append(_THRESHOLDS[1:], 1.0)) / 2
     for (data, (right, pairs)), hue in zip(counts.items(), HUES, strict=False):
         is_known = pairs >= 100
-        axes.plot(middles[is_known], 100 * right[is_known] / pairs[is_known], color=hue, marker="o", label=data)
+        sizes = 15 * np.log10(pairs[is_known])
+        axes.scatter(middles[is_known], 100 * right[is_known] / pairs[is_known], sizes, hue, label=data, alpha=0.8)
     axes.set_xlabel("confidence of a pair of wallets, %")
     axes.set_ylabel("right pairs, %")
     axes.legend(frameon=False)
