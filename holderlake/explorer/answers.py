@@ -77,6 +77,17 @@ def past(reader: Reader, chain: str, token: str) -> dict[str, Any]:
     return {"nodes": _query(reader, "drawn", **subject), "links": _packed(reader.query(_sql("ties"), subject))}
 
 
+def owners(reader: Reader, chain: str, token: str, at: datetime) -> dict[str, Any]:
+    """Return two tables about the owners of a token's holders as of the instant ``at``, by name.
+
+    ``wallets`` has the holders that have one owner with others, packed as in ``token_map``. ``figures`` has the
+    concentration by wallet and by owner. Only transfers of an own store are known.
+    """
+    subject = {"chain": chain, "token": token, "at": at}
+    wallets = reader.query(_sql("owners"), subject)
+    return {"wallets": _packed(wallets), "figures": _query(reader, "by_owner", **subject)}
+
+
 def transfers(reader: Reader, chain: str, token: str, ends: tuple[str, str], at: datetime) -> Columns:
     """Return the newest transfers of a token from one address to another up to ``at``; ``found`` is their number.
 

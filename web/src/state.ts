@@ -70,6 +70,8 @@ export const path = computed((): string[] | null => {
   return steps.length ? steps : null;
 });
 
+/** Whether the wallets of one owner are one node. Two dates are compared by wallet. */
+export const isByOwner = computed(() => view.value.owners && (history.value?.hasOwners ?? false) && view.value.tab !== "compare");
 /** The evidence for the selected cluster. */
 export const evidence = computed(() => (shown.value && cluster.value ? evidenceOf(shown.value, cluster.value, symbolOf) : null));
 /** The instant that the map is compared with, if the view has one. */
@@ -161,7 +163,7 @@ export function follow(): void {
   effect(() => {
     const { value: of } = history;
     const at = wanted.value;
-    if (of && at) void openMap(of, at, added.value.join());
+    if (of && at) void openMap(of, at, added.value.join(), isByOwner.value);
   });
   effect(() => {
     const of = history.value;
@@ -228,10 +230,10 @@ async function openToken(chain: string, token: string): Promise<void> {
   }
 }
 
-async function openMap(of: data.History, at: string, add: string): Promise<void> {
+async function openMap(of: data.History, at: string, add: string, byOwner: boolean): Promise<void> {
   try {
-    const found = await data.tokenMap(of.chain, of.address, at, add);
-    if (history.peek() !== of || wanted.peek() !== at || added.peek().join() !== add) return;
+    const found = await data.tokenMap(of.chain, of.address, at, add, byOwner);
+    if (history.peek() !== of || wanted.peek() !== at || added.peek().join() !== add || isByOwner.peek() !== byOwner) return;
     trouble.value = found.nodes.some((node) => node.kind !== "holder") ? null : missing(found);
     if (moving) followCluster(shown.peek(), found);
     moving = false;
