@@ -134,8 +134,8 @@ def history(request: Request, chain: _Text, token: _Token) -> Response:
 
 
 @routes.get("/map")
-def token_map(request: Request, chain: _Text, token: _Token, at: _When, add: _Addresses = "") -> Response:
-    """Return a token's map as of the instant ``at``. ``add`` names more addresses, with commas between them."""
+def token_map(request: Request, chain: _Text, token: _Token, at: _When | None = None, add: _Addresses = "") -> Response:
+    """Return a token's map as of ``at``, or the newest. ``add`` names more addresses, with commas between them."""
     addresses = [normalise_address(address) for address in add.split(",") if address.strip()]
     return _answer(request, lambda reader: answers.token_map(reader, chain, token, at, addresses))
 

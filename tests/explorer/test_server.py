@@ -101,9 +101,16 @@ def test_amounts_are_exact_however_small_or_large(http: httpx.Client) -> None:
     }
 
 
-@pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-11-01", "chain": "e" * 1_001}, {}])
+@pytest.mark.parametrize("query", [{"at": "yesterday"}, {"at": "2026-11-01", "chain": "e" * 1_001}, {"at": ""}])
 def test_invalid_parameters_are_refused(http: httpx.Client, query: dict[str, str]) -> None:
     assert http.get("/api/map", params={"chain": "eth", "token": TOKEN} | query).status_code == 422
+
+
+def test_map_without_an_instant_is_the_newest(http: httpx.Client) -> None:
+    newest = fetch(http, "map")
+    assert newest["at"] == "20261103T000000Z"
+    assert newest == fetch(http, "map", at="2026-11-03")
+    assert fetch(http, "map", token="0xnone") == {}
 
 
 def test_unchanged_answer_is_304(http: httpx.Client) -> None:

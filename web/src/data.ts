@@ -154,10 +154,24 @@ export function history(chain: string, token: string): Promise<History> {
   });
 }
 
+/** Newest maps that were requested before their instant was known. */
+const newest = new Map<string, Promise<TokenMap | undefined>>();
+
+/** Requests the newest map of a token, while its history is on the way. */
+export function startNewest(chain: string, token: string, add: string): void {
+  const name = `${chain} ${token} ${add}`;
+  if (newest.has(name)) return;
+  const early = request<Record<string, Columns>>("map", { chain, token, ...(add && { add }) }).then(toMap, () => undefined);
+  newest.set(name, early.finally(() => newest.delete(name)));
+}
+
 /** Requests a map; `add` names more addresses for it, with commas between them. */
 export function tokenMap(chain: string, token: string, at: string, add: string, isByOwner = false): Promise<TokenMap> {
   const asked = { chain, token, at, ...(add && { add }) };
-  const plain = once("map", asked, (answer: Record<string, Columns>) => toMap(at, answer));
+  const plain = kept(askedFor("map", asked), async () => {
+    const early = await newest.get(`${chain} ${token} ${add}`);
+    return early?.at === at ? early : toMap(await request("map", asked));
+  });
   if (!isByOwner) return plain;
   return kept(askedFor("map by owner", asked), async () => byOwner(await plain, (await owners(chain, token, at)).wallets));
 }
@@ -293,7 +307,8 @@ export async function refresh(chain: string, token: string): Promise<void> {
 /** Returns the id of a node: its address, with the number of a time node. */
 export const idOf = (address: string, window: number | null) => (window === null ? address : `${address}#${window}`);
 
-function toMap(at: string, answer: Record<string, Columns>): TokenMap {
+function toMap(answer: Record<string, Columns>): TokenMap {
+  const { at = "" } = answer as unknown as { at?: string };
   const nodes = rows<Node>(answer.nodes ?? {});
   for (const node of nodes) {
     if (node.label !== null && !cut(node.label, 1).trim()) node.label = null; // without visible characters

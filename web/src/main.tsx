@@ -304,5 +304,5 @@ effect(() => {
 });
 const root = document.getElementById("app") as HTMLElement;
 root.textContent = "";
+follow(); // requests leave before the page is built
 render(<App />, root);
-follow();

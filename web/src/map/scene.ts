@@ -100,13 +100,14 @@ export async function arrange(map: TokenMap, anchors: Anchors, drawing: Drawing)
   const placed = placedNodes(map, drawing);
   const radii = placed.map(radiusOf);
   const pairs = pairsOf(map, placed);
+  const known = placed.map((node) => (node.owner ? middle(node.owner.members, anchors) : (anchors.at.get(node.id) ?? null)));
   const task: Task = {
     ids: placed.map((node) => node.id),
     radii,
     aspect: anchors.aspect,
     area: anchors.area,
-    anchors: placed.map((node) => (node.owner ? middle(node.owner.members, anchors) : (anchors.at.get(node.id) ?? null))),
-    links: pairs.map((pair) => pair.ends),
+    anchors: known,
+    links: pairs.map((pair) => pair.ends).filter(([one, other]) => !known[one] !== !known[other]), // others move no node
     groups: placed.map((node) => groupOf(map, node)),
   };
   const places = await computed({ instant: task });
