@@ -893,6 +893,17 @@ def test_dark_mode_follows_the_system_until_changed(open_page: Open) -> None:
     assert page.evaluate(ground) == "rgb(251, 251, 249)"
 
 
+def test_print_is_light_with_map_card_and_table_but_no_controls(open_page: Open) -> None:
+    page = open_page(of(TIDE, f"&node={TEAM}"), color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    for control in ("slider", "combobox", "tablist"):
+        expect(page.get_by_role(control, include_hidden=True).first).not_to_be_visible()
+    expect(page.get_by_role("region", name="Selection", exact=True)).to_be_visible()
+    expect(page.get_by_role("table", name="Holders at")).to_be_visible()
+    assert {one["fill"] for one in page.evaluate(BUBBLES)} >= {"#c3cad1"}
+    assert page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(28, 33, 39)"
+
+
 class _Framing(SimpleHTTPRequestHandler):
     """Answers each request with a page that shows the explorer in a frame."""
 

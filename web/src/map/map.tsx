@@ -1,7 +1,7 @@
 /** The bubble map: canvas, pointer and keyboard controls, and tooltip. */
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { CHANGES, clusterColours, colours, forgetColours, isDark, mixed } from "../colours";
+import { CHANGES, clusterColours, colours, forgetColours, isDark, isPrinted, mixed } from "../colours";
 import { past, tokenMap, type History, type Link, type Node, type TokenMap } from "../data";
 import { date, exact, name, rough, share } from "../format";
 import { ahead, changeOf, drawnAt, evidence, failed, isByOwner, keeps, path, playing, speed, history, place, play, say, select, shown, showPlace, symbolOf, trouble } from "../state";
@@ -46,7 +46,7 @@ export function BubbleMap() {
       return legend && getComputedStyle(legend).position === "absolute" ? LEGEND_PIXELS * (view.peek().all || more.length || hidden ? 2 : 1) : 0;
     };
     stage.value = made;
-    const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, made.changed()))];
+    const stops = [followMap(made), followLook(made), effect(() => void (isDark.value, isPrinted.value ? made.repaint() : made.changed()))];
     return () => stops.forEach((stop) => stop());
   }, []);
   const act = (action: (on: Stage) => void) => () => stage.value && action(stage.value);
